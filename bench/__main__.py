@@ -236,6 +236,10 @@ BENCHES = {
         "range queries on columns whose bounds and bins were found privately, beside bins in hindsight",
         (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),
     ),
+    "linked": Bench(
+        "households and their persons, made together and made apart",
+        (("--households", "500", "--seeds", "0", "1", "--no-save"),),
+    ),
     "users": Bench(
         "synthetic users without public data: agreement of a user's rows, distinct values, gaps, totals",
         (("--tables", "simulated", "--epsilon", "10", "--seeds", "0", "1", "--no-save"),),

@@ -10,6 +10,7 @@ from importlib import import_module
 
 _WHERE = {
     "Schema": "schema",
+    "LinkedSchema": "schema.linked",
     "Dialect": "schema.dialect",
     "Table": "tables.table",
     "read": "tables.ingest",
@@ -17,6 +18,7 @@ _WHERE = {
     "select_keys": "release.keyselect",
     "synthesize": "run.synthesize",
     "Run": "run.result",
+    "LinkedRun": "run.result",
     "load_run": "run.result",
     "Synthesizer": "run.synthesizer",
     "plan": "run.plan",

@@ -14,6 +14,7 @@ from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys
 from .report.evaluate import evaluate as evaluate
 from .run.plan import plan as plan
+from .run.result import LinkedRun as LinkedRun
 from .run.result import Run as Run
 from .run.result import load_run as load_run
 from .run.synthesize import synthesize as synthesize
@@ -21,6 +22,7 @@ from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify
 from .schema import Schema as Schema
 from .schema.dialect import Dialect as Dialect
+from .schema.linked import LinkedSchema as LinkedSchema
 from .tables.drafting import draft as draft
 from .tables.ingest import read as read
 from .tables.sql import sql as sql

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 
 import typer
 
-from .._util.lazy import pq
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import interrupt
 from .answers import answers_app
@@ -42,6 +41,7 @@ from .common import (
     weak_promises,
 )
 from .ledger_commands import ledger_app
+from .linked import linked_sources, rows_of, write_tables
 from .schemas import schema_app
 from .statements import statement_app
 from .truth_commands import truth_app
@@ -91,7 +91,9 @@ def options(
     "  fastdp synth 'data/*.csv' -s people.toml -e 1 -d 1e-9 --memory 4G \\\n"
     "      --ledger budget.db --dataset people --out run\n"
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
-    "      (two run folders, both/eps-1 and both/eps-10, charged together)"
+    "      (two run folders, both/eps-1 and both/eps-10, charged together)\n"
+    "  fastdp synth customers=customers.parquet orders=orders.parquet -s shop.toml -e 1 --out run\n"
+    "      (linked tables: the schema has a table [tables.NAME] for each)"
 )
 def synth(
     epsilon: Epsilons,
@@ -176,9 +178,13 @@ def synth(
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
     resume from are beside it in DIR.private.
     """
-    check_paths(*(() if engine == "spark" else data or ()), public, schema=schema)
     from ..mechanisms.recipe import load
+
+    tables = linked_sources(data or [], schema, mechanism, engine)
+    files = () if engine == "spark" else data or () if tables is None else tables.values()
+    check_paths(*files, public, schema=schema)
     from ..mechanisms.shared.size_limits import parse_bytes
+    from ..run.result import LinkedRun
     from ..run.spec import Options
     from ..run.synthesize import watched
     from .show import progress_for, run_summary
@@ -190,12 +196,12 @@ def synth(
         raise UsageError("--master is for --engine spark")
     if engine == "spark" and (sql is not None or not data):
         raise UsageError("--engine spark reads DATA: files that Spark can see, or table:NAME of its catalog")
-    source = None if engine == "spark" else source_of(data or [], sql)
+    source = None if engine == "spark" else tables or source_of(data or [], sql)
     if out is None:
-        if not data or data[0].startswith("table:") or "://" in data[0]:
+        if tables or not data or data[0].startswith("table:") or "://" in data[0]:
             raise UsageError("name the run folder with --out")
         out = beside(data[0], ".synthetic")
-    if data and schema is None and domain is None and load(mechanism).schema is None:
+    if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
         schema = schema_beside(data[0])
     status = interrupt.watch_run()
     with (
@@ -218,7 +224,9 @@ def synth(
                 "clip": clip_of(clip),
             },
         )
-    runs = made if isinstance(made, list) else [made]
+    runs = (
+        made if isinstance(made, list) else [*made.runs.values()] if isinstance(made, LinkedRun) else [made]
+    )
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
@@ -253,7 +261,10 @@ def plan(
     mechanism: Mechanism = "auto",
     schema: SchemaOption = None,
     rows: Annotated[
-        int | None, typer.Option(help="Rows expected (needed): for memory, time and verdict.")
+        str | None,
+        typer.Option(
+            help="Rows expected (needed): for memory, time and verdict. Linked tables: NAME=N,NAME=N."
+        ),
     ] = None,
     users: Annotated[int | None, typer.Option(help="Users expected, for the verdict.")] = None,
     public: Annotated[
@@ -282,7 +293,7 @@ def plan(
             mechanism,
             e,
             delta,
-            rows=rows,
+            rows=rows_of(rows),
             users=users,
             public=table,
             threads=threads,
@@ -306,31 +317,31 @@ def plan(
 
 @app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
 def simulate(
-    kind: Annotated[str, typer.Argument(help="taxi, incidents, census or flights.")],
-    rows: Annotated[int, typer.Option(help="Rows to make.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: Parquet, or CSV by its ending.")],
+    kind: Annotated[str, typer.Argument(help="taxi, incidents, census, flights or households.")],
+    rows: Annotated[int, typer.Option(help="Rows to make; of households, so many of them.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="File to write: Parquet, or CSV by its ending; of households, a folder."
+        ),
+    ],
     seed: Annotated[int, typer.Option(help="Seed.")] = 0,
     year: Annotated[int | None, typer.Option(help="Year (taxi, incidents, flights).")] = None,
     as_json: Json = False,
 ) -> None:
     """Simulated tables to try things on; no real record inside."""
-    import pyarrow.csv as csv
-
     from .. import simulate as simulators
-    from ..run.folder import whole_file
 
-    kinds = ("taxi", "incidents", "census", "flights")
+    kinds = ("taxi", "incidents", "census", "flights", "households")
     maker = getattr(simulators, kind, None) if kind in kinds else None
     if maker is None:
         raise UsageError(f"no simulator {kind!r}{did_you_mean(kind, kinds)}")
     if rows < 0:
         raise UsageError(f"--rows must be >= 0, got {rows}")
     extra = {} if year is None else {"year": year}
-    if extra and kind == "census":
-        raise UsageError("--year is for taxi, incidents and flights; the census has one year")
-    with whole_file(out) as part:
-        write = csv.write_csv if out.suffix.lower() == ".csv" else pq.write_table
-        write(maker(rows, seed=seed, **extra), part)
+    if extra and kind in ("census", "households"):
+        raise UsageError("--year is for taxi, incidents and flights")
+    write_tables(maker(rows, seed=seed, **extra), out)
     if as_json:
         emit({"out": str(out), "kind": kind, "rows": rows, "seed": seed, **extra})
 

@@ -130,7 +130,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
             console.print(line)
     console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
-        name = "report.html" if len(runs) == 1 else "report-eps-*.html"
+        name = "report.html" if len(runs) == 1 else "report-*.html"
         console.print(f"Look at {out}.private/{name} (it uses the private data: do not release).")
 
 
@@ -177,6 +177,24 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     console.print("These figures use the private data: do not release them.")
     if out is not None:
         console.print(f"Look at {out}")
+
+
+def linked_table(results: Mapping[str, Any]) -> None:
+    """Prints the scores of linked tables: those of each table, then those of their links."""
+    console = _console()
+    for name, own in results["tables"].items():
+        console.print(f"[bold]{name}[/bold]")
+        scores_table(own, None)
+    flat = {
+        name: {
+            "integrity": link["integrity"],
+            "rows per parent, total variation": link["children"]["variation"],
+            "pairs with the parent's columns, total variation": link["pairs"]["mean"],
+        }
+        for name, link in results["links"].items()
+    }
+    console.print("[bold]links[/bold]")
+    scores_table(flat, None)
 
 
 def _score(value: Any) -> str:

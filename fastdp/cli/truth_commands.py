@@ -20,6 +20,7 @@ from .common import (
     emit,
     schema_beside,
 )
+from .linked import truth_tables
 
 truth_app = typer.Typer()
 
@@ -28,7 +29,10 @@ truth_app = typer.Typer()
     epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --metric deid2 --out report.html"
 )
 def evaluate(
-    truth: Annotated[str, typer.Argument(help="The true data. The result is NOT private.")],
+    truth: Annotated[
+        str,
+        typer.Argument(help="The true data (linked tables: NAME=FILE,NAME=FILE). The result is NOT private."),
+    ],
     synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
     schema: SchemaOption = None,
     metric: Annotated[
@@ -59,14 +63,17 @@ def evaluate(
         return
     if synthetic is None:
         raise UsageError("evaluate needs the true data and the synthetic data")
-    check_paths(truth, synthetic, schema=schema)
+    tables = truth_tables(truth, synthetic)
+    check_paths(*([truth] if tables is None else tables.values()), synthetic, schema=schema)
     from ..report.evaluate import evaluate as score
-    from .show import scores_table
+    from .show import linked_table, scores_table
 
     page = None if out is None else str(out)
-    scores = score(truth, synthetic, schema=schema, metrics=metric, report=page)
+    scores = score(tables or truth, synthetic, schema=schema, metrics=metric, report=page)
     if as_json:
         emit(scores)
+    elif tables is not None:
+        linked_table(scores)
     else:
         scores_table(scores, out)
 

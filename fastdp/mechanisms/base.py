@@ -284,7 +284,8 @@ class Job:
     1-ways right after the step that measured them, before any further step; it raises `StoppedEarly` where
     the run should end there (`early_stop`), and returns the share of the session's mu^2 that it leaves
     over, for the mechanism to spend (None: nothing). `users`: the histogram of rows per user, where it was
-    measured before the mechanism runs."""
+    measured before the mechanism runs. `given`: columns whose codes are known when rows are drawn, so that
+    they must be in the model."""
 
     schema: Schema
     epsilon: float
@@ -298,6 +299,7 @@ class Job:
     after_ones: Callable[[Sequence[Measurement]], float | None] = ignore_empty_columns
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None
+    given: frozenset[str] = frozenset()
 
 
 class Rows(Protocol):

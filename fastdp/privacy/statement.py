@@ -292,9 +292,20 @@ def write(folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, st
     return whole
 
 
+PART_FOLDERS = ("eps-*", "table-*")
+"""Names of the folders of a run's parts: one for each epsilon, or one for each linked table."""
+
+
+def part_folders(folder: Path) -> list[Path]:
+    """The folders of a run's parts, in order of their names; links are left out."""
+    found = [p for pattern in PART_FOLDERS for p in folder.glob(pattern)]
+    return sorted(p for p in found if p.is_dir() and not p.is_symlink())
+
+
 def statement_hashes(folder: Path) -> list[str]:
-    """sha256 of the statements of a run's folder: its own, and that of each epsilon's folder in it."""
-    return [file_hash(path) for path in sorted([*folder.glob(NAME), *folder.glob(f"eps-*/{NAME}")])]
+    """sha256 of the statements of a run's folder: its own, and that of each part's folder in it."""
+    inner = (path / NAME for path in part_folders(folder))
+    return [file_hash(path) for path in sorted([*folder.glob(NAME), *(p for p in inner if p.is_file())])]
 
 
 def load_schema() -> dict:

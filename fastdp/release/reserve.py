@@ -108,6 +108,7 @@ def reserve(
     seed: int | None = None,
     work: str | os.PathLike | None = None,
     about: Mapping | None = None,
+    schemas: Sequence[Schema] | None = None,
     _trace: Callable[[str], None] | None = None,
 ) -> Reserved:
     """Reserve all parts of a run together, before data is read; BudgetError says what is left.
@@ -123,6 +124,8 @@ def reserve(
         For tests only: fixes the noise, refused with a ledger, stamps the statement `"private": false`.
     about
         For people who look at the ledger: mechanism, folder.
+    schemas
+        For linked tables: the schema of each part, whose rows are those of the same users.
     """
     asks = list(asks)
     asks, domain_part = with_domain(schema, asks)
@@ -130,7 +133,10 @@ def reserve(
         raise UsageError("a run needs at least one epsilon, and one delta and unit for all of them")
     if ledger is not None and seed is not None:
         raise UsageError("seed= is for tests and cannot be used with a ledger: known noise protects nobody")
-    clips = [clip_for(schema, a) for a in asks]
+    each = [schema] * len(asks) if schemas is None else list(schemas)
+    if len({Unit.of(s, a.unit) for s, a in zip(each, asks, strict=True)}) != 1:
+        raise UsageError("all tables of a run must protect the same users")
+    clips = [clip_for(s, a) for s, a in zip(each, asks)]
     caps = [a.cap() for a in asks]
     if seed is not None and not is_whole(seed):
         raise UsageError("seed must be a whole number")
@@ -155,14 +161,14 @@ def reserve(
             "asks": [a.described() for a in asks],
             "clips": clips,
             "plan": plan,
-            "schema": schema.digest(),
+            "schema": schema.digest() if schemas is None else [s.digest() for s in each],
             "seed": seed,
         }
     )
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
-    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace, domain_part)
+    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace, domain_part, schemas)
 
 
 def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
@@ -193,7 +199,9 @@ class Reserved:
         seed: int | None,
         trace: Callable[[str], None] | None = None,
         domain_part: int | None = None,
+        schemas: Sequence[Schema] | None = None,
     ):
+        self.schemas = schemas
         self.schema, self.asks, self.clips, self.caps = schema, asks, clips, caps
         self.reservation, self.agreed = reservation, agreed
         self.run = reservation.run
@@ -231,21 +239,28 @@ class Reserved:
     def _asked(self, ask: BudgetRequest) -> dict:
         return {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
 
-    def sessions(self, engine: Counter) -> list[Session]:
-        """One session per epsilon asked for, in order. The engine's schema must be that of the
-        reservation."""
+    def schema_of(self, part: int | None) -> Schema:
+        """The schema of a part; None: of the run, which is that of its first part."""
+        return self.schema if self.schemas is None else self.schemas[part or 0]
+
+    def sessions(self, engine: Counter | Sequence[Counter]) -> list[Session]:
+        """One session per epsilon asked for, in order; of linked tables one per table, each with its engine.
+        The engine's schema must be that of the reservation."""
+        engines = list(engine) if isinstance(engine, Sequence) else [engine] * len(self.asks)
         if self.schema.pending:
             raise PrivacyError("the schema's private columns are not found yet; nothing can be counted")
-        if engine.schema.digest() != self.schema.digest():
+        if any(e.schema.digest() != self.schema_of(i).digest() for i, e in enumerate(engines)):
             raise PrivacyError("the engine counts by another schema than the run was reserved for")
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
-        if by_user and not engine.has_users:
+        if by_user and not all(e.has_users for e in engines):
             raise PrivacyError(
                 f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing "
                 "was read"
             )
         self._sessions = []
-        for i, (ask, clip, cap) in enumerate(zip(self.asks, self.clips, self.caps, strict=True)):
+        for i, (ask, clip, cap, own) in enumerate(
+            zip(self.asks, self.clips, self.caps, engines, strict=True)
+        ):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             before = self.learnt if self.learnt is not None and i == self._domain_part else None
@@ -253,11 +268,11 @@ class Reserved:
                 mu = before.left * (1 - SLACK)
             self._sessions.append(
                 Session(
-                    engine,
+                    own,
                     self.reservation,
                     i,
                     clip=clip,
-                    choosing=chooses(self.schema, ask),
+                    choosing=chooses(self.schema_of(i), ask),
                     cap=cap,
                     mu=mu,
                     pure=pure,
@@ -291,7 +306,7 @@ class Reserved:
         return statement.build(
             parts,
             self.reservation.describe()["reference"],
-            self.schema,
+            self.schema_of(only),
             unit=self.asks[0].unit,
             second=self.agreed,
             seeded=self._seed is not None,

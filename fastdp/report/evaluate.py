@@ -4,13 +4,16 @@ private."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from .._util.files import synthetic_path
+from ..errors import UsageError
+from ..metrics.linked_scores import linked_scores
 from ..metrics.scores import Metric, fractions_of, score, several
 from ..schema import Schema
+from ..schema.linked import LinkedSchema, is_linked
 from . import runs
 from .page import write
 
@@ -52,7 +55,10 @@ def evaluate(
         The true rows.
     synthetic : the same, a `Run`, or the path of a run folder
         A run is scored under its own schema. A mapping from name to any of these: the result is a mapping
-        from name to result. A histogram made by the usercounts mechanism counts as the events it stands for.
+        from name to result. A `LinkedRun`, its folder, or a mapping with a schema of linked tables: then
+        `truth` is a mapping from each table's name to its rows, and the result has `tables` (what follows, by
+        table) and `links` (by child table: `integrity`, `children`, `pairs`). A histogram made by the
+        usercounts mechanism counts as the events it stands for.
     schema : Schema, path or built-in name, optional
         How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
         truth for numbers with more than 100 values.
@@ -120,6 +126,12 @@ def evaluate(
         "threads": threads,
     }
     fractions = fractions_of(baselines)
+    if (
+        is_linked(schema)
+        or isinstance(getattr(synthetic, "schema", None), LinkedSchema)
+        or _linked_folder(synthetic)
+    ):
+        return _linked(truth, synthetic, schema, metrics, report, fractions, options)
     given_schema = None if schema is None else Schema.of(schema)
     if several(synthetic):
         opened = {name: _opened(table) for name, table in synthetic.items()}
@@ -140,6 +152,35 @@ def evaluate(
     if report is not None:
         write(report, truth, synthetic, schema, scores, run, title=title)
     return out
+
+
+def _linked_folder(synthetic: Any) -> bool:
+    return isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "tables.json").is_file()
+
+
+def _linked(
+    truth: Any, synthetic: Any, schema: Any, metrics: Any, report: Any, fractions: Any, options: dict
+) -> dict[str, Any]:
+    """Scores of each table by itself, and of how the tables are linked."""
+    if _linked_folder(synthetic):
+        place = Path(synthetic)
+        schema = place / "tables.json" if schema is None else schema
+        linked = LinkedSchema.of(schema)
+        synthetic = {name: synthetic_path(place / f"table-{name}") for name in linked.tables}
+    else:
+        linked = LinkedSchema.of(synthetic.schema if schema is None else schema)
+        synthetic = getattr(synthetic, "data", synthetic)
+    for what, tables in (("truth", truth), ("synthetic", synthetic)):
+        if not isinstance(tables, Mapping) or set(tables) != set(linked.tables):
+            raise UsageError(f"{what}: give the tables {', '.join(linked.tables)} as {{NAME: source, ...}}")
+    out: dict[str, Any] = {"private": False, "tables": {}}
+    for name, own in linked.tables.items():
+        tables = (truth[name], synthetic[name])
+        page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
+        out["tables"][name] = score(*tables, own, metrics, page is not None, fractions, options)
+        if page is not None:
+            write(page, *tables, own, out["tables"][name], None, title=f"Table {name}")
+    return out | {"links": linked_scores(truth, synthetic, linked, options["threads"])}
 
 
 def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..answers.measurements_file import StoredMeasurements, released_tables
-from ..errors import RunError
+from ..errors import RunError, UsageError
 from ..model import Model
 from ..schema import Schema
 from .blocks import table_html
@@ -189,6 +189,8 @@ def folder(place: Path) -> dict:
         statement = json.loads((place / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{place} is not a finished run folder: privacy.json is missing or broken") from error
+    if (place / "tables.json").is_file():
+        raise UsageError(f"{place} holds linked tables: name one of its folders, {place / 'table-NAME'}")
     kept = place / "model.fastdp"
     return {
         "privacy": statement,

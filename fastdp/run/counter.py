@@ -92,10 +92,6 @@ def check_source(source: Any, schema: Schema) -> None:
     if schema.unfinished:
         check_rereading(source, bool(schema.pending or schema.atomic))
 
-    def opens_again(one: Any) -> bool:
-        unopened = is_table(one) or is_spark(one) or isinstance(one, Query | list | tuple)
-        return not unopened and not read_once(one)
-
     if isinstance(source, list | tuple) and source:
         together = [item for item in source if opens_again(item)]  # their ids must be of one kind
         for item in source:
@@ -109,6 +105,12 @@ def check_source(source: Any, schema: Schema) -> None:
         guarded(lambda: _check_columns(source, schema))
     elif not hasattr(source, "__arrow_c_stream__"):
         open_object(source)  # raises: no source is of this type
+
+
+def opens_again(source: Any) -> bool:
+    """Whether a source can be opened more than once, at no cost."""
+    unopened = is_table(source) or is_spark(source) or isinstance(source, Query | list | tuple)
+    return not unopened and not read_once(source)
 
 
 def _check_columns(source: Any, schema: Schema) -> None:

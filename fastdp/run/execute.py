@@ -25,7 +25,7 @@ from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..public.data import PublicTable
 from ..schema import Schema
-from .counter import check_source, counter_for, open_counter
+from .counter import counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
 from .folder import RunFolder
@@ -38,17 +38,25 @@ from .result import Run, load_run
 from .spec import RunSpec
 
 if TYPE_CHECKING:
+    from ..release.gateway import Session
     from ..release.reserve import Reserved
 
 
-def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[Run]:
-    """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged."""
+Measure = Callable[[Any, "Reserved", Any, Any, "RunFolder | None", int], list[Run]]
+
+
+def execute(
+    spec: RunSpec, source: Any, folder: RunFolder | None, measure: Measure | None = None
+) -> Run | list[Run]:
+    """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged. `measure`:
+    reads, measures and writes; that of linked tables in place of that of one table."""
     names = _begin(spec, source, folder)
     public = None
     if spec.schema.pending:
         check_ahead(spec)
     else:
-        public = prepare(spec)
+        for part in spec.tables:
+            public = prepare(part)
     reserved = _reserve(spec, names["run"], folder)
     try:
         if folder is not None and folder.resume:
@@ -56,7 +64,8 @@ def execute(spec: RunSpec, source: Any, folder: RunFolder | None) -> Run | list[
         if spec.schema.unfinished:
             spec = spec.with_schema(_find_domains(spec, reserved, source))
             public = prepare(spec)
-        runs = _measure_and_write(spec, reserved, source, public, folder, int(names["sample_seed"]))
+        measure = measure or _measure_and_write
+        runs = measure(spec, reserved, source, public, folder, int(names["sample_seed"]))
     except StoppedEarly as stop:
         raise _stopped(spec, stop, reserved, source, folder) from None
     except BaseException:
@@ -89,7 +98,7 @@ def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
 
 def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str, Any]:
     """The run's name in the ledger and its seed for rows: new ones, or those of the run that is resumed."""
-    check_source(source, spec.schema)
+    spec.check_source(source)
     spec.status.follow(spec.reporter)
     names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": spec.new_seed()}
     if folder is not None:
@@ -120,6 +129,7 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
         ledger=options.ledger,
         dataset=options.dataset,
         run=run,
+        schemas=[part.schema for part in spec.tables] if len(spec.tables) > 1 else None,
         plan=hashlib.sha256(json.dumps(spec.arguments(), sort_keys=True).encode()).hexdigest(),
         seed=options.seed,
         work=None if folder is None else folder.private,
@@ -129,7 +139,7 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
             "folder": None if folder is None else str(folder.out),
         },
     )
-    asked = ", ".join(f"{e:g}" for e in spec.epsilons)
+    asked = ", ".join(f"{e:g}" for e in spec.promised)
     where = "" if options.dataset is None else f" of data set {options.dataset!r}"
     spec.status.reserved(options.ledger, run, f"epsilon {asked} at delta {spec.delta:g}", where)
     return reserved
@@ -175,14 +185,8 @@ def _measure(
         spec.reporter.begin(i, spec.label(i) if spec.several else "")
         seed = int(seeds[i])
         with spec.reporter.stage("measure", "measuring"):
-            outcome = run_with_users(config, session, _job(spec, i, seed, public))
-        if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
-            total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
-            if total < NO_ROWS * error:
-                outcome = replace(outcome, rows=outcome.rows.again(0, seed))
-        if outcome.model is not None:
-            outcome.model.private = session.private
-            outcome.model.merged = code_maps(outcome.tables.get("codes"))
+            made = run_with_users(config, session, job_of(spec, i, seed, public))
+            outcome = completed(spec, made, session, seed)
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
         outcomes.append(outcome)
@@ -190,7 +194,19 @@ def _measure(
     return outcomes, outputs
 
 
-def _job(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
+def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:
+    """A mechanism's outcome: without rows where their number is noise, its model as it is to be stored."""
+    if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
+        total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
+        if total < NO_ROWS * error:
+            outcome = replace(outcome, rows=outcome.rows.again(0, seed))
+    if outcome.model is not None:
+        outcome.model.private = session.private
+        outcome.model.merged = code_maps(outcome.tables.get("codes"))
+    return outcome
+
+
+def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
     """What the mechanism of epsilon `i` is given beside its session."""
     threads = spec.options.threads
 
@@ -230,7 +246,7 @@ def _stopped(
     """Ends a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
     The folder stores the text before the ledger ends the run, so that after a kill between these two
     writes a resumed run still learns that it was stopped."""
-    charged = charge_text(reserved, spec.epsilons, spec.delta, spec.options.dataset)
+    charged = charge_text(reserved, spec.promised, spec.delta, spec.options.dataset)
     text = f"{stop}. {charged} {ADVICE}"
     spec.status.entered = True
     if folder is not None:

@@ -44,10 +44,11 @@ def finalize(
     output: Output,
     folder: RunFolder | None,
     truth: Table | None,
+    synthetic: Table | None = None,
 ) -> Run:
     """The run of epsilon `i`, complete: its statement is made and, where there is a folder, everything is
     written to its staging place. `truth`: the table for the report beside the folder, or None for no
-    report."""
+    report; `synthetic`: what is compared with it, in place of the rows that were written."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")
     mechanism = {
@@ -55,6 +56,7 @@ def finalize(
         "recipe": spec.recipe.name,
         "config": msgspec.to_builtins(spec.configs[i]),
         "limits": spec.configs[i].limits_used(),
+        **spec.described,
         **outcome.details,
     }
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:
@@ -99,7 +101,7 @@ def finalize(
         name = f"report-{spec.label(i)}.html" if spec.several else "report.html"
         evaluate(
             truth,
-            synthetic_path(place),
+            synthetic_path(place) if synthetic is None else synthetic,
             schema=spec.schema,
             report=str(folder.private / name),
             run=run,

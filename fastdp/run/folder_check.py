@@ -28,6 +28,8 @@ from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..schema.constraints import columns_of
+from ..schema.linked import LinkedSchema
+from ..tables.linked import Links
 from .parquet_limits import batches, bounded_file
 
 MOST_JSON = 64 << 20
@@ -313,6 +315,33 @@ def constraint_problems(folder: Path) -> Iterator[str]:
     for number, count in totals.items():
         if count:
             yield f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"
+
+
+def linked_problems(folder: Path) -> Iterator[str]:
+    """Problems where the tables of `tables.json` are not those of the folder, or a child's row names a key
+    that no parent's row has."""
+    path = folder / "tables.json"
+    if not path.is_file() and not path.is_symlink():
+        return
+    read_json(path)
+    links = Links(LinkedSchema.load(path.absolute()))
+    keys: set = set()
+    for name, schema in zip(links.names, links.schemas):
+        place, found = folder / f"table-{name}", set()
+        own = place / "schema.json"
+        if own.is_symlink() or not own.is_file() or Schema.load(own.absolute()).digest() != schema.digest():
+            yield f"tables.json describes another table {name!r} than table-{name}/schema.json"
+            return
+        key = str(links.linked.tables[name].user)
+        for part in [place / "synthetic.parquet", *sorted((place / "synthetic").glob("*.parquet"))]:
+            if part.is_file():
+                with bounded_file(part, [key]) as file:
+                    for batch in batches(file, [key], part.name):
+                        found.update(batch.column(0).unique().to_pylist())
+        if name == links.linked.parent:
+            keys = found
+        elif not found <= keys:
+            yield f"{len(found - keys):,} keys of table {name!r} are not keys of {links.linked.parent!r}"
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -36,10 +38,13 @@ from ..release.domaincosts import (
 )
 from ..release.keyselect import less
 from ..schema import Schema
+from ..schema.linked import is_linked
 from ..tables.table import Table
 from .early_stop import plan_note
+from .linked_spec import divided, links_of
 from .plan_result import ClipOption, DomainLine, Line, Plan
 from .public_data import read_public
+from .spec import RunOptions
 from .validate import checked_epsilons, resolve_schema
 
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
@@ -88,7 +93,7 @@ def plan(
     epsilon: float | None = None,
     delta: float = 1e-9,
     *,
-    rows: int | None = None,
+    rows: int | Mapping[str, int] | None = None,
     public: Table | bool | None = False,
     threads: int | None = None,
     clip: int | str | None = None,
@@ -107,7 +112,9 @@ def plan(
     epsilon, delta : float
         The budget of one run.
     rows : int
-        Rows expected, a public guess: for memory, time, and whether the noise drowns them. Required.
+        Rows expected, a public guess: for memory, time, and whether the noise drowns them. Required. For
+        linked tables a mapping from each table's name to its rows; the result is the parents' plan, and
+        `children` has those of the child tables.
     public : bool or fastdp.Table read with public=True
         Whether public data would be given, or the table itself, from which the clip's bias is computed.
     threads : int, optional
@@ -123,6 +130,13 @@ def plan(
     """
 
     public = False if public is None else public
+    if isinstance(rows, Mapping) or is_linked(
+        schema if schema is not None else recipes.load(mechanism).schema
+    ):
+        if public is not False:
+            raise UsageError("public= is not supported for linked tables")
+        limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
+        return _linked_plan(schema, mechanism, epsilon, delta, rows, limits, threads)
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     asked = resolve_schema(schema, recipe)
     (epsilon,) = checked_epsilons([epsilon], delta)
@@ -193,6 +207,31 @@ def plan(
         domain_delta=costs.keys_delta,
         verdict=_verdict(config, schema, outline, mu, bound, rows, users),
     )
+
+
+def _linked_plan(
+    schema: Any,
+    mechanism: Any,
+    epsilon: Any,
+    delta: float,
+    rows: Any,
+    limits: RunOptions,
+    threads: int | None,
+) -> Plan:
+    """The plans of linked tables, each that of a run with the table's own part of the budget."""
+    links = links_of(schema, mechanism)
+    if not isinstance(rows, Mapping) or set(rows) != set(links.names):
+        raise UsageError(
+            "plan needs a public guess of the number of rows of each table, for example "
+            f"rows={{{', '.join(f'{name!r}: 1000' for name in links.names)}}}"
+        )
+    _, epsilons, configs = divided(links, mechanism, epsilon, delta, limits)
+    plans = [
+        replace(plan(own, config, part, delta, rows=rows[name], threads=threads), table=name)
+        for name, own, config, part in zip(links.names, links.schemas, configs, epsilons)
+    ]
+    too_large = next((p.too_large for p in plans if p.too_large), "")
+    return replace(plans[0], too_large=too_large, children=tuple(plans[1:]))
 
 
 def _verdict(

@@ -58,7 +58,7 @@ class Plan:
     largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
     model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
     share of noise that the calibration saves over "classic-rdp". `verdict`: what this budget can show, in
-    words.
+    words. Of linked tables, `table` is the table's name and `children` are the plans of the child tables.
     """
 
     mechanism: str
@@ -87,6 +87,8 @@ class Plan:
     domain_share: float = 0.0
     domain_delta: float = 0.0
     verdict: tuple[str, ...] = ()
+    table: str = ""
+    children: tuple[Plan, ...] = ()
 
     def __str__(self) -> str:
         return plan_text(self)
@@ -104,6 +106,11 @@ class Plan:
 
 
 def plan_text(plan: Plan) -> str:
+    head = f"Table {plan.table}: " if plan.table else ""
+    return "\n\n".join([head + _text(plan), *map(plan_text, plan.children)])
+
+
+def _text(plan: Plan) -> str:
     clip = f"chosen in the run, at most {plan.clip}" if plan.clip_options else str(plan.clip)
     lines = [
         f"{plan.mechanism}, epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "

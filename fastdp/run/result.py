@@ -16,7 +16,9 @@ from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model import Model
+from ..privacy.statement import part_folders
 from ..schema import Schema
+from ..schema.linked import LinkedSchema
 from .folder import whole_file
 from .matching_rows import matching_rows
 from .output import Output
@@ -244,12 +246,61 @@ class Run:
         return f"<fastdp.Run epsilon={epsilon:.6g} delta={delta:.6g}{where}>"
 
 
-def load_run(out: str | os.PathLike | Run) -> Run:
-    """A finished run folder as a `Run`. Its measurements are read when they are first used."""
+@dataclass(frozen=True, eq=False)
+class LinkedRun:
+    """A finished run on linked tables. Everything in it may be released, except `timings`.
 
-    if isinstance(out, Run):
+    Attributes
+    ----------
+    runs : mapping of str to Run
+        The part of each table, the parent's first: its measurements, model and rows. The schema of a child's
+        part also has its parent's columns, as in `runs["orders"].answer(by="customers.country")`.
+    schema : LinkedSchema
+    out : Path or None
+        The run folder, with a folder `table-NAME` for each table.
+    """
+
+    runs: Mapping[str, Run]
+    schema: LinkedSchema
+    out: Path | None = None
+
+    @property
+    def privacy(self) -> dict:
+        """The statement of all tables together."""
+        first = next(iter(self.runs.values())).privacy
+        return {key: value for key, value in first.items() if key not in ("part", "files")}
+
+    @property
+    def data(self) -> dict[str, pa.Table]:
+        """All synthetic rows of each table. Keys of child rows are keys of parent rows."""
+        return {name: run.data for name, run in self.runs.items()}
+
+    @property
+    def timings(self) -> dict[str, dict[str, float]]:
+        """Seconds of each stage, by table; not for release."""
+        return {name: run.timings for name, run in self.runs.items()}
+
+    def answer(self, *_: Any, **__: Any) -> None:
+        """Answers come from one table: `runs[NAME].answer(...)`."""
+        one = "runs[NAME].answer(...)" if self.out is None else f"{self.out / 'table-NAME'}"
+        raise UsageError(f"this run holds the tables {', '.join(self.runs)}: ask one of them, {one}")
+
+    def __repr__(self) -> str:
+        where = f", out={str(self.out)!r}" if self.out else ""
+        return f"<fastdp.LinkedRun {', '.join(self.runs)} epsilon={self.privacy['epsilon']:.6g}{where}>"
+
+
+def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
+    """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read when they
+    are first used."""
+
+    if isinstance(out, Run | LinkedRun):
         return out
     folder = as_path(out, "a run folder")
+    parts = {p.name.removeprefix("table-"): p for p in part_folders(folder) if p.name.startswith("table-")}
+    if parts:
+        linked = LinkedSchema.load(folder / "tables.json")
+        return LinkedRun({name: load_run(parts[name]) for name in linked.tables}, linked, folder)
     try:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:

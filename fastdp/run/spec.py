@@ -18,6 +18,8 @@ from ..mechanisms.recipe import Recipe
 from ..privacy.ledger import Ledger
 from ..schema import Schema
 from ..schema.dialect import Dialect
+from ..schema.linked import LinkedSchema
+from .counter import check_source
 from .folder import RunFolder
 from .public_data import public_entry
 from .status import RunStatus
@@ -32,7 +34,7 @@ LIMITS = ("max_cells", "memory", "deadline")
 class Options(TypedDict, total=False):
     """The options of a run, for type checkers. The same list, with defaults, is `RunOptions`."""
 
-    schema: Schema | Path | None
+    schema: Schema | LinkedSchema | Mapping[str, Any] | Path | None
     domain: str | None
     user: str | None
     dialect: Dialect | Mapping[str, Any] | None
@@ -50,7 +52,7 @@ class Options(TypedDict, total=False):
     out: Path | None
     resume: bool
     report: bool
-    clip: int | str | None
+    clip: int | str | Mapping[str, int | str] | None
     max_cells: int | None
     engine: str | None
     partitions: int | None
@@ -80,7 +82,7 @@ class RunOptions:
     out: Path | None = None
     resume: bool = False
     report: bool = False
-    clip: int | str | None = None
+    clip: Any = None
     max_cells: int | None = None
     engine: str | None = None
     partitions: int | None = None
@@ -130,6 +132,25 @@ class RunSpec:
     engine: str
     reporter: Reporter
     status: RunStatus
+
+    @property
+    def tables(self) -> tuple[RunSpec, ...]:
+        """The spec of each table: this one, but for linked tables."""
+        return (self,)
+
+    @property
+    def promised(self) -> tuple[float, ...]:
+        """The epsilons that were asked for."""
+        return self.epsilons
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the statement says of the run beside its recipe."""
+        return {}
+
+    def check_source(self, source: Any) -> None:
+        """Raises, before anything is charged, where the source cannot be read by the schema."""
+        check_source(source, self.schema)
 
     def with_schema(self, schema: Schema) -> RunSpec:
         """The spec after private domains were found: configs are resolved again by the finished schema."""

@@ -58,16 +58,18 @@ def same_build(statement: Mapping) -> bool:
 
 def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     """Problems where the statement differs from the one that its parts, ledger reference and `schema.json`
-    give. A joint folder of several epsilons has its schema in each epsilon's folder."""
+    give. A joint folder of several parts has schemas in the parts' folders; of linked tables, its own is that
+    of the first part."""
     from ..schema import Schema
 
     yield from _reference_problems(statement)
     yield from _fact_problems(statement)
-    places = [folder, *sorted(folder.glob("eps-*"))]
-    path = next((p / "schema.json" for p in places if (p / "schema.json").is_file()), None)
-    if path is None or path.is_symlink():
+    places = [p / "schema.json" for p in (folder, *statements.part_folders(folder))]
+    schemas = [Schema.load(p.absolute()) for p in places if p.is_file() and not p.is_symlink()]
+    stated = statement["schema"]["sha256"]
+    schema = next((s for s in schemas if s.digest() == stated), schemas[0] if schemas else None)
+    if schema is None:
         return
-    schema = Schema.load(path.absolute())
     exact = same_build(statement)
     made = _made_again(statement, schema)
     yield from _differences(made, statement, exact, "")
@@ -77,7 +79,9 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     if exact and remarks and list(statement["notes"][-len(remarks) :]) != remarks:
         yield f"its notes must end with: {' / '.join(remarks)}"
     yield from _found_problems(statement, schema)
-    for part in statement["parts"]:
+    linked = "tables" in statement["mechanism"]  # each part is about another table: see its own folder
+    own = statement.get("part", 0)
+    for part in statement["parts"][own : own + 1] if linked else statement["parts"]:
         for release in part["releases"]:
             yield from (f"{release['label']!r}: {text}" for text in _count_problems(release, schema))
 

@@ -12,9 +12,12 @@ from typing import Any, TypeAlias, Unpack, overload
 
 from ..errors import Cancelled, RunError
 from ..mechanisms.base import Config
+from ..schema.linked import is_linked
 from .execute import execute, load_finished
 from .folder import RunFolder
-from .result import Run
+from .linked import measure_linked
+from .linked_spec import LinkedSpec, validate_linked
+from .result import LinkedRun, Run
 from .spec import Options, RunOptions, lists_options
 from .status import RunStatus
 from .validate import validate
@@ -24,6 +27,15 @@ __all__ = ["synthesize"]
 Mechanism: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Config"
 
 
+@overload
+def synthesize(
+    table: Mapping[str, Any],
+    mechanism: Mechanism = "auto",
+    *,
+    epsilon: float,
+    delta: float = 1e-9,
+    **options: Unpack[Options],
+) -> LinkedRun: ...
 @overload
 def synthesize(
     table: Any,
@@ -61,13 +73,14 @@ def synthesize(
     epsilon: float | Sequence[float] | None = None,
     delta: float = 1e-9,
     **options: Unpack[Options],
-) -> Run | list[Run]:
+) -> Run | list[Run] | LinkedRun:
     """Private synthetic rows like those of `table`.
 
     Parameters
     ----------
     table : fastdp.Table, or any source that `fastdp.read` takes
-        The private rows; a source needs `schema`, or a recipe that names one.
+        The private rows; a source needs `schema`, or a recipe that names one. Linked tables: a mapping from
+        each table's name to its source, with a `LinkedSchema` (docs/tutorial/linked-tables.md).
     mechanism : str, path, mapping or config
         A mechanism's name, a recipe's name or path, its fields, or a config object; "auto" is `cliquetree`.
     epsilon : float or sequence of float
@@ -75,7 +88,7 @@ def synthesize(
         (with `out`, each in a folder eps-E).
     delta : float
         In [0, 1), far below 1 / number of people.
-    schema : Schema, path or built-in name
+    schema : Schema, LinkedSchema, path or built-in name
         What the columns' codes mean; public.
     domain : "private", optional
         Without a schema: columns and types are those of the source, which are then public, and their values,
@@ -114,7 +127,8 @@ def synthesize(
     report : bool
         Also write DIR.private/report.html, which uses the private data: do not release it.
     clip : int (rows) or "private", optional
-        Rows of one user that count fully, in place of the recipe's.
+        Rows of one user that count fully, in place of the recipe's. Linked tables: of one parent, or a
+        mapping by child table.
     max_cells : int, optional
         Limit on the cells of the model, in place of the recipe's; a run that could need more is refused
         before anything is charged.
@@ -132,8 +146,8 @@ def synthesize(
 
     Returns
     -------
-    Run, or list of Run
-        One for one epsilon, a list for a sequence of them.
+    Run, list of Run, or LinkedRun
+        One for one epsilon, a list for a sequence of them; a `LinkedRun` for linked tables.
 
     Raises
     ------
@@ -146,15 +160,22 @@ def synthesize(
 
 def watched(
     status: RunStatus, table: Any, mechanism: Any, epsilon: Any, delta: Any, options: Mapping[str, Any]
-) -> Run | list[Run]:
+) -> Run | list[Run] | LinkedRun:
     """`synthesize`, with a status that somebody else may ask while the run goes on."""
-    spec = validate(table, mechanism, epsilon, delta, RunOptions.of(options), status)
+    given = RunOptions.of(options)
+    linked = isinstance(table, Mapping) or is_linked(given.schema)
+    spec = (validate_linked if linked else validate)(table, mechanism, epsilon, delta, given, status)
     out = spec.options.out
     folder = None if out is None else RunFolder(out, resume=spec.options.resume).open()
     try:
         if folder is not None and folder.finished:
-            return load_finished(spec, folder)
-        return execute(spec, table, folder)
+            done = load_finished(spec, folder)
+        else:
+            done = execute(spec, table, folder, measure_linked if linked else None)
+        if isinstance(spec, LinkedSpec) and isinstance(done, list):
+            place = None if folder is None else folder.out
+            return LinkedRun(dict(zip(spec.links.names, done)), spec.links.linked, place)
+        return done
     except BaseException as error:
         if folder is not None:
             folder.abandon(keep=status.entered)

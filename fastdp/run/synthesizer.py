@@ -17,6 +17,7 @@ from .._util.lazy import pl
 from ..errors import UsageError
 from ..privacy.ledger import Ledger
 from ..schema import Schema
+from ..schema.linked import is_linked
 from .result import Run
 from .synthesize import synthesize
 
@@ -95,6 +96,8 @@ class Synthesizer:
         """
         if y is not None:
             raise UsageError("y must be None: put the target into X as a column")
+        if isinstance(X, Mapping) or is_linked(self.schema):
+            raise UsageError("a Synthesizer makes one table; linked tables are made by fastdp.synthesize")
         options = self.get_params()
         seed = options.pop("random_state")
         self.run_: Run = synthesize(X, sample_seed=seed, **options)

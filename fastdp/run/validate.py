@@ -37,7 +37,7 @@ def validate(
     if isinstance(table, Schema):
         raise UsageError("the first argument is the data; a schema goes to schema=")
     epsilons = checked_epsilons(epsilon, delta)
-    _check_values(options)
+    check_values(options)
     check_sources(table, options)
     engine = engine_for(table, options.engine, options.partitions, options.report)
     recipe = recipes.load(mechanism).limited(
@@ -173,7 +173,7 @@ def _number(name: str, value: Any) -> float:
         return math.inf  # too large for a float, of either sign: no budget
 
 
-def _check_values(options: RunOptions) -> None:
+def check_values(options: RunOptions) -> None:
     """UsageError where a number, flag or name is not of its type, or out of its range."""
     from ..model.sampler import MOST_ROWS
 

@@ -29,12 +29,13 @@ from .folder_check import (
     found_problems,
     guarded,
     ledger_answer_problems,
+    linked_problems,
     measurements_of,
     model_problems,
     read_json,
     schema_problems,
 )
-from .result import Run
+from .result import LinkedRun, Run
 from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
 
 WITHOUT_LEDGER = (
@@ -95,7 +96,9 @@ class Verdict:
         return not self.problems
 
 
-def verify(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
+def verify(
+    folder: str | os.PathLike | Run | LinkedRun, ledger: Ledger | str | os.PathLike | None = None
+) -> Verdict:
     """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be in
     it too."""
     verdict = inspect(folder, ledger)
@@ -105,9 +108,11 @@ def verify(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike |
     return verdict
 
 
-def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike | None = None) -> Verdict:
+def inspect(
+    folder: str | os.PathLike | Run | LinkedRun, ledger: Ledger | str | os.PathLike | None = None
+) -> Verdict:
     """As `verify`, but what is wrong is in the verdict's `problems`."""
-    if isinstance(folder, Run):
+    if isinstance(folder, Run | LinkedRun):
         if folder.out is None:
             raise UsageError("this run is in memory: verify checks a run folder, which out= makes")
         folder = folder.out
@@ -122,8 +127,8 @@ def inspect(folder: str | os.PathLike | Run, ledger: Ledger | str | os.PathLike 
 
 
 def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
-    """`inner`: the folder belongs to one epsilon, so it may not contain folders of others."""
-    parts = [] if inner else sorted(p for p in folder.glob("eps-*") if p.is_dir() and not p.is_symlink())
+    """`inner`: the folder belongs to one part, so it may not contain folders of others."""
+    parts = [] if inner else statements.part_folders(folder)
     if not os.path.lexists(folder / statements.NAME):
         raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
     statement = read_statement(folder)
@@ -166,7 +171,7 @@ def read_statement(folder: str | os.PathLike) -> dict:
 
 
 def _part_problems(joint: dict, part: Path) -> list[str]:
-    """The differences between the promises in the statement of one epsilon's folder and in the joint
+    """The differences between the promises in the statement of one part's folder and in the joint
     statement."""
     own = read_statement(part)
     names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
@@ -216,6 +221,7 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
     problems += guarded("the measurements", answers)
     problems += guarded("what was found", found)
     problems += guarded("schema.json", lambda: schema_problems(folder, statement))
+    problems += guarded("tables.json", lambda: linked_problems(folder))
     if any(os.path.lexists(folder / name) for name in ROWS):
         problems += guarded("the constraints", lambda: constraint_problems(folder))
     return problems + guarded("model.fastdp", model)
@@ -248,7 +254,7 @@ def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
 def releasable(name: str) -> bool:
     """Whether a file of this name (relative to the run's folder) is of a kind that a run releases."""
     parts = name.split("/")
-    if fnmatch(parts[0], "eps-*") and len(parts) > 1:
+    if len(parts) > 1 and any(fnmatch(parts[0], pattern) for pattern in statements.PART_FOLDERS):
         parts = parts[1:]
         if parts == [statements.NAME]:
             return True

@@ -51,6 +51,11 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(plain, Mapping):
         raise SchemaError(f"a schema is a table with [columns], got {kind_of(plain)}")
     keys = ("fastdp", "name", "provenance", "learnt", "user", "dialect", "columns", "outputs", "constraints")
+    if "tables" in plain:
+        raise SchemaError(
+            "this is a schema of linked tables (fastdp.LinkedSchema), and the schema of one table is needed "
+            "here; synthesize takes it with a source for each table, {NAME: source, ...}"
+        )
     for key in plain:
         if key not in keys:
             raise SchemaError(f"schema, field {key!r}: unknown{hint(str(key), keys)}")

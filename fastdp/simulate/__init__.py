@@ -3,7 +3,8 @@ seed and contain no real record. Of the package, `errors` and the built-in schem
 
 from fastdp.simulate.census import census, census_cities
 from fastdp.simulate.flights import flights
+from fastdp.simulate.households import households
 from fastdp.simulate.incidents import incidents
 from fastdp.simulate.taxi import taxi
 
-__all__ = ["census", "census_cities", "flights", "incidents", "taxi"]
+__all__ = ["census", "census_cities", "flights", "households", "incidents", "taxi"]

@@ -198,13 +198,13 @@ class Gathering:
         )
 
 
-def checked_columns(parts: Sequence[Part], schema: Schema) -> list[str]:
+def checked_columns(parts: Sequence[Part], schema: Schema, users: UserIndex | None = None) -> list[str]:
     """Names of the columns to read, the user column last; DataError if a part lacks one of them or has it in
-    a type that cannot be read."""
+    a type that cannot be read. `users`: has the kind of ids of tables that are linked with this one."""
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
-    users = UserIndex(schema.user or "")
+    users = UserIndex(schema.user or "") if users is None else users
     for part in parts:
         _check_part(part, schema, wanted, users)
     return wanted

@@ -105,6 +105,9 @@ class Runner:
     def toml(self, body: str) -> None:
         """A recipe, a schema, or a part of either: completed by the page's last recipe, or by `columns`."""
         plain = tomllib.loads(body)
+        if "tables" in plain:
+            fastdp.LinkedSchema.from_dict(plain)
+            return
         if set(plain) <= SCHEMA_KEYS:
             columns = plain.get("columns") or self.columns
             check_possible(fastdp.Schema.from_dict({**plain, "columns": columns}))

@@ -88,7 +88,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ones = measure_ones(session, plan.ones, weight=wanted.weight)
         rest += job.after_ones(ones) or 0.0
         released = list(ones)
-        named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique}
+        named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
         beside = dependencies.measured(session, ones, rest, plan.ones, named, self.limit)
         ones = beside.better(ones)
         rest -= beside.share

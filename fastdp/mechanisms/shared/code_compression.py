@@ -150,13 +150,20 @@ class Expansion:
         self._joined = _components(full, self._allowed)
         self._fallback: dict[Clique, np.ndarray] = {}
 
-    def __call__(self, rows: Mapping[str, np.ndarray], shard: int = 0) -> dict[str, np.ndarray]:
-        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and shard."""
+    def code_map(self, name: str) -> np.ndarray:
+        return self._compression.code_map(name)
+
+    def __call__(
+        self, rows: Mapping[str, np.ndarray], shard: int = 0, known: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and shard.
+        `known`: full codes of columns that need no expansion."""
         full = self._compression.full
         out: dict[str, np.ndarray] = dict.fromkeys(full)  # type: ignore[assignment]  # filled below
+        out |= known or {}
         joined = {name for group in self._joined for name in group}
         for i, name in enumerate(full):
-            if name not in joined:
+            if name not in joined and out[name] is None:
                 others = [np.asarray(rows[other]) for other in self._spread.get(name, ())]
                 codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i), others)
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))

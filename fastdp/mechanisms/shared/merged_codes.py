@@ -130,6 +130,12 @@ class ExpandedRows(ModelRows):
         other._expansion = self._expansion.reseeded(seed)
         return other
 
+    def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+        merged = {name: self._expansion.code_map(name)[codes] for name, codes in known.items()}
+        drawn = super().given(merged, seed)
+        made = self._expansion.reseeded(seed)(drawn, 0, known)
+        return {name: made[name] for name in drawn}
+
 
 class BalancedRows(ExpandedRows):
     """Rows that are drawn 2^LEVELS times over and halved, so that the marginals of a workload are closer to

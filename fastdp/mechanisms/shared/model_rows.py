@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Self
 
 import numpy as np
 
 from ...model import Model
+from ...model.given import sample_given
 from ...model.sampler import rows_of_shard
 
 
@@ -38,6 +40,10 @@ class ModelRows:
         other = self.again(count, seed)
         shards = [other.shard(i) for i in range(max(1, -(-count // other.shard_rows)))]
         return {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
+
+    def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+        """Codes of the other columns, for rows with these known codes."""
+        return sample_given(self.model, known, seed)
 
 
 class GroupedRows(ModelRows):

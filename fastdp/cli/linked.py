@@ -1,0 +1,67 @@
+"""Arguments of the commands that name linked tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError
+
+
+def linked_sources(
+    data: list[str], schema: str | None, mechanism: str, engine: str | None
+) -> dict[str, str] | None:
+    """The files of linked tables, given as NAME=FILE; None where the schema is that of one table."""
+    from ..mechanisms.recipe import load
+    from ..schema.linked import is_linked
+
+    if not any("=" in item for item in data):
+        return None
+    if schema is not None and not Path(schema).exists():
+        return None  # the same error as for one table
+    if not is_linked(load(mechanism).schema if schema is None else schema):
+        return None
+    if engine is not None:
+        raise UsageError("--engine is not supported for linked tables: they are counted in this process")
+    return pairs(data, "a linked table is given as NAME=FILE")
+
+
+def truth_tables(truth: str, synthetic: str) -> dict[str, str] | None:
+    """The files of linked tables, NAME=FILE,NAME=FILE, where SYNTHETIC is the folder of a run on such."""
+    if not (Path(synthetic) / "tables.json").is_file():
+        return None
+    return pairs(truth.split(","), "the truth of linked tables is NAME=FILE,NAME=FILE")
+
+
+def pairs(items: list[str], expected: str) -> dict[str, str]:
+    """NAME=VALUE items as a mapping."""
+    found = dict(item.split("=", 1) for item in items if "=" in item)
+    if len(found) != len(items):
+        raise UsageError(f"{expected}, each name once; got {', '.join(items)}")
+    return found
+
+
+def rows_of(text: str | None) -> int | dict[str, int] | None:
+    """`1000` as a number, `customers=1000,orders=5000` as numbers by table."""
+    try:
+        if text is None or "=" not in text:
+            return None if text is None else int(text)
+        return {n: int(v) for n, v in pairs(text.split(","), "--rows of linked tables is NAME=N").items()}
+    except ValueError:
+        raise UsageError(f"--rows: a whole number, or NAME=N,NAME=N, got {text!r}") from None
+
+
+def write_tables(made: Any, out: Path) -> None:
+    """Writes a table to the file `out`, or linked tables to NAME.parquet in the folder `out`."""
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    from ..run.folder import whole_file
+
+    tables = {out: made}
+    if isinstance(made, dict):
+        out.mkdir(parents=True, exist_ok=True)
+        tables = {out / f"{name}.parquet": table for name, table in made.items()}
+    for path, table in tables.items():
+        with whole_file(path) as part:
+            (csv.write_csv if path.suffix.lower() == ".csv" else pq.write_table)(table, part)

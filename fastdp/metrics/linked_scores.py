@@ -1,0 +1,75 @@
+"""Whether synthetic linked tables are linked as the true ones are. NOT private."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..schema.linked import LinkedSchema
+from ..tables.linked import Links, read_linked
+from ..tables.table import Table
+
+WORST = 3
+"""Pairs of columns that are named."""
+
+
+def linked_scores(
+    truth: Mapping[str, Any], synthetic: Mapping[str, Any], schema: LinkedSchema, threads: int | None = None
+) -> dict[str, Any]:
+    """For each child table: `integrity`, the share of its synthetic rows whose key a parent has; `children`,
+    the total variation of the number of child rows per parent, with means and shares of parents without any;
+    `pairs`, the total variation of a parent's column and a child's column, over child rows: mean and worst.
+    """
+    links = Links(replace(schema, orphans=dict.fromkeys(schema.children, "drop")))
+    (true, _), (made, read) = (read_linked(tables, links, threads) for tables in (truth, synthetic))
+    out = {}
+    for i, name in enumerate(schema.children, 1):
+        both = (true[i], made[i])
+        sizes = [_children(table, parents.rows) for table, parents in zip(both, (true[0], made[0]))]
+        longest = max(map(len, sizes))
+        shares = [np.append(s, np.zeros(longest - len(s))) / max(s.sum(), 1) for s in sizes]
+        pairs = {
+            (a, b): _variation(*(_joint(table, a, b) for table in both))
+            for a in links.joined[name]
+            for b in schema.tables[name].modelled
+        }
+        worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
+        out[name] = {
+            "integrity": made[i].rows / max(read[name]["rows"], 1),
+            "children": {
+                "variation": _variation(*shares),
+                "mean": dict(zip(("truth", "synthetic"), (_mean(s) for s in shares))),
+                "none": dict(zip(("truth", "synthetic"), (float(s[0]) for s in shares))),
+            },
+            "pairs": {
+                "mean": float(np.mean(list(pairs.values()))),
+                "worst": [[*pair, pairs[pair]] for pair in worst],
+            },
+        }
+    return out
+
+
+def _children(table: Table, parents: int) -> np.ndarray:
+    """How many parents have 0, 1, 2, ... rows."""
+    counted = np.bincount(table.rows_per_user(), minlength=1)
+    counted[0] = parents - counted[1:].sum()
+    return counted
+
+
+def _joint(table: Table, a: str, b: str) -> np.ndarray:
+    size = table.domain[b]
+    cells = np.bincount(
+        table.codes[a].astype(np.int64) * size + table.codes[b], minlength=table.domain[a] * size
+    )
+    return cells / max(table.rows, 1)
+
+
+def _variation(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.abs(a - b).sum() / 2)
+
+
+def _mean(shares: np.ndarray) -> float:
+    return float(shares @ np.arange(len(shares)))

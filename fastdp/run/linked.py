@@ -1,0 +1,158 @@
+"""A run on linked tables: each table is measured as a part of one run; synthetic parents are drawn first,
+then the child rows of each parent given its columns.
+
+The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row | parent,
+number of rows) of each child's model: child rows depend on their parent as was measured, and every child row
+has a parent. Everything after the measurements is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..codec.possible import known
+from ..engines.local import local
+from ..errors import UsageError
+from ..mechanisms.base import Outcome
+from ..mechanisms.shared.model_rows import ModelRows
+from ..model.sampler import rows_of_shard
+from ..tables.linked import Links, read_linked
+from ..tables.table import Table
+from .execute import completed, job_of
+from .finalize import finalize, write_json
+from .folder import RunFolder
+from .linked_spec import LinkedSpec
+from .output import Output
+from .result import Run
+
+if TYPE_CHECKING:
+    from ..release.reserve import Reserved
+
+Codes = dict[str, np.ndarray]
+NOTES = (
+    "the unit is one key of {parent} with its rows in all tables; of several rows of {parent} with one key, "
+    "the first by a hash of the key counts",
+    "rows of one parent are drawn independently of each other, given the parent's columns and the number of "
+    "rows",
+)
+
+
+class CodeRows:
+    """Rows whose codes are in memory, in shards."""
+
+    columns: tuple[str, ...] | None = None
+
+    def __init__(self, codes: Mapping[str, np.ndarray], owner: np.ndarray):
+        self.codes, self.owner, self.total = codes, owner, len(owner)
+
+    @property
+    def shard_rows(self) -> int:
+        return rows_of_shard(self.total)
+
+    def shard(self, i: int) -> Codes:
+        return {name: column[self._slice(i)] for name, column in self.codes.items()}
+
+    def owners(self, i: int) -> np.ndarray:
+        return self.owner[self._slice(i)]
+
+    def _slice(self, i: int) -> slice:
+        return slice(i * self.shard_rows, (i + 1) * self.shard_rows)
+
+
+def measure_linked(
+    spec: LinkedSpec, reserved: Reserved, source: Any, public: None, folder: RunFolder | None, seed: int
+) -> list[Run]:
+    """Reads the private tables, measures each as a part of the run, draws all tables and finalizes them."""
+    options, links = spec.options, spec.links
+    with spec.reporter.stage("read", "reading and encoding"):
+        tables, numbers = read_linked(source, links, options.threads)
+    if folder is not None:
+        write_json(folder.private / "reading.json", numbers)
+    seeds = [
+        int(s) for s in np.random.SeedSequence(seed).generate_state(len(tables), np.uint64) >> np.uint64(1)
+    ]
+    sessions = reserved.sessions([local(table, options.threads) for table in tables])
+    outcomes = []
+    notes = tuple(text.format(parent=links.linked.parent) for text in NOTES)
+    for i, session in enumerate(sessions):
+        spec.reporter.begin(i, spec.label(i))
+        one = spec.table(i)
+        with spec.reporter.stage("measure", "measuring"):
+            job = job_of(one, i, seeds[i], None)
+            if i > 0:
+                job = replace(job, given=links.given(links.names[i]))
+            outcome = completed(one, one.configs[i].run(session, job), session, seeds[i])
+        outcomes.append(replace(outcome, notes=outcome.notes + notes))
+    with spec.reporter.stage("sample"):
+        drawn = draw(links, outcomes, seeds)
+    if folder is not None:
+        links.linked.save(folder.staging() / "tables.json")
+    runs = []
+    for i, (outcome, (codes, owner)) in enumerate(zip(outcomes, drawn)):
+        truth = synthetic = None
+        if options.report:
+            truth = tables[i].as_truth()
+            synthetic = _table(links, i, codes, owner)
+        output = _output(spec, i, codes, owner, seeds[i])
+        runs.append(finalize(spec.table(i), i, outcome, reserved, output, folder, truth, synthetic))
+    return runs
+
+
+def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int) -> Output:
+    """The rows of one table as they are written: its own columns, and its key."""
+    name = spec.links.names[i]
+    schema = spec.links.linked.tables[name]
+    rows = CodeRows({column: codes[column] for column in schema.modelled}, owner)
+    private = spec.options.seed is None
+    written = Outcome(rows=rows, owners=rows.owners)
+    return Output(schema, written, None, seed, spec.options.threads, spec.configs[i].outputs, private)
+
+
+def _table(links: Links, i: int, codes: Codes, owner: np.ndarray) -> Table:
+    """The synthetic rows of one table in the codes that were counted, for the report."""
+    schema = links.schemas[i]
+    whole = known(schema).complete(codes) if schema.constraints else codes
+    return Table.from_codes(schema, whole, user=owner.astype(np.int64), public=True)
+
+
+def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[Codes, np.ndarray]]:
+    """(codes of all columns that were counted, number of the parent of each row) of every table."""
+    rows = outcomes[0].rows
+    if not all(isinstance(o.rows, ModelRows) for o in outcomes):
+        raise UsageError("linked tables need a mechanism that draws its rows from a model")
+    shards = [rows.shard(i) for i in range(-(-rows.total // rows.shard_rows))]
+    empty = {a: np.empty(0, np.uint32) for a in links.schemas[0].modelled}
+    parents = {a: np.concatenate([s[a] for s in shards] or [empty[a]]) for a in empty}
+    out = [(parents, np.arange(rows.total, dtype=np.int64))]
+    for i, name in enumerate(links.linked.children, 1):
+        count = links.counts[name]
+        wanted = rows_of(parents[count], links, name, seeds[i])
+        given = {column: parents[a] for column, a in links.joined[name].items()} | {count: parents[count]}
+        owner = np.repeat(out[0][1], wanted)
+        given = {column: values[owner] for column, values in given.items()}
+        if name in links.places:
+            place = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted) + 1
+            given[links.places[name]] = links.place_codes(place, name)
+        child = outcomes[i].rows
+        assert isinstance(child, ModelRows)
+        codes = child.given(given, seeds[i]) | given
+        if name in links.places:
+            order = np.lexsort((codes[links.linked.order[name]], owner))
+            codes = {column: c if column in given else c[order] for column, c in codes.items()}
+        out.append((codes, owner))
+    return out
+
+
+def rows_of(codes: np.ndarray, links: Links, child: str, seed: int) -> np.ndarray:
+    """A number of child rows for each code of their bins; inside a bin evenly in the logarithm."""
+    edges = links.edges(child)
+    ends = np.append(edges[1:], links.most_rows(child) + 1)
+    low, high = edges[codes], np.maximum(ends[codes], edges[codes] + 1)
+    uniform = np.random.Generator(np.random.Philox(key=[seed, 5])).random(len(codes))
+    first = np.maximum(low, 1)
+    drawn = (first * (high / first) ** uniform).astype(np.int64)
+    return np.where(low == 0, 0, np.minimum(drawn, high - 1))

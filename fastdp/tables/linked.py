@@ -1,0 +1,270 @@
+"""Linked tables as tables with users: the unit of privacy is a key with its rows in all tables.
+
+The parents' table has one row per key: the parent's columns, and for each child table the number of the key's
+rows, in bins. A child's table has the key's rows of that table, each with the columns of its parent and with
+the number of the key's rows beside its own, and with its place among them where an order is declared. Every
+row of these tables is a function of the rows of its own
+key, whatever the data holds:
+
+- of several parent rows of one key the first by a hash of the key's value and the row's codes counts;
+- a parent without child rows is a parent with 0 rows;
+- child rows whose key no parent row has are left out, or their key is a parent whose columns are all null;
+- rows without a key are left out, or each is a key of its own.
+
+So a data set with one key more has one more row in the parents' table, and in each child's table the rows of
+one more user; no other row changes. Proof of the guarantee: docs/explain/linked-releases.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._core import bound
+from .._util import threads as _threads
+from .._util.lazy import pa
+from ..codec import encode
+from ..errors import DataError, SchemaError
+from ..privacy.clip import choice_bound
+from ..schema import Schema, dtypes
+from ..schema.derived import Derived
+from ..schema.linked import LinkedSchema
+from ..users.people import size_bins
+from .ingest import Gathering, checked_columns, encoded, guarded, source_types
+from .sources import open_parts
+from .table import Table, code_dtype
+from .userids import UserIndex
+
+LEFT_OUT = ("source", "rank", "user", "role")
+"""What the document of a parent's column does not say beside a child's row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """What a linked schema makes of its tables; public facts only.
+
+    `schemas`: of the parents' table and of each child's table, as they are counted. `counts`: the column of
+    each child's number of rows. `places`: the column of a row's place among the rows of its parent, of
+    children that declare an order. `joined`: of each child, the parent's columns by their names beside its
+    rows.
+    """
+
+    linked: LinkedSchema
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.linked.tables)
+
+    @cached_property
+    def counts(self) -> dict[str, str]:
+        return {name: f"rows of {name}" for name in self.linked.children}
+
+    @cached_property
+    def places(self) -> dict[str, str]:
+        return {name: f"place in {name}" for name in self.linked.order}
+
+    @cached_property
+    def joined(self) -> dict[str, dict[str, str]]:
+        linked = self.linked
+        own = linked.tables[linked.parent].modelled
+        return {name: {f"{linked.parent}.{a}": a for a in own} for name in linked.children}
+
+    def most_rows(self, child: str) -> int:
+        """The most rows of one parent that are told apart: the schema's bound, or the largest clip."""
+        return choice_bound(self.linked.tables[child])
+
+    def edges(self, child: str) -> np.ndarray:
+        """Lower edges of the bins of a child's number of rows: 0, 1, 2, ..., then four per octave."""
+        return np.array((0, *size_bins(self.most_rows(child))), np.int64)
+
+    def place_codes(self, place: np.ndarray, child: str) -> np.ndarray:
+        """Codes of places (1, 2, ...) in the bins of a child's number of rows."""
+        edges = self.edges(child)[1:]
+        return (np.searchsorted(edges, place, "right") - 1).astype(code_dtype(len(edges)))
+
+    def given(self, child: str) -> frozenset[str]:
+        """The columns of a child's table that are known when its rows are drawn."""
+        own = (table[child] for table in (self.counts, self.places) if child in table)
+        return frozenset((*own, *self.joined[child]))
+
+    @cached_property
+    def schemas(self) -> tuple[Schema, ...]:
+        linked = self.linked
+        parent = linked.tables[linked.parent].to_plain()
+        columns = parent["columns"] | {self.counts[c]: self._count_entry(c) for c in linked.children}
+        made = [Schema.from_dict({**parent, "user": {**parent["user"], "max_rows": 1}, "columns": columns})]
+        for name in linked.children:
+            own = linked.tables[name].to_plain()
+            user = {k: v for k, v in parent["user"].items() if k != "max_rows"}
+            if "max_rows" in own["user"]:
+                user["max_rows"] = own["user"]["max_rows"]
+            columns = {n: {k: v for k, v in e.items() if k != "source"} for n, e in own["columns"].items()}
+            more = {self.counts[name]: self._count_entry(name)}
+            if name in self.places:
+                more[self.places[name]] = self._count_entry(name, first=1)
+            for column, entry in (more | self._entries(name)).items():
+                if column in columns:
+                    raise SchemaError(f"table {name!r}, column {column!r}: linked tables use this name")
+                columns[column] = entry
+            made.append(Schema.from_dict({**own, "user": user, "columns": columns}))
+        return tuple(made)
+
+    def _count_entry(self, child: str, first: int = 0) -> dict[str, Any]:
+        edges = [*self.edges(child)[first:].tolist(), np.inf]
+        note = f"rows of {child} of one parent"
+        return {"kind": "numeric", "dtype": "int64", "edges": edges, "max": self.most_rows(child),
+                "overflow": "clamp", "null": "drop", "note": note}  # fmt: skip
+
+    def _entries(self, child: str) -> dict[str, Any]:
+        """Documents of the parent's columns beside a child's rows. Parts of derived columns are codes."""
+        parent = self.linked.tables[self.linked.parent]
+        simple = {n: f.to_plain() for n, f in parent.fields.items() if not isinstance(f, Derived)}
+        sizes = {name: parent.domain[a] for name, a in self.joined[child].items() if a not in simple}
+        codes = Schema.from_domain(sizes).to_plain()["columns"] if sizes else {}
+        return {
+            name: codes[name] if name in codes else _without(simple[a], LEFT_OUT)
+            for name, a in self.joined[child].items()
+        }
+
+    @cached_property
+    def no_parent(self) -> dict[str, int] | None:
+        """Codes of a parent whose columns are all null; None where no table keeps orphans. SchemaError where
+        a column leaves out rows with nulls."""
+        parent = self.linked.tables[self.linked.parent]
+        if "keep" not in self.linked.orphans.values():
+            return None
+        types = {source: pa.nulls(1, dtypes.arrow(kind)) for source, kind in source_types(parent).items()}
+        codes, keep = encode.encode_batch(parent, pa.record_batch(types))
+        if keep is not None and not keep.all():
+            raise SchemaError(
+                f"orphans = 'keep' counts a key without a parent row as a parent whose columns are all null, "
+                f"but a column of {self.linked.parent!r} has null = 'drop'; give it another policy"
+            )
+        return {name: int(column[0]) for name, column in codes.items()}
+
+
+def _without(entry: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
+    return {k: v for k, v in entry.items() if k not in keys}
+
+
+def read_linked(
+    sources: Mapping[str, Any], links: Links, threads: int | None = None
+) -> tuple[list[Table], dict[str, dict[str, int]]]:
+    """(the parents' table and each child's table, PRIVATE numbers of rows that were read by table)."""
+    return guarded(lambda: _read(sources, links, _threads.resolve(threads)))
+
+
+def _read(sources: Mapping[str, Any], links: Links, threads: int):
+    linked = links.linked
+    index = UserIndex(linked.key)
+    read: dict[str, Table] = {}
+    for name, schema in linked.tables.items():
+        index.column = str(schema.user)
+        parts = open_parts(sources[name], schema.dialect)
+        wanted = checked_columns(parts, schema)
+        gathering = Gathering(schema, index)
+        for piece in encoded(parts, schema, wanted, index, threads):
+            gathering.add(piece)
+        read[name] = gathering.table(malformed=sum(part.tally.lines for part in parts), threads=threads)
+    numbers = {
+        name: {"rows": t.rows, "dropped_rows": t._dropped, "malformed_lines": t._malformed}
+        for name, t in read.items()
+    }
+    return link(read, links, index.hashes()), numbers
+
+
+def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Table]:
+    """The parents' table and each child's table. `read`: the tables as they are, whose users are numbered
+    alike; `hashes`: of the users' id values."""
+    linked, keys = links.linked, len(hashes)
+    parents = read[linked.parent]
+    if parents.user is None or any(t.user is None for t in read.values()):
+        raise DataError("linked tables need their keys")
+    row = first_rows(parents, hashes, keys)
+    known = row >= 0
+    kept, counts = known.copy(), {}
+    for name in linked.children:
+        users = read[name].user
+        assert users is not None
+        counted = np.bincount(users, minlength=keys)
+        counts[name] = np.where(known, counted, 0) if linked.orphans[name] == "drop" else counted
+        kept |= counts[name] > 0
+    own = {}
+    for name, column in parents.codes.items():
+        missing = 0 if links.no_parent is None else links.no_parent[name]
+        own[name] = np.full(keys, missing, column.dtype)
+        own[name][known] = column[row[known]]
+    for name in linked.children:
+        bins = np.searchsorted(links.edges(name), counts[name], "right") - 1
+        own[links.counts[name]] = bins.astype(code_dtype(len(links.edges(name))))
+    at = np.flatnonzero(kept)
+    made = [
+        Table(
+            links.schemas[0],
+            {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain},
+            rows=len(at),
+            user=np.arange(len(at), dtype=np.uint32),
+            users=len(at),
+            user_hash=np.ascontiguousarray(hashes[at]),
+        )
+    ]
+    for schema, name in zip(links.schemas[1:], linked.children):
+        made.append(_child(read[name], schema, own, counts[name] > 0, hashes, links, name))
+    return made
+
+
+def _child(
+    table: Table, schema: Schema, own: Mapping[str, np.ndarray], kept: np.ndarray, hashes, links: Links, name
+) -> Table:
+    """A child's rows of the keys that are kept, with their parents' columns."""
+    assert table.user is not None
+    here = kept[table.user]
+    key = table.user[here]
+    codes = {n: np.ascontiguousarray(column[here]) for n, column in table.codes.items()}
+    codes |= {n: own[a][key] for n, a in links.joined[name].items()}
+    codes[links.counts[name]] = own[links.counts[name]][key]
+    if name in links.places:
+        place = places(key, codes[links.linked.order[name]], row_hashes(table, hashes)[here])
+        codes[links.places[name]] = links.place_codes(place, name)
+    number = (np.cumsum(kept) - 1).astype(np.uint32)
+    return Table(
+        schema,
+        {n: codes[n] for n in schema.domain},
+        rows=len(key),
+        user=number[key],
+        users=int(kept.sum()),
+        user_hash=np.ascontiguousarray(hashes[np.flatnonzero(kept)]),
+    )
+
+
+def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:
+    """int64[keys]: the row of each key that counts, -1 where it has none: the first by a hash of the key's
+    value and the row's codes."""
+    assert table.user is not None
+    order = np.lexsort((row_hashes(table, hashes), table.user))
+    user = table.user[order]
+    first = np.append(True, user[1:] != user[:-1])[: len(user)]
+    row = np.full(keys, -1, np.int64)
+    row[user[first]] = order[first]
+    return row
+
+
+def row_hashes(table: Table, hashes: np.ndarray) -> np.ndarray:
+    """uint64: a hash of each row's key value and codes."""
+    mixed = hashes[table.user] if table.rows else np.empty(0, np.uint64)
+    for column in table.codes.values():
+        mixed = bound.hash_words(np.ascontiguousarray(mixed ^ column.astype(np.uint64)))
+    return mixed
+
+
+def places(key: np.ndarray, codes: np.ndarray, ties: np.ndarray) -> np.ndarray:
+    """int64: the place (1, 2, ...) of each row among the rows of its key, by code, then by `ties`."""
+    order = np.lexsort((ties, codes, key))
+    of = key[order]
+    out = np.empty(len(key), np.int64)
+    out[order] = np.arange(len(key)) - np.searchsorted(of, of) + 1
+    return out

@@ -1,0 +1,102 @@
+"""What linked tables become: policies for rows that do not fit, by hand-made tables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from fastdp.errors import DataError, SchemaError
+from fastdp.schema.linked import LinkedSchema, is_linked
+from fastdp.tables.linked import Links, read_linked
+
+COLUMN = {"kind": "integer", "max": 9}
+PARENTS = pa.table({"id": pa.array([1, 2, 2, 3, None]), "a": [1, 2, 2, 3, 4]})
+CHILDREN = pa.table({"of": pa.array([1, 1, 2, 8, 8, 9, None]), "x": [3, 1, 2, 7, 7, 8, 9]})
+
+
+def document(child=(), parent=(), **more):
+    tables = {
+        "p": {"key": "id", "columns": {"a": COLUMN}, **dict(parent)},
+        "c": {"parent": "p", "key": "of", "columns": {"x": COLUMN}, **dict(child)},
+    }
+    return {"tables": tables} | more
+
+
+def read(**child):
+    links = Links(LinkedSchema.from_dict(document(child, {"null": child.get("null", "drop")})))
+    parents, children = read_linked({"p": PARENTS, "c": CHILDREN}, links, 1)[0]
+    return parents.codes, children.codes, parents, children
+
+
+@pytest.mark.parametrize(
+    ("policy", "parents", "children"),
+    [
+        ({}, [(1, 2), (2, 1), (3, 0)], [(1, 1), (1, 3), (2, 2)]),
+        # keys 8 and 9 are parents of nulls (code 11: ten values, overflow, null) with their rows
+        (
+            {"orphans": "keep"},
+            [(1, 2), (2, 1), (3, 0), (11, 1), (11, 2)],
+            [(1, 1), (1, 3), (2, 2), (11, 7), (11, 7), (11, 8)],
+        ),
+        # the parent without a key is childless, the child without a key has a parent of nulls
+        (
+            {"orphans": "keep", "null": "own"},
+            [(1, 2), (2, 1), (3, 0), (4, 0), (11, 1), (11, 1), (11, 2)],
+            [(1, 1), (1, 3), (2, 2), (11, 7), (11, 7), (11, 8), (11, 9)],
+        ),
+    ],
+)
+def test_policies_decide_what_counts(policy, parents, children):
+    p, c, *_ = read(**policy)
+    assert sorted(zip(p["a"].tolist(), p["rows of c"].tolist())) == parents
+    assert sorted(zip(c["p.a"].tolist(), c["x"].tolist())) == children
+
+
+def test_places_follow_the_declared_order():
+    _, codes, _, table = read(order="x")
+    for user in np.unique(table.user):
+        mine = table.user == user
+        order = np.argsort(codes["place in c"][mine])
+        assert (np.diff(codes["x"][mine][order].astype(int)) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        (document({"parent": "q"}), "two levels"),
+        (document({"orphans": "maybe"}), "neither 'drop' nor 'keep'"),
+        (document({"null": "own"}), "needs orphans = 'keep'"),
+        (document({"order": "a"}), "not a column that is modelled"),
+        (document({"columns": {"id": COLUMN}}), "the name of the key"),
+        (document({"key": None}), "'key'"),
+        (document({"typo": 1}), "unknown"),
+        (document({"columns": {"x": {"kind": "integer", "domain": "private"}}}), "private domains"),
+        ({"tables": {"p": {"key": "id", "columns": {"a": COLUMN}}}}, "one table without `parent`"),
+        ({"tables": {"../p": {"key": "id"}, "c": {"parent": "../p", "key": "of"}}}, "names are"),
+    ],
+)
+def test_a_schema_that_does_not_fit_is_refused(plain, text):
+    with pytest.raises(SchemaError, match=text):
+        LinkedSchema.from_dict(plain)
+
+
+def test_orphans_need_parents_columns_that_can_be_null():
+    plain = document({"orphans": "keep"}, {"columns": {"a": {**COLUMN, "null": "drop"}}})
+    with pytest.raises(SchemaError, match="null = 'drop'"):
+        _ = Links(LinkedSchema.from_dict(plain)).no_parent
+
+
+def test_keys_of_two_kinds_are_refused():
+    links = Links(LinkedSchema.from_dict(document()))
+    texts = CHILDREN.set_column(0, "of", pa.array(["1", "2", "3", "4", "5", "6", "7"]))
+    with pytest.raises(DataError, match="is of type integer in one part"):
+        read_linked({"p": PARENTS, "c": texts}, links, 1)
+
+
+def test_a_schema_survives_its_file(tmp_path):
+    linked = LinkedSchema.load("households")
+    linked.save(tmp_path / "s.json")
+    again = LinkedSchema.load(tmp_path / "s.json")
+    assert again.digest() == linked.digest() and is_linked(tmp_path / "s.json")
+    assert LinkedSchema.from_dict(linked.to_plain()).digest() == linked.digest()
