@@ -76,7 +76,7 @@ def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):
     shutil.copytree(run.out, forged)
     place = forged / "table-persons"
     table = pq.read_table(place / "synthetic.parquet")
-    keys = np.array(table["household_id"])
+    keys = table["household_id"].to_numpy().copy()
     keys[0] = 10**9
     pq.write_table(table.set_column(0, "household_id", [keys]), place / "synthetic.parquet")
     for folder in (place, forged):
