@@ -8,7 +8,7 @@ has a parent. Everything after the measurements is post-processing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,13 @@ import numpy as np
 from ..codec.possible import known
 from ..engines.local import local
 from ..errors import UsageError
+from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
 from ..tables.linked import Links, read_linked
 from ..tables.table import Table
+from ..users.people import last_bin
 from .execute import completed, job_of
 from .finalize import finalize, write_json
 from .folder import RunFolder
@@ -130,6 +132,9 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
     out = [(parents, np.arange(rows.total, dtype=np.int64))]
     for i, name in enumerate(links.linked.children, 1):
         count = links.counts[name]
+        parents[count] = without_noise(
+            parents[count], outcomes[0].measurements, count, len(links.edges(name)), seeds[i]
+        )
         wanted = rows_of(parents[count], links, name, seeds[i])
         given = {column: parents[a] for column, a in links.joined[name].items()} | {count: parents[count]}
         owner = np.repeat(out[0][1], wanted)
@@ -144,6 +149,24 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
             order = np.lexsort((codes[links.linked.order[name]], owner))
             codes = {column: c if column in given else c[order] for column, c in codes.items()}
         out.append((codes, owner))
+    return out
+
+
+def without_noise(
+    codes: np.ndarray, measurements: Sequence[Measurement], column: str, bins: int, seed: int
+) -> np.ndarray:
+    """The bins of numbers of rows, where parents in bins beyond the last that stands out of noise get the
+    bin of another parent: a few of them would have more rows than all others together."""
+    ones = [m for m in measurements if m.clique == (column,) and m.query is None and m.values.size == bins]
+    weights = [1 / m.variances for m in ones]
+    if not ones or not len(codes):
+        return codes
+    values = sum(w * m.values for w, m in zip(weights, ones)) / sum(weights)
+    last = max(last_bin(values, 1 / np.sqrt(sum(weights))), int(np.argmax(values)))
+    kept, out = np.flatnonzero(codes <= last), codes.copy()
+    beyond = np.flatnonzero(codes > last)
+    generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
+    out[beyond] = codes[generator.choice(kept, len(beyond))] if len(kept) else 0
     return out
 
 
