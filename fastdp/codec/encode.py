@@ -16,11 +16,11 @@ from .._core import codes as core
 from .._util.lazy import pa
 from ..errors import DataError, did_you_mean
 from ..schema import dtypes
-from ..schema.columns import Categorical, Column
+from ..schema.columns import Categorical, Column, Integer
 from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
 from ..schema.schema import Field, Schema
-from .maps import Source, can_occur, dictionary_map, number_map, wide, wide_codes
+from .maps import Source, can_occur, decimal_codes, dictionary_map, number_map, wide
 from .policy import null_code, other_code
 from .text import as_number, text_codes
 
@@ -151,7 +151,8 @@ def _encode(
         return
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
-        if source.form == "decimal" and wide(array, x).size:
+        fraction = isinstance(item, Integer) and source.form == "decimal" and array.type.scale != 0
+        if source.form == "decimal" and (fraction or wide(array, x).size):  # the kernel counts in 64 bits
             if array.type.bit_width < 128:  # Arrow does not dictionary-encode narrow decimals
                 array = array.cast(pa.decimal128(38, array.type.scale))
             array = array.dictionary_encode()
@@ -196,14 +197,13 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
     inner = _source_of(item, values.type)
     if inner.form == "text":
         table = text_codes(item, inner.binary(values).to_pylist())
+    elif inner.form == "decimal":
+        table = np.array(decimal_codes(item, inner, values.to_pylist()), dtype=np.uint32)
     else:
         table = np.empty(len(values), dtype=np.uint32)
         if len(values):
             x, valid, bit0 = _buffers(inner.plain(values))
             core.encode(x, number_map(item, inner), valid, bit0, table, None)
-            if inner.form == "decimal":
-                rows = wide(values, x)
-                table[rows] = wide_codes(item, inner, values.take(pa.array(rows)).to_pylist())
     return array.indices, table
 
 

@@ -227,25 +227,23 @@ def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
     return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows
 
 
-def wide_codes(column: Column, source: Source, numbers: Sequence[Decimal]) -> list[int]:
+def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | None]) -> list[int]:
     """The code of each number, or DROP: what the kernel's map would give if it had more bits."""
-    (below, above), other = ends(column), other_code(column)
+    (below, above), other, null = ends(column), other_code(column), null_code(column)
     if isinstance(column, Categorical):
         listed = {_as_number(value, source): code for code, value in enumerate(column.values)}
-        return [listed.get(number, other) for number in numbers]
+        return [null if number is None else listed.get(number, other) for number in numbers]
     if isinstance(column, Integer):
 
         def code(number: Decimal) -> int:
-            if number < column.min:
-                return below
-            if number > column.max:
-                return above
+            if not column.min <= number <= column.max:
+                return below if number < column.min else above
             return int(number) - column.min if number == number.to_integral_value() else other
 
-        return [code(number) for number in numbers]
+        return [null if number is None else code(number) for number in numbers]
     assert isinstance(column, Numeric)
     edges, table = [exact(edge) for edge in column.edges], [below, *range(column.base), above]
-    return [table[bisect_right(edges, Fraction(number))] for number in numbers]
+    return [null if n is None else table[bisect_right(edges, Fraction(n))] for n in numbers]
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
@@ -272,10 +270,8 @@ def number_map(column: Column, source: Source) -> core.Map:
     }
     if isinstance(column, Numeric):
         return _edge_map(column, source, per_unit(column.dtype) if column.timely else 1, sides)
-    if isinstance(column, Integer) and scale == 0:
-        return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
     if isinstance(column, Integer):
-        return _integer_decimal_map(column, scale, sides)
+        return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
     assert isinstance(column, Categorical)
     return _key_map(column, source, scale, sides)
 
@@ -294,34 +290,6 @@ def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]
         whole = [min(edge, _I64.max) for edge in whole]
     keys = [int(max(edge, _I64.min)) for edge in whole if edge <= _I64.max]
     return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table[: len(keys) + 1], **sides)
-
-
-def _integer_decimal_map(column: Integer, scale: int, sides: dict[str, int]) -> core.Map:
-    """The map for whole numbers in a decimal column, whose machine numbers x count units of 10^-scale: an x
-    that stands for a whole number gets that number's code; other x inside the domain get `other`, x outside
-    get `below` or `above`."""
-    if scale >= 0:
-        step = 10**scale
-        places = [(v * step, v - column.min) for v in range(column.min, column.max + 1)]
-    else:
-        step = 10**-scale
-        first, last = -(-column.min // step), column.max // step
-        places = [(x, x * step - column.min) for x in range(first, last + 1)] or [(first, sides["above"])]
-    keys: list[int] = []
-    table = [sides["other" if places[0][0] < _I64.min else "below"]]
-    for x, code in places:
-        if not _I64.min <= x < _I64.max:
-            continue
-        if keys and keys[-1] == x:
-            table[-1] = code
-        else:
-            keys.append(x)
-            table.append(code)
-        keys.append(x + 1)
-        table.append(sides["other"])
-    if places[-1][0] < _I64.max:
-        table[-1] = sides["above"]
-    return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table, **sides)
 
 
 def can_occur(column: Categorical, source: Source) -> bool:

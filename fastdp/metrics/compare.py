@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from .._util.threads import resolve
+from ..codec.decode import decode
+from ..tables.table import Table
 from . import baselines, coverage, kmarginal, original, pairwise, user_scores, utility
 from . import constraint_scores as constraints
 from .challenges import deid2, nist2018, sprint1
-from .inputs import Pair, as_arrow, pair_up
+from .inputs import Pair, as_arrow, coded, pair_up
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,32 +23,29 @@ if TYPE_CHECKING:
 SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
 
 
+@dataclass(eq=False)
 class Comparison:
     """Two sources, each read once; codes and counts are computed when the first metric needs them."""
 
-    def __init__(
-        self,
-        truth: Any,
-        synthetic: Any,
-        schema: Schema | None,
-        *,
-        user: str | None,
-        k: int,
-        marginals: int,
-        target: str | None,
-        seed: int,
-        threads: int | None,
-    ) -> None:
-        from ..tables.table import Table
+    truth: Any
+    synthetic: Any
+    schema: Schema | None
+    user: str | None
+    k: int
+    marginals: int
+    target: str | None
+    seed: int
+    threads: int | None
 
-        self.schema, self.user, self.target = schema, user, target
-        self.k, self.limit, self.seed, self.threads = k, marginals, seed, resolve(threads)
-        for source in (truth, synthetic):
+    def __post_init__(self) -> None:
+        self.threads = resolve(self.threads)
+        for source in (self.truth, self.synthetic):
             if isinstance(source, Table) and self.schema is None:
                 self.schema = source.schema
-        self.truth: Any = truth if isinstance(truth, Table) else as_arrow(truth, "truth")
-        self.synthetic: Any = synthetic if isinstance(synthetic, Table) else as_arrow(synthetic, "synthetic")
         self.in_values = not any(isinstance(s, Table) for s in (self.truth, self.synthetic))
+        for name in ("truth", "synthetic"):
+            source = getattr(self, name)
+            setattr(self, name, source if isinstance(source, Table) else as_arrow(source, name))
 
     @property
     def rows(self) -> dict[str, int]:
@@ -61,30 +60,21 @@ class Comparison:
 
     @cached_property
     def taxis(self) -> deid2.Prepared:
-        if self.in_values and not self._already_coded():
-            return deid2.Prepared.of_values(self.truth, self.synthetic, self.threads)
-        users = [self._user(s) for s in (self.truth, self.synthetic)]
-        return deid2.Prepared.of_codes(self.pair, self.schema, users, self.threads)
+        truth, synthetic = self._values(deid2.COLUMNS)
+        return deid2.prepared(truth, synthetic, self.threads)
 
-    def _already_coded(self) -> bool:
-        """Whether the schema says that the numbers in the tables are codes, not values."""
-        column = self.schema.columns.get("fare") if self.schema is not None else None
-        return column is not None and column.kind != "numeric"
+    def _values(self, columns: Sequence[str]) -> list[Any]:
+        """Both tables as values, which the challenges' scores compare. A table of codes is decoded: each code
+        of these columns stands for one value, or for a bin of the score."""
 
-    def _user(self, source: Any) -> Any:
-        if hasattr(source, "codes"):
-            return source.user
-        return deid2.taxi_numbers(source) if deid2.TAXI in source.column_names else None
+        def values(source: Any) -> Any:
+            if not hasattr(source, "codes"):
+                return source
+            made = decode(source.schema, {c: source.codes[c] for c in columns if c in source.codes}, 0)
+            has_users = source.user is not None and source.schema.user not in made.column_names
+            return made.append_column(source.schema.user, [source.user]) if has_users else made
 
-    @staticmethod
-    def _values(source: Any) -> Any:
-        """The source as values, which sprint 1 compares. A table of codes is decoded; each code of the sprint
-        1 columns stands for one value, so decoding is exact."""
-        if not hasattr(source, "codes"):
-            return source
-        from ..codec.decode import decode
-
-        return decode(source.schema, {c: source.codes[c] for c in sprint1.COLUMNS if c in source.codes}, 0)
+        return [values(source) for source in (self.truth, self.synthetic)]
 
     def _names(self) -> list[str]:
         if self.in_values:
@@ -95,24 +85,15 @@ class Comparison:
     def applicable(self, names: Sequence[str]) -> list[str]:
         """Those of the named metrics whose columns both tables have and whose optional packages are
         installed."""
-        out = []
-        for name in names:
-            fits = True
-            if name == "deid2":
-                fits = deid2.applies(self._names())
-            elif name == "sprint1":
-                fits = sprint1.applies(self._names())
-            elif name == "constraints":
-                fits = self.schema is not None and bool(self.schema.constraints)
-            elif name == "users":
-                fits = self._has_users()
-            elif name == "original":
-                fits = self.in_values
-            elif name == "utility":
-                fits = utility.available() and len(self.pair.names) > 1
-            if fits:
-                out.append(name)
-        return out
+        needs: dict[str, Callable[[], bool]] = {
+            "deid2": lambda: set(deid2.COLUMNS) <= set(self._names()),
+            "sprint1": lambda: set(sprint1.COLUMNS) <= set(self._names()),
+            "constraints": lambda: self.schema is not None and bool(self.schema.constraints),
+            "users": self._has_users,
+            "original": lambda: self.in_values,
+            "utility": lambda: utility.available() and len(self.pair.names) > 1,
+        }
+        return [name for name in names if name not in needs or needs[name]()]
 
     def _has_users(self) -> bool:
         """Whether both tables say which rows belong to one user, under a schema that names the column."""
@@ -127,28 +108,19 @@ class Comparison:
         user = own if own in self.truth.column_names else None
         return original.score(self.truth, self.synthetic, user, self.seed, self.threads)
 
-    def _with_users(self) -> list[Any]:
-        """Both tables, encoded with their users. Ids are taken as they are: synthetic ones may be wider."""
-        from ..tables.ingest import read
-
-        def table(source: Any) -> Any:
-            if hasattr(source, "codes") or self.schema is None:
-                return source
-            there = [n for n, c in self.schema.columns.items() if c.source in source.column_names]
-            return read(source, replace(self.schema.select(there), user_dtype=None), threads=self.threads)
-
-        return [table(source) for source in (self.truth, self.synthetic)]
-
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
         if name == "deid2":
             return self.taxis.score()
         if name == "sprint1":
-            return sprint1.score(*(self._values(s) for s in (self.truth, self.synthetic)))
+            return sprint1.score(*self._values(sprint1.COLUMNS))
         if name == "constraints":
             return constraints.score(self.truth, self.synthetic, self.schema)
         if name == "users":
-            return user_scores.score(*self._with_users()) if self._has_users() else None
+            if self.schema is None or not self._has_users():
+                return None
+            tables = ((self.truth, "truth"), (self.synthetic, "synthetic"))
+            return user_scores.score(*(coded(s, self.schema, w, users=True) for s, w in tables))
         if name == "original":
             return self._original() if self.in_values else None
         pair = self.pair if pair is None else pair
@@ -158,7 +130,7 @@ class Comparison:
             )
             return nist2018.score(pair, *values, seed=self.seed, threads=self.threads)
         if name == "kmarginal":
-            return kmarginal.score(pair, self.k, limit=self.limit, seed=self.seed, threads=self.threads)
+            return kmarginal.score(pair, self.k, limit=self.marginals, seed=self.seed, threads=self.threads)
         if name == "tv1":
             return pairwise.one_way(pair, self.threads)
         if name == "tv2":

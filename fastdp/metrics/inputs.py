@@ -5,16 +5,17 @@ Metrics read the true rows without noise, so nothing computed here is private.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import DataError, UsageError, did_you_mean
+from ..tables.ingest import read
+from ..tables.table import Table
+from ..tables.whole import read_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,40 +27,20 @@ BINS = 20
 KNOWN_USERS = ("taxi_id", "sim_resident")
 
 
-def as_arrow(source: Any, what: str, columns: Iterable[str] | None = None) -> pa.Table:
-    """Any source as a pyarrow.Table: path (Parquet, Arrow IPC, CSV), Arrow, polars, pandas, or an Arrow
-    stream."""
+def as_arrow(source: Any, what: str) -> pa.Table:
+    """Any source that `fastdp.read` takes as a pyarrow.Table of its values; errors name `what` it is."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
 
-    if isinstance(source, str | os.PathLike):
-        source = _load(Path(source), what)
-    elif hasattr(source, "collect") and hasattr(source, "sink_parquet"):
-        source = source.collect()
-    if isinstance(source, Mapping):
-        source = pa.table(dict(source))
-    if not isinstance(source, pa.Table):
-        if hasattr(source, "__arrow_c_stream__"):
-            source = pa.table(source)
-        elif isinstance(source, ds.Dataset):
-            source = source.to_table()
-        elif hasattr(source, "to_arrow"):
-            source = source.to_arrow()
-        elif type(source).__module__.partition(".")[0] == "pandas":
-            source = pa.Table.from_pandas(source, preserve_index=False)
-        else:
-            raise UsageError(
-                f"{what}: a path, Arrow table, polars or pandas frame or fastdp.Table is needed, "
-                f"not {type(source).__name__}"
-            )
-        if isinstance(source, pa.RecordBatchReader):
-            source = source.read_all()
+    if type(source).__module__.partition(".")[0] == "pandas":
+        source = pa.Table.from_pandas(source, preserve_index=False)
+    elif not isinstance(source, pa.Table):
+        try:
+            source = read_whole(source)
+        except (DataError, UsageError) as error:
+            raise type(error)(f"{what}: {error}") from None
     if len(set(source.column_names)) != len(source.column_names):
         raise DataError(f"{what}: a column name occurs twice")
-    source = _events(source, what)
-    if columns is not None:
-        source = source.select([c for c in columns if c in source.column_names])
-    return source
+    return _events(source, what)
 
 
 def _events(table: pa.Table, what: str) -> pa.Table:
@@ -74,30 +55,6 @@ def _events(table: pa.Table, what: str) -> pa.Table:
     return (
         table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
     )
-
-
-def _load(path: Path, what: str) -> pa.Table:
-    import pyarrow as pa
-
-    if not path.exists():
-        raise DataError(f"{what}: there is no file {str(path)!r}")
-    suffixes = [s.lower() for s in path.suffixes]
-    try:
-        if path.is_dir() or ".parquet" in suffixes or ".pq" in suffixes:
-            import pyarrow.parquet as pq
-
-            return pq.read_table(path)
-        if suffixes and suffixes[-1] in (".arrow", ".ipc", ".feather"):
-            import pyarrow.feather as feather
-
-            return feather.read_table(path)
-        from ..tables.whole import read_whole
-
-        return read_whole(path)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{what}: {str(path)!r} cannot be read as a table ({type(error).__name__})"
-        ) from error
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
@@ -228,48 +185,39 @@ class Pair:
     def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
         """The same truth with other synthetic codes of the same meaning (a sample of the truth, as
         baseline)."""
-        return Pair(
-            self.truth,
-            dict(synthetic),
-            self.sizes,
-            self.labels,
-            self.encoding,
-            (self.rows[0], rows),
-            self.ordered,
-        )
+        return replace(self, synthetic=dict(synthetic), rows=(self.rows[0], rows))
+
+
+def coded(
+    source: Any, schema: Schema, what: str, *, users: bool = False, threads: int | None = None
+) -> Table:
+    """A table of codes unchanged; any other source read as public rows, with the schema's columns that it
+    has. `users`: also its users, where it has their ids, which are taken as they are: synthetic ones may be
+    wider."""
+    if hasattr(source, "codes"):
+        return source
+    source = as_arrow(source, what)
+    present = set(source.column_names)
+    wanted = [n for n, c in schema.columns.items() if c.source in present]
+    if not wanted:
+        raise DataError(f"{what}: no column of the schema is in the table")
+    schema = replace(schema.select(wanted), user_dtype=None)
+    if not users or schema.user not in present:
+        schema = replace(schema, user=None, max_rows_per_user=None)
+    return read(source, schema, public=True, threads=threads)
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
     """Both sources as codes with a common meaning: those of the schema if there is one (given, or that of a
     `fastdp.Table`), else made from the values of both."""
-    from ..tables.table import Table
-
-    for source in (truth, synthetic):
-        if schema is None and isinstance(source, Table):
-            schema = source.schema
-    if schema is not None:
-        return _by_schema(truth, synthetic, schema)
-    return by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
-
-
-def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
-    from ..tables.ingest import read
-    from ..tables.table import Table
-
-    def table(source: Any, what: str) -> Table:
-        if isinstance(source, Table):
-            if source.schema.domain != schema.domain:
-                raise DataError(f"{what}: the table was read with another schema")
-            return source
-        source = as_arrow(source, what)
-        present = set(source.column_names)
-        wanted = [n for n, c in schema.columns.items() if c.source in present]
-        if not wanted:
-            raise DataError(f"{what}: no column of the schema is in the table")
-        bare = _without_user(schema.select(wanted))
-        return read(source, bare, public=True)
-
-    a, b = table(truth, "truth"), table(synthetic, "synthetic")
+    tables = [source for source in (truth, synthetic) if isinstance(source, Table)]
+    if schema is None and tables:
+        schema = tables[0].schema
+    if schema is None:
+        return by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
+    if any(table.schema.domain != schema.domain for table in tables):
+        raise DataError("a table of codes was read with another schema")
+    a, b = coded(truth, schema, "truth"), coded(synthetic, schema, "synthetic")
     names = [n for n in schema.columns if n in a.codes and n in b.codes]
     if not names:
         raise DataError("truth and synthetic share no column of the schema")
@@ -277,24 +225,11 @@ def _by_schema(truth: Any, synthetic: Any, schema: Schema) -> Pair:
         {n: np.asarray(a.codes[n]) for n in names},
         {n: np.asarray(b.codes[n]) for n in names},
         {n: schema.domain[n] for n in names},
-        {n: _schema_labels(schema.columns[n]) for n in names},
+        {n: [str(v) for v in schema.columns[n].labels()] for n in names},
         dict.fromkeys(names, "schema"),
         (a.rows, b.rows),
         {n: schema.columns[n].kind in ("numeric", "integer", "range") for n in names},
     )
-
-
-def _without_user(schema: Schema) -> Schema:
-    from dataclasses import replace
-
-    return replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
-
-
-def _schema_labels(column: Any) -> list[str]:
-    labels = getattr(column, "labels", None)
-    if callable(labels):
-        return [str(v) for v in labels()]
-    return [str(i) for i in range(column.size)]
 
 
 def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ..errors import DataError
-from ..tables.ingest import read
+from ..metrics import inputs
 from ..tables.table import Table
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
@@ -53,19 +52,7 @@ def coded(source: Any, schema: Any, what: str) -> Coded:
 
     Columns of the schema that the source lacks (the user column may be one) are left out.
     """
-    if not hasattr(source, "codes"):
-        from ..metrics.inputs import as_arrow
-
-        source = as_arrow(source, what)
-        present = set(source.column_names)
-        wanted = [n for n, c in schema.columns.items() if c.source in present]
-        if not wanted:
-            raise DataError(f"{what}: no column of the schema is in the table")
-        schema = schema.select(wanted)
-        if schema.user is not None and schema.user not in present:
-            schema = replace(schema, user=None, max_rows_per_user=None, user_dtype=None)
-        source = read(source, schema, public=True)
-
+    source = inputs.coded(source, schema, what, users=True)
     table = source if isinstance(source, Table) else None
     return Coded(dict(source.codes), source.user, int(source.rows), table)
 

@@ -8,7 +8,7 @@ same parts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,10 +17,8 @@ import numpy as np
 
 from . import dtypes, epoch
 from .columns import OWN_CODE, Part, Policy, fail, plain_field, plain_notes
-from .transforms import TRANSFORMS, NamedTransform
+from .transforms import TRANSFORMS, NamedTransform, Split, Uniform
 
-Uniform = Callable[[str], np.ndarray]
-Split = tuple[list[np.ndarray], np.ndarray]
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = 86_400
 SHIFTS_PER_DAY = 3

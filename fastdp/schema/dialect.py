@@ -17,20 +17,9 @@ WHOLE_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "u
 """Encodings in which the byte 0x0A need not end a line. A file is transcoded as a whole if its dialect
 declares one of them."""
 
-LINE_ENCODINGS = (
-    *(
-        "gb2312",
-        "gbk",
-        "gb18030",
-        "big5",
-        "big5hkscs",
-        "cp932",
-        "cp949",
-        "cp950",
-        "shift_jis",
-        "shift_jis_2004",
-    ),
-    *("shift_jisx0213", "euc_jp", "euc_jis_2004", "euc_jisx0213", "euc_kr", "johab"),
+LINE_ENCODINGS = tuple(
+    "gb2312 gbk gb18030 big5 big5hkscs cp932 cp949 cp950 shift_jis shift_jis_2004 shift_jisx0213 euc_jp "
+    "euc_jis_2004 euc_jisx0213 euc_kr johab".split()
 )
 """Multi-byte encodings in which 0x0A always ends a line: files are transcoded line by line."""
 

@@ -11,20 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SchemaError
+from . import dtypes
 from .importers import read_json
 from .pending import PRIVATE
 
-_NUMBERS = {
-    "Int8": "int8",
-    "Int16": "int16",
-    "Int32": "int32",
-    "Int64": "int64",
-    "UInt8": "uint8",
-    "UInt16": "uint16",
-    "UInt32": "uint32",
-    "UInt64": "uint64",
-    "Float": "float64",
-}
 _TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%p", "%f", "%T", "%X", "%c")
 
 
@@ -90,7 +80,7 @@ def _column(about: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "categorical":
         return {"kind": "string", "domain": PRIVATE}
     if kind == "numerical":
-        dtype = _NUMBERS.get(about.get("computer_representation", "Float"), "float64")
+        dtype = dtypes.canonical(str(about.get("computer_representation", "Float")).lower()) or "float64"
         return {"kind": "numeric", "dtype": dtype, "domain": PRIVATE}
     if kind == "datetime":
         form = about.get("datetime_format") or "%H"

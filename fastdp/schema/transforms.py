@@ -7,46 +7,30 @@ and `hhmm` are general; transforms for particular data sets are in `builtin`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from .builtin import census1940
 from .columns import fail
 
-
-class TransformField(Protocol):
-    """What a transform reads of the schema's entry."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def top(self) -> int | None: ...
-    @property
-    def by(self) -> int | None: ...
-    @property
-    def max(self) -> int | None: ...
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    @property
-    def range(self) -> tuple[int, int]: ...
+Uniform = Callable[[str], np.ndarray]
+Split = tuple[list[np.ndarray], np.ndarray]
 
 
 class NamedTransform(Protocol):
-    """`field` is the schema's entry: its name, `top`, `by` and `max`."""
+    """`field` is the schema's entry (`derived.Transform`): its name, `top`, `by`, `max`, `names`, `range`."""
 
     least_top: int
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
-    def sizes(self, field: TransformField) -> tuple[int, ...]:
+    def sizes(self, field: Any) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError where the entry's options make no sense."""
 
-    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def split(self, field: Any, values: np.ndarray) -> Split:
         """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""
 
-    def join(
-        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
-    ) -> np.ndarray:
+    def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per
         row."""
 
@@ -56,19 +40,17 @@ class Divmod:
 
     least_top = 0
 
-    def sizes(self, field: TransformField) -> tuple[int, ...]:
+    def sizes(self, field: Any) -> tuple[int, ...]:
         if not field.by or field.by < 1 or field.max is None or field.max < 0:
             raise fail(field.name, "by", "divmod needs by >= 1 and max >= 0")
         return field.max // field.by + 1, field.by
 
-    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def split(self, field: Any, values: np.ndarray) -> Split:
         high, by = field.range
         good = (values >= 0) & (values <= high)
         return list(np.divmod(np.where(good, values, 0), by)), good
 
-    def join(
-        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
-    ) -> np.ndarray:
+    def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         high, by = field.range
         return np.minimum(parts[0] * by + parts[1], high)
 
@@ -79,19 +61,17 @@ class Clock:
 
     least_top = 0
 
-    def sizes(self, field: TransformField) -> tuple[int, ...]:
+    def sizes(self, field: Any) -> tuple[int, ...]:
         if 60 % field.range[1]:
             raise fail(field.name, "by", "the grid in minutes must divide an hour")
         return (25, 60 // field.range[1])[: max(1, len(field.names))]
 
-    def split(self, field: TransformField, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    def split(self, field: Any, values: np.ndarray) -> Split:
         good = (values >= 0) & (values <= 2400) & (values % 100 < 60)
         hour, minute = np.divmod(np.where(good, values, 0), 100)
         return [hour, minute // field.range[1]][: len(field.names)], good
 
-    def join(
-        self, field: TransformField, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
-    ) -> np.ndarray:
+    def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         by = field.range[1]
         minute = parts[1] if len(parts) > 1 else (uniform("minute") * (60 // by)).astype(np.int64)
         return parts[0] * 100 + np.where(parts[0] == 24, 0, minute * by)

@@ -50,47 +50,32 @@ def _files(source: Any) -> set[tuple[int, int]]:
 
 
 def _rows(source: Any) -> Iterator[tuple[int, int]]:
-    """Address ranges [start, end) in memory of the values of a frame's rows, column by column."""
-
-    module = type(source).__module__.split(".")[0]
-    if isinstance(source, list | tuple):
-        for item in source:
-            yield from _rows(item)
+    """Address ranges [start, end) in memory of the values of frames, series and arrays, by column; none
+    for any other object."""
+    module, parts = type(source).__module__.split(".")[0], list[Any]()
+    if isinstance(source, pa.Array):
+        yield from _array(source)
+    elif isinstance(source, np.ndarray) and source.size:
+        yield np.lib.array_utils.byte_bounds(source)
+    elif isinstance(source, list | tuple):
+        parts = [part for part in source if not isinstance(part, str | int | float)]
     elif isinstance(source, Mapping):
-        for column in source.values():
-            yield from _column(column)
+        parts = list(source.values())
     elif isinstance(source, pa.Table | pa.RecordBatch):
-        for column in source.columns:
-            yield from _column(column)
+        parts = source.columns
+    elif isinstance(source, pa.ChunkedArray):
+        parts = source.chunks
     elif module == "polars" and hasattr(source, "get_columns"):
-        for column in source.get_columns():
-            yield from _column(column)
+        parts = source.get_columns()
+    elif module == "polars" and hasattr(source, "get_chunks"):
+        parts = [chunk.to_arrow(compat_level=pl.CompatLevel.newest()) for chunk in source.get_chunks()]
     elif module == "pandas" and hasattr(source, "columns"):
-        for position in range(source.shape[1]):
-            yield from _column(source.iloc[:, position])
-    elif module in ("polars", "pandas"):
-        yield from _column(source)
-
-
-def _column(column: Any) -> Iterator[tuple[int, int]]:
-    """Address ranges of one column: an Arrow array, a series of Polars or pandas, or a numpy array; none for
-    any other object."""
-
-    module = type(column).__module__.split(".")[0]
-    if isinstance(column, pa.ChunkedArray):
-        for chunk in column.chunks:
-            yield from _column(chunk)
-    elif isinstance(column, pa.Array):
-        yield from _array(column)
-    elif module == "polars" and hasattr(column, "to_arrow"):
-        if hasattr(column, "get_chunks"):
-            for chunk in column.get_chunks():
-                yield from _column(chunk.to_arrow(compat_level=pl.CompatLevel.newest()))
+        parts = [source.iloc[:, position] for position in range(source.shape[1])]
     elif module == "pandas":
-        held = column.array
-        yield from _column(getattr(held, "_pa_array", None) if hasattr(held, "_pa_array") else _plain(held))
-    elif isinstance(column, np.ndarray) and column.size:
-        yield np.lib.array_utils.byte_bounds(column)
+        held = source.array
+        parts = [held._pa_array if hasattr(held, "_pa_array") else _plain(held)]
+    for part in parts:
+        yield from _rows(part)
 
 
 def _plain(held: Any) -> np.ndarray | None:

@@ -130,25 +130,16 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
         def wrong(block: bytes) -> int:
             return core.json(transcode(block), keys, textblocks.MAX_LINE, False)[2]
 
-    def search(lines: list[bytes], first: int) -> Iterator[int]:
-        if not wrong(b"\n".join(lines)):
-            return
-        if len(lines) == 1:
-            yield first
-            return
-        half = len(lines) // 2
-        yield from search(lines[:half], first)
-        yield from search(lines[half:], first + half)
-
     numbers: list[int] = []
     at = 1 + header
     for block, left_out in textblocks.body(path, dialect, header):
         at += left_out
-        for number in search(block.split(b"\n"), at):
-            numbers.append(number)
+        lines = block.split(b"\n")
+        if wrong(block):
+            numbers += [at + i for i, line in enumerate(lines) if wrong(line)]
             if len(numbers) >= most:
-                return numbers
-        at += block.count(b"\n")
+                return numbers[:most]
+        at += len(lines) - 1
     return numbers
 
 

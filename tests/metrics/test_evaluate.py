@@ -136,7 +136,7 @@ def test_bad_input_is_named(tables, tmp_path):
     with pytest.raises(DataError, match="no file"):
         fastdp.evaluate(truth, tmp_path / "none.parquet")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 not really")
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="damaged"):
         fastdp.evaluate(truth, tmp_path / "broken.parquet")
     with pytest.raises(UsageError, match="synthetic"):
         fastdp.evaluate(truth, 7)

@@ -21,7 +21,7 @@ from ..._core.score import recode
 from ..._util.lazy import pa
 from ..._util.threads import resolve
 from ...errors import DataError
-from ..inputs import Pair, as_arrow, codes_of_pair, kernel_ready, numbers
+from ..inputs import as_arrow, codes_of_pair, kernel_ready, numbers
 from . import conjunction
 
 PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
@@ -32,11 +32,6 @@ COLUMNS = (PICKUP, SHIFT, *PAIRED)
 BINS = 11  # code 0: below 0; codes 1..10: ten steps from 0 on, the last of them without upper end
 
 
-def applies(names: list[str]) -> bool:
-    """Whether a table has the columns this score needs (the taxi id is optional)."""
-    return set(COLUMNS) <= set(names)
-
-
 def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: bool = True) -> dict[str, Any]:
     """The scores of `synthetic` against `truth`: sources with the challenge's columns, in values (not codes).
 
@@ -45,8 +40,7 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
     `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each group (None where neither
     table has a row), and the means of `grid`: `by_area` and `by_shift`.
     """
-    a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
-    return Prepared.of_values(a, b, resolve(threads)).score(detail)
+    return prepared(truth, synthetic, resolve(threads)).score(detail)
 
 
 @dataclass
@@ -66,63 +60,6 @@ class Prepared:
     sizes: np.ndarray
     taxi: Sequence[np.ndarray | None]
     threads: int
-
-    @classmethod
-    def of_values(cls, truth: pa.Table, synthetic: pa.Table, threads: int) -> Prepared:
-        """From tables of values. Codes are positions in the union of both tables' values, or official
-        bins."""
-        with ThreadPoolExecutor(threads) as pool:
-            names = (PICKUP, SHIFT, *CATEGORIES)
-            coded = dict(
-                zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names), strict=True)
-            )
-            parts = [(t, n) for n in STEPS for t in (truth, synthetic)]
-            bins = list(pool.map(lambda p: binned(p[0][p[1]], STEPS[p[1]], p[1]), parts))
-            taxi = list(
-                pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, (truth, synthetic))
-            )
-        columns: tuple[list, list] = ([], [])
-        sizes = []
-        for name in CATEGORIES:
-            first, second, size = _narrow(*coded[name][:2], name)
-            sizes.append(size)
-            columns[0].append(first)
-            columns[1].append(second)
-        for i in range(len(STEPS)):
-            columns[0].append(bins[2 * i])
-            columns[1].append(bins[2 * i + 1])
-            sizes.append(BINS)
-        pickup, shift = coded[PICKUP], coded[SHIFT]
-        return cls(
-            pickup[2], shift[2], pickup[:2], shift[:2], coded[DROPOFF][:2], columns,
-            np.array(sizes, np.int32), taxi, threads,
-        )  # fmt: skip
-
-    @classmethod
-    def of_codes(cls, pair: Pair, schema: Any, users: Sequence[np.ndarray | None], threads: int) -> Prepared:
-        """From tables that are codes of a schema with the official bins; taxis keep the numbers that the
-        tables gave them."""
-        missing = [c for c in COLUMNS if c not in pair.sizes]
-        if missing:
-            raise DataError(f"the deid2 score needs the column {missing[0]!r}")
-        sides = (pair.truth, pair.synthetic)
-        columns: tuple[list, list] = ([], [])
-        sizes = []
-        for name in PAIRED:
-            first, second, size = _narrow(sides[0][name], sides[1][name], name)
-            columns[0].append(first)
-            columns[1].append(second)
-            sizes.append(size)
-        values = {
-            n: list(getattr(schema.columns[n], "values", ()) or range(pair.sizes[n])) for n in (PICKUP, SHIFT)
-        }
-        for name, listed in values.items():
-            listed += [None] * (pair.sizes[name] - len(listed))
-        pickup, shift, dropoff = ([s[n] for s in sides] for n in (PICKUP, SHIFT, DROPOFF))
-        return cls(
-            values[PICKUP], values[SHIFT], pickup, shift, dropoff, columns,
-            np.array(sizes, np.int32), users, threads,
-        )  # fmt: skip
 
     @property
     def groups(self) -> int:
@@ -194,6 +131,29 @@ class Prepared:
             for s in (truth, other)
         )
         return conjunction.score(truth_habits, other_habits, threads=self.threads)
+
+
+def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
+    """Both tables of values, encoded. Codes are positions in the union of both tables' values, or official
+    bins."""
+    truth, synthetic = _columns(truth, "truth"), _columns(synthetic, "synthetic")
+    with ThreadPoolExecutor(threads) as pool:
+        names = (PICKUP, SHIFT, *CATEGORIES)
+        coded = dict(
+            zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names), strict=True)
+        )
+        bins = list(pool.map(lambda n: [binned(t[n], STEPS[n], n) for t in (truth, synthetic)], STEPS))
+        taxi = list(
+            pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, (truth, synthetic))
+        )
+    pairs = [*(_narrow(*coded[name][:2], name) for name in CATEGORIES), *((a, b, BINS) for a, b in bins)]
+    columns = [a for a, _, _ in pairs], [b for _, b, _ in pairs]
+    sizes = np.array([size for _, _, size in pairs], np.int32)
+    pickup, shift = coded[PICKUP], coded[SHIFT]
+    dropoff = coded[DROPOFF][:2]
+    return Prepared(
+        pickup[2], shift[2], pickup[:2], shift[:2], dropoff, columns, sizes, taxi, resolve(threads)
+    )
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:

@@ -22,10 +22,6 @@ NEIGHBORHOODS, TYPES = 278, 174
 THRESHOLD, INVENTED, BIASED, ALLOWED_BIAS, SMALL = 0.05, 0.2, 0.25, 500, 1e-9
 
 
-def applies(names: list[str]) -> bool:
-    return set(COLUMNS) <= set(names)
-
-
 def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     """Scores of two tables of incidents: `score` (mean over rows, 0..1), `sum`, `rows`, `by_neighborhood`,
     `by_period`.
