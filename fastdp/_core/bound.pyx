@@ -17,6 +17,10 @@ cdef extern from "bound.h" nogil:
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
     int fdp_modes(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, uint64_t *)
     int fdp_agreement(int64_t, const int64_t *, uint64_t *, const int32_t *, uint64_t, int, int64_t *)
+    int fdp_order(int64_t, const int64_t *, uint64_t *, const uint64_t *, const uint64_t *, const uint64_t *,
+                  int)
+    int fdp_neighbours(int64_t, const int64_t *, const uint32_t *, const uint32_t *, const int32_t *, int64_t,
+                       uint64_t, int, int64_t *)
     ctypedef struct fdp_cellset:
         int64_t count
         const int64_t *cells
@@ -131,6 +135,47 @@ def agreement(
         with nogil:
             code = fdp_agreement(
                 group_of.shape[0], &start[0], &sorted[0], &group_of[0], keys, threads, &view[0]
+            )
+        check(code, "the users", USERS)
+    return out
+
+
+def order(
+    const int64_t[::1] start,
+    uint64_t[::1] rows,
+    const uint64_t[::1] user_hash,
+    const uint64_t[::1] time,
+    const uint64_t[::1] content,
+    int threads,
+):
+    """Sorts the row numbers of each user in place, by time and then by a keyed hash of the content."""
+    cdef int code
+    if rows.shape[0]:
+        with nogil:
+            code = fdp_order(
+                user_hash.shape[0], &start[0], &rows[0], &user_hash[0], &time[0], &content[0], threads
+            )
+        check(code, "the users", USERS)
+
+
+def neighbours(
+    const int64_t[::1] start,
+    const uint32_t[::1] this,
+    const uint32_t[::1] that,
+    const int32_t[::1] group_of,
+    int64_t groups,
+    uint64_t keys,
+    int threads,
+):
+    """int64[groups + 1]: sums of how often `this` of a row is `that` of the next row, by group, and of any
+    other row."""
+    out = np.zeros(groups + 1, np.int64)
+    cdef int64_t[::1] view = out
+    cdef int code
+    if this.shape[0]:
+        with nogil:
+            code = fdp_neighbours(
+                group_of.shape[0], &start[0], &this[0], &that[0], &group_of[0], groups, keys, threads, &view[0]
             )
         check(code, "the users", USERS)
     return out

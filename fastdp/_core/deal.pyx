@@ -1,4 +1,4 @@
-"""Dealing rows to users by nested urns; see csrc/deal.h. Arguments are checked in users/dealing.py."""
+"""Dealing rows to users by nested urns, and in order of time; see csrc/deal.h and csrc/deal_order.h. Arguments are checked in users/dealing.py."""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
@@ -20,6 +20,25 @@ cdef extern from "deal.h" nogil:
         const double *alpha
         uint64_t seed
     int fdp_deal(const fdp_deal_plan *, int, uint32_t *, int64_t *)
+
+cdef extern from "deal_order.h" nogil:
+    ctypedef struct fdp_order_plan:
+        int64_t chunks, rows
+        const int64_t *row_start
+        const int64_t *user_start
+        int64_t features, groups, pairs, kinds, gaps, ends, tries
+        const uint32_t *codes
+        const uint32_t *wanted
+        const uint32_t *group
+        const uint32_t *kind
+        const uint32_t *time
+        const uint32_t *end
+        const uint32_t *this
+        const uint32_t *that
+        const uint32_t *keys
+        const double *shift
+        uint64_t seed
+    int fdp_order_rows(const fdp_order_plan *, int, uint32_t *, int64_t *, int64_t *, int64_t *)
 
 
 def deal(
@@ -52,3 +71,52 @@ def deal(
         code = fdp_deal(&plan, threads, &owner_view[0], &equal_view[0, 0])
     check(code, "dealing rows to users")
     return owner, equal
+
+
+def order_rows(
+    const int64_t[::1] row_start,
+    const int64_t[::1] user_start,
+    const uint32_t[:, ::1] codes,
+    const uint32_t[::1] wanted,
+    const uint32_t[::1] group,
+    int64_t groups,
+    const uint32_t[::1] kind,
+    int64_t kinds,
+    const uint32_t[::1] time,
+    const uint32_t[::1] end,
+    int64_t ends,
+    const uint32_t[:, ::1] this,
+    const uint32_t[:, ::1] that,
+    const uint32_t[::1] keys,
+    int64_t gaps,
+    const double[::1] shift,
+    int64_t tries,
+    uint32_t[::1] owner,
+    uint64_t seed,
+    int threads,
+):
+    """(sequence int64[rows], before, after int64[len(shift)]); `owner` is changed in place."""
+    sequence = np.zeros(owner.shape[0], np.int64)
+    before, after = np.zeros(shift.shape[0], np.int64), np.zeros(shift.shape[0], np.int64)
+    cdef int64_t[::1] sequence_view = sequence, before_view = before, after_view = after
+    cdef fdp_order_plan plan
+    cdef int code
+    if owner.shape[0] == 0 or wanted.shape[0] == 0:
+        return sequence, before, after
+    plan.chunks, plan.rows = row_start.shape[0] - 1, owner.shape[0]
+    plan.row_start, plan.user_start = &row_start[0], &user_start[0]
+    plan.features, plan.groups, plan.pairs = codes.shape[0], groups, this.shape[0]
+    plan.kind, plan.kinds = &kind[0], kinds
+    plan.gaps, plan.ends, plan.tries, plan.seed = gaps, ends, tries, seed
+    plan.codes = &codes[0, 0] if codes.shape[0] else NULL
+    plan.wanted, plan.group, plan.time, plan.end = &wanted[0], &group[0], &time[0], &end[0]
+    plan.this = &this[0, 0] if this.shape[0] else NULL
+    plan.that = &that[0, 0] if this.shape[0] else NULL
+    plan.keys = &keys[0] if this.shape[0] else NULL
+    plan.shift = &shift[0]
+    with nogil:
+        code = fdp_order_rows(
+            &plan, threads, &owner[0], &sequence_view[0], &before_view[0], &after_view[0]
+        )
+    check(code, "ordering rows of users")
+    return sequence, before, after

@@ -155,7 +155,12 @@ def kept_of_users(user: str | None, statement: Statement) -> list[str]:
         kept = ["rows per user"]
         kept += [f"one value per user in {listed(constant)}"] if constant else []
         kept += [f"how often two rows of a user agree in {listed(repeated)}"] if repeated else []
-        lost = ["how one row follows from the last", "which columns a user repeats together"]
+        order = roles.get("order")
+        chains = [f"{x} and the next row's {y}" for x, y in (order or {}).get("chains", ())]
+        kept += [f"the order of their rows by {listed(order['columns'])}"] if order else []
+        kept += [f"how often {listed(chains)} agree"] if chains else []
+        lost = [] if order else ["how one row follows from the last"]
+        lost += ["which columns a user repeats together"]
         lost += [f"what a user does in {listed(free)}"] if free else []
         return [f"Synthetic users keep {', '.join(kept)}.", f"They do not keep {', '.join(lost)}."]
     if mechanism.get("name") in ("archetypes", "usercounts"):

@@ -41,7 +41,7 @@ from .common import (
     weak_promises,
 )
 from .ledger_commands import ledger_app
-from .linked import linked_sources, rows_of, write_tables
+from .linked_options import linked_sources, rows_of, write_tables
 from .schemas import schema_app
 from .statements import statement_app
 from .truth_commands import truth_app

@@ -20,7 +20,7 @@ from .common import (
     emit,
     schema_beside,
 )
-from .linked import truth_tables
+from .linked_options import truth_tables
 
 truth_app = typer.Typer()
 

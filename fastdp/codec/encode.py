@@ -255,13 +255,15 @@ def _encode_derived(
 def _split_hours(
     item: Timestamp, seconds: np.ndarray, good: np.ndarray
 ) -> tuple[list[np.ndarray], np.ndarray]:
-    """The same as `item.split`, by a table over the hours that occur: no part changes within an hour."""
-    hours = seconds // 3600
+    """The same as `item.split`, by a table over the hours that occur: no part changes within an hour, but for
+    `minute`, with which the table is over minutes."""
+    unit = 60 if "minute" in item.names else 3600
+    hours = seconds // unit
     if not good.all():
         hours[~good] = hours[good][0] if good.any() else 0
     low, high = (int(hours.min()), int(hours.max())) if len(hours) else (0, 0)
     if high - low > min(1 << 22, 4 * len(hours) + 10_000):
-        return item.split(hours * 3600)
-    tables, inside = item.split(np.arange(low, high + 1) * 3600)
+        return item.split(hours * unit)
+    tables, inside = item.split(np.arange(low, high + 1) * unit)
     hours -= low
     return [t.astype(np.uint32)[hours] for t in tables], inside[hours]

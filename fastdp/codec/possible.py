@@ -283,7 +283,8 @@ def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
     parts are null, since they would be written as null."""
     parts = list(field.parts)
     if isinstance(field, Timestamp) and "shift" not in field.names and not whole:
-        parts = [p for p in parts if p.part != "hour"]  # each hour occurs on every day: nothing to rule out
+        # Each hour and minute occurs on every day: nothing to rule out.
+        parts = [p for p in parts if p.part not in ("hour", "minute")]
     clique = tuple(p.name for p in parts)
     if len(parts) < 2:
         return []

@@ -23,6 +23,7 @@ _KEYS = (
     userkeys.MostCommon,
     userkeys.Groups,
     userkeys.Agreement,
+    userkeys.Succession,
 )
 _VIEWS = (userkeys.UserTable, userkeys.RowGroups)
 

@@ -9,7 +9,17 @@ from .._core import bound, count
 from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
 from ..tables.table import Table, as_schema, code_dtype
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, UserKey, UserTable, View
+from ..userkeys import (
+    Agreement,
+    Groups,
+    MostCommon,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    UserKey,
+    UserTable,
+    View,
+)
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
@@ -36,6 +46,8 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
         return _groups(table, key, int(cap), threads)
     if isinstance(key, Agreement):
         return _agreement(table, key, threads)
+    if isinstance(key, Succession):
+        return _succession(table, key, threads)
     raise UsageError(f"unknown kind of user key: {type(key).__name__}")
 
 
@@ -71,6 +83,50 @@ def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
         agreeing = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
         out[:, i] = 2 * agreeing - out[:, -1]
     return out.reshape(-1)
+
+
+def _succession(table: Table, key: Succession, threads: int) -> np.ndarray:
+    start, rows, time = in_order(table, key.order, key.domain_columns, threads)
+    length, groups = np.diff(start), len(key.edges)
+    group_of = _groups_of(length, key.edges)
+    out = {name: np.zeros(size, np.int64) for name, size in key.lengths.items()}
+    out["users"] += key.units * np.bincount(group_of[group_of >= 0], minlength=groups)
+    across = []
+    for i, (x, y) in enumerate(key.pairs):
+        this, that = (table.codes[name][rows].astype(np.uint32) for name in (x, y))
+        sums = bound.neighbours(start, this, that, group_of, groups, table.domain[x], threads)
+        out["near"][i * groups : (i + 1) * groups] = 2 * sums[:-1] - out["users"]
+        across += [] if x == y else [2 * sums[-1] - out["users"].sum()]
+    out["any"][:] = across
+    users = np.repeat(np.arange(len(length)), length)
+    follows = np.flatnonzero(users[1:] == users[:-1])
+    bins = gap_bins(np.diff(time)[follows], key.gaps)
+    cell, count = np.unique(users[follows] * key.gaps + bins, return_counts=True)
+    np.add.at(out["gaps"], cell % key.gaps, count * key.units // (length[cell // key.gaps] - 1))
+    lead, there = key.order[0], length > 0
+    for name, place in (("first", start[:-1]), ("last", start[1:] - 1)):
+        code = table.codes[lead][rows[place[there]]].astype(np.int64)
+        out[name] += key.units * np.bincount(code * key.ends // table.domain[lead], minlength=key.ends)
+    return np.concatenate(list(out.values()))
+
+
+def gap_bins(gaps: np.ndarray, bins: int) -> np.ndarray:
+    """The bin of each gap: 0 for 0, b for 2^(b - 1) to 2^b - 1, the last for all above."""
+    edges = np.int64(1) << np.arange(min(bins - 1, 62), dtype=np.int64)
+    return np.searchsorted(edges, gaps, side="right")
+
+
+def in_order(
+    table: Table, order: tuple[str, ...], content: tuple[str, ...], threads: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(start, rows, time): the numbers of each user's rows in order of the columns `order`, ties by the keyed
+    hash of the codes of the columns `content`; those of user u start at start[u]. time: the rows' numbers in
+    C order over `order`."""
+    time = _cells(table, order, threads)
+    start, rows, hashes = _grouped(table, np.arange(table.rows, dtype=np.uint64))
+    content_hash = bound.hash_rows([table.codes[name] for name in content], table.rows)
+    bound.order(start, rows, hashes, time, content_hash, threads)
+    return start, rows, time[rows].astype(np.int64)
 
 
 def view_of(table: Table, view: View, threads: int) -> Table:

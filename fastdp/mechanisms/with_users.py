@@ -18,6 +18,7 @@ from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
 from ..users.dealing import TRIAL_ROWS, dealer
+from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import (
     Histogram,
     People,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 SHARES = {"agreement rates": 0.02, "number of rows": 0.025, "table of users": 0.03}
 """Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Only the first is spent where users
 repeat nothing."""
+ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
+"""The share where the schema declares an order (chosen on Chicago trips)."""
 PARTS = (0.5, 0.25, 0.25)
 """Parts of the share of agreement rates: rates over all users, by group, and of pairs of columns."""
 SIZES_PART = 0.5
@@ -66,7 +69,12 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
         config.ids.source == "auto" and config.users_by_default and not public
     )
     repeats = schema.user is not None and schema.max_rows_per_user != 1
-    return math.fsum(SHARES.values()) if wanted and repeats else 0.0
+    return math.fsum(shares(schema).values()) if wanted and repeats else 0.0
+
+
+def shares(schema: Schema) -> dict[str, float]:
+    """What is released about users, by its share of mu^2."""
+    return SHARES | ({ORDER_LABEL: ORDER_SHARE} if schema.order else {})
 
 
 def check_users(config: Config, schema: Schema) -> None:
@@ -77,6 +85,14 @@ def check_users(config: Config, schema: Schema) -> None:
             f'"user"; {config.name} as configured is not one: use "auto"'
         )
     likely = schema.stand_in()
+    order = likely.order_columns
+    for name in order:
+        if name not in likely.modelled:
+            raise UsageError(f"column {name!r}: it is computed from others, so rows cannot be in its order")
+    if order and likely.domain.cells(order) >= MOST_TIMES:
+        raise UsageError(
+            f"user, field 'order': {', '.join(order)} have 2^32 combinations or more; use coarser"
+        )
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely)):
         raise UsageError(
@@ -90,10 +106,10 @@ def _constrained(schema: Schema) -> set[str]:
     return {name for c in schema.constraints for name in columns_of(schema, c)}
 
 
-def plan_charges(outline: Outline, cost: float) -> tuple[tuple[str, float], ...]:
+def plan_charges(outline: Outline, schema: Schema, cost: float) -> tuple[tuple[str, float], ...]:
     """The charges of a mechanism's plan within what users leave it, and those of users."""
     own = tuple((what, share * (1 - cost)) for what, share in outline.charges)
-    return own + tuple(SHARES.items()) if cost else own
+    return own + tuple(shares(schema).items()) if cost else own
 
 
 def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
@@ -122,6 +138,7 @@ class _Users:
         self.people: People | None = None
         self.groups: RowGroups | None = None
         self.coarse: Histogram | None = None
+        self.order: tuple[Order, Goal] | None = None
 
     def rows(self) -> tuple[Session, Job]:
         """Session and job of the mechanism. Where noise allows, its rows have the group of their user's
@@ -164,8 +181,10 @@ class _Users:
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2))
         left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]
+        if self.job.schema.order:
+            self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
-        if counted and not (self.decided.constant or self.decided.repeated):
+        if counted and not (self.decided.constant or self.decided.repeated or self.order):
             return left + SHARES["number of rows"] + SHARES["table of users"]
         self._ask_for_people(self.decided)
         return left
@@ -187,7 +206,9 @@ class _Users:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
             threads = resolve(self.job.threads)
-            made = dealer(self.people, self.rates, self.decided, some, self.job.seed, threads, groups)
+            made = dealer(
+                self.people, self.rates, self.decided, some, self.job.seed, threads, groups, self.order
+            )
             described["together"] = [list(pair) for pair in made.joint]
         return replace(
             outcome,
@@ -207,6 +228,13 @@ class _Users:
         mu = part_mu(self.session, SHARES["agreement rates"] * PARTS[which])
         self.released.append(self.session.user_histogram(key, mu=mu, label=LABELS[which]))
         return self.released[-1]
+
+    def _ask_for_order(self, decided: Roles) -> None:
+        schema, domain = self.job.schema, self.session.domain
+        key = to_ask(schema, domain, decided)
+        mu = part_mu(self.session, ORDER_SHARE)
+        self.released.append(self.session.user_histogram(key, mu=mu, label=ORDER_LABEL))
+        self.order = order_of(key, self.released[-1], self.rates, dict(domain))
 
     def _ask_for_people(self, decided: Roles) -> None:
         sizes = self._sizes(1.0 if not decided.constant else SIZES_PART)
@@ -253,7 +281,7 @@ class _Users:
             "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
             "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
             "standard_error": self.rates.error,
-        }
+        } | ({} if self.order is None else {"order": dict(self.order[0].described)})
 
 
 def _free_name(schema: Schema, name: str) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..schema.linked import LinkedSchema
-from ..tables.linked import Links, read_linked
+from ..schema.linked_schema import LinkedSchema
+from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
 
 WORST = 3

@@ -7,16 +7,23 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.user_histograms import histogram, in_order
 from ..tables.table import Table
+from ..userkeys import Succession
+from ..users.order import to_ask
+from ..users.rates import Roles
 
 PERCENTILES = (50, 90, 99)
+COMMON = 15
+"""Values of a column that `next` tells apart: the most common ones."""
 
 
 def score(truth: Table, synthetic: Table) -> dict[str, Any]:
     """`rows`: total variation of the distribution of rows per user (bins of an octave). Means over columns,
     of users with two rows or more: `agreement`, the difference in how often two rows of one user agree;
     `constant`, the difference in the share of users with one value; `distinct`, the total variation of the
-    number of values per user (bins of an octave). `columns` and `rows_per_user` hold both tables' figures."""
+    number of values per user (bins of an octave). `columns` and `rows_per_user` hold both tables' figures.
+    `order`, where the schema declares one: see `_order`."""
     tables = (truth, synthetic)
     names = [n for n in truth.codes if n in synthetic.codes]
     columns = {name: dict(zip(("truth", "synthetic"), (_column(t, name) for t in tables))) for name in names}
@@ -32,7 +39,53 @@ def score(truth: Table, synthetic: Table) -> dict[str, Any]:
             name: {which: {k: v for k, v in one.items() if k != "octaves"} for which, one in both.items()}
             for name, both in columns.items()
         },
+    } | ({"order": _order(*tables)} if truth.schema.order else {})
+
+
+def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
+    """Of users' rows in order, every user with the same weight. Total variations: `next`, of (A, A of the
+    next row), the mean over columns; `gap`, of time between rows, in octaves; `first` and `last`, of the time
+    of the first and the last row. `follows`: for pairs of columns how often the first in one row is the
+    second in the next row."""
+    tables = (truth, synthetic)
+    key = to_ask(truth.schema, truth.schema.modelled, Roles((), ()))
+    found = [key.parts(histogram(t, key, 1, 1).astype(np.float64)) for t in tables]
+    out = {n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found)) for n in ("gaps", "first", "last")}
+    steps = [_steps(t, key) for t in tables]
+    names = [n for n in truth.schema.modelled if n not in key.order]
+    errors = []
+    for name in names:
+        most = np.argsort(-np.bincount(truth.codes[name], minlength=truth.domain[name]), kind="stable")
+        few = np.full(truth.domain[name], COMMON)
+        few[most[:COMMON]] = np.arange(min(len(most), COMMON))
+        cells = [
+            few[t.codes[name][a]] * (COMMON + 1) + few[t.codes[name][b]]
+            for t, (a, b, _) in zip(tables, steps)
+        ]
+        counts = [np.bincount(c, w, (COMMON + 1) ** 2) for c, (_, _, w) in zip(cells, steps)]
+        errors.append(_variation(*counts))
+    near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
+    follows = [
+        {"columns": list(pair), "truth": (1 + a) / 2, "synthetic": (1 + b) / 2}
+        for pair, a, b in zip(key.pairs, *near)
+    ]
+    return {
+        "next": _mean(errors),
+        "gap": out["gaps"],
+        "first": out["first"],
+        "last": out["last"],
+        "follows": follows,
     }
+
+
+def _steps(table: Table, key: Succession) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(row, next row of the same user, weight) of all steps; the weights of each user have the same sum, and
+    all have the sum 1."""
+    start, rows, _ = in_order(table, key.order, key.domain_columns, 1)
+    count = np.diff(start)
+    user = np.repeat(np.arange(len(count)), count)
+    at = np.flatnonzero(user[1:] == user[:-1])
+    return rows[at], rows[at + 1], 1 / (count[user[at]] - 1.0) / max(int((count > 1).sum()), 1)
 
 
 def _column(table: Table, name: str) -> dict[str, Any]:

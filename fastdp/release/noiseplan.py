@@ -21,14 +21,14 @@ from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, UserKey
+from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, Succession, UserKey
 
 # A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
 # subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
 # The only classes of keys, likewise, by which a session counts users.
-SESSION_KEYS = (RowsPerUser, RowsUpTo, MostCommon, Groups, Agreement)
+SESSION_KEYS = (RowsPerUser, RowsUpTo, MostCommon, Groups, Agreement, Succession)
 
 SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
@@ -165,7 +165,7 @@ def plan_histogram(
         raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
     key = key.bind(domain)
     size = int(key.size)
-    if isinstance(key, Agreement | RowsUpTo) and mu is None:
+    if isinstance(key, Agreement | RowsUpTo | Succession) and mu is None:
         raise UsageError(f"{label!r}: {type(key).__name__} is released with Gaussian noise; give mu")
     if unit == "event":
         if not isinstance(key, Groups):
@@ -177,8 +177,8 @@ def plan_histogram(
 
 
 def _most_keys(key: UserKey, cap: int) -> int:
-    """To how many keys one user adds, between -1 and 1 each."""
-    if isinstance(key, Agreement):
+    """To how many keys one user adds, between -1 and 1 each; or the square of the L2 norm of what it adds."""
+    if isinstance(key, Agreement | Succession):
         return key.numbers
     return min(cap, key.size) if isinstance(key, Groups) else 1
 

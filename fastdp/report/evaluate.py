@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..metrics.linked_scores import linked_scores
 from ..metrics.scores import Metric, fractions_of, score, several
 from ..schema import Schema
-from ..schema.linked import LinkedSchema, is_linked
+from ..schema.linked_schema import LinkedSchema, is_linked
 from . import runs
 from .page import write
 

@@ -28,8 +28,8 @@ from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..schema.constraints import columns_of
-from ..schema.linked import LinkedSchema
-from ..tables.linked import Links
+from ..schema.linked_schema import LinkedSchema
+from ..tables.linked_tables import Links
 from .parquet_limits import batches, bounded_file
 
 MOST_JSON = 64 << 20

@@ -19,9 +19,9 @@ from ..privacy import calibrate
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import epsilon_at
 from ..privacy.clip import resolve as resolve_clip
-from ..schema.linked import LinkedSchema
+from ..schema.linked_schema import LinkedSchema
 from ..tables.ingest import checked_columns
-from ..tables.linked import Links
+from ..tables.linked_tables import Links
 from ..tables.sources import open_parts
 from ..tables.userids import UserIndex
 from .counter import check_source, is_table, opens_again

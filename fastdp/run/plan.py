@@ -38,7 +38,7 @@ from ..release.domaincosts import (
 )
 from ..release.keyselect import less
 from ..schema import Schema
-from ..schema.linked import is_linked
+from ..schema.linked_schema import is_linked
 from ..tables.table import Table
 from .early_stop import plan_note
 from .linked_spec import divided, links_of
@@ -157,7 +157,7 @@ def plan(
         )
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
     of_users = users_cost(config, schema, public is not False)
-    mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, of_users)
+    mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, schema, of_users)
     lines = []
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))

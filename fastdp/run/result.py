@@ -18,7 +18,7 @@ from ..measurement import Measurement
 from ..model import Model
 from ..privacy.statement import part_folders
 from ..schema import Schema
-from ..schema.linked import LinkedSchema
+from ..schema.linked_schema import LinkedSchema
 from .folder import whole_file
 from .matching_rows import matching_rows
 from .output import Output

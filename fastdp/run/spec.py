@@ -18,7 +18,7 @@ from ..mechanisms.recipe import Recipe
 from ..privacy.ledger import Ledger
 from ..schema import Schema
 from ..schema.dialect import Dialect
-from ..schema.linked import LinkedSchema
+from ..schema.linked_schema import LinkedSchema
 from .counter import check_source
 from .folder import RunFolder
 from .public_data import public_entry

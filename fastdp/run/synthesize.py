@@ -12,10 +12,10 @@ from typing import Any, TypeAlias, Unpack, overload
 
 from ..errors import Cancelled, RunError
 from ..mechanisms.base import Config
-from ..schema.linked import is_linked
+from ..schema.linked_schema import is_linked
 from .execute import execute, load_finished
 from .folder import RunFolder
-from .linked import measure_linked
+from .linked_run import measure_linked
 from .linked_spec import LinkedSpec, validate_linked
 from .result import LinkedRun, Run
 from .spec import Options, RunOptions, lists_options

@@ -17,7 +17,7 @@ from .._util.lazy import pl
 from ..errors import UsageError
 from ..privacy.ledger import Ledger
 from ..schema import Schema
-from ..schema.linked import is_linked
+from ..schema.linked_schema import is_linked
 from .result import Run
 from .synthesize import synthesize
 

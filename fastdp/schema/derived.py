@@ -23,7 +23,7 @@ DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _DAY = 86_400
 SHIFTS_PER_DAY = 3
 _SHIFT_HOURS = 24 // SHIFTS_PER_DAY
-PARTS = ("shift", "hour", "day_of_week", "day", "month", "year", "date")
+PARTS = ("shift", "hour", "minute", "day_of_week", "day", "month", "year", "date")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,8 @@ def shift_parts(
 class Timestamp(Derived):
     """A point in time, encoded as parts of its local time; values are seconds since 1970 on the local clock.
 
-    `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. Days count from
+    `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. `minute`, which needs
+    `hour`, is the minute of the hour, on the grid of `step` where that is minutes. Days count from
     Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are the public
     span that decoded times are drawn from; times outside it overflow where `year` or `date` is a part.
     """
@@ -130,8 +131,12 @@ class Timestamp(Derived):
             raise fail(self.name, "min", f"{self.dtype} holds the days from {days}; narrow min and max")
         if self.step != _DAY and (self.step < 1 or 3600 % self.step):
             raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400: midnight")
+        if "minute" in self.names and self.step % 60 and 60 % self.step:
+            raise fail(self.name, "step", "with the part 'minute' it must be whole minutes, or divide one")
         if self.step == _DAY and {"hour", "shift"} & set(self.names):
             raise fail(self.name, "step", "times at midnight (86400) have no part 'hour' or 'shift'")
+        if "minute" in self.names and "hour" not in self.names:
+            raise fail(self.name, "parts", "'minute', the minute of the hour, needs 'hour'")
         if "day" in self.names and not {"year", "month"} <= set(self.names):
             raise fail(self.name, "parts", "'day', the day of the month, needs 'year' and 'month'")
         object.__setattr__(self, "parts", tuple(self._make(p, n) for p, n in self.names.items()))
@@ -141,6 +146,11 @@ class Timestamp(Derived):
         """First and last day of the public span, as days since 1970."""
         first, last = np.datetime64(self.min, "D"), np.datetime64(self.max, "D")
         return int(first.astype(np.int64)), int(last.astype(np.int64))
+
+    @property
+    def _minutes(self) -> int:
+        """Minutes between two codes of the part `minute`."""
+        return max(self.step // 60, 1)
 
     @property
     def years(self) -> tuple[int, int]:
@@ -154,6 +164,9 @@ class Timestamp(Derived):
             return self._part(name, part, len(texts), texts=texts)
         if part == "hour":
             return self._part(name, part, 24)
+        if part == "minute":
+            every = self._minutes
+            return self._part(name, part, 60 // every, texts=tuple(f":{m:02d}" for m in range(0, 60, every)))
         if part == "day_of_week":
             return self._part(name, part, 7, texts=tuple(days))
         if part in ("month", "day"):
@@ -180,6 +193,8 @@ class Timestamp(Derived):
                 out.append(self._weekday(day) * SHIFTS_PER_DAY + hour // _SHIFT_HOURS)
             elif part == "hour":
                 out.append(hour)
+            elif part == "minute":
+                out.append(values % 3600 // 60 // self._minutes)
             elif part == "day_of_week":
                 out.append(self._weekday(day))
             elif part == "date":
@@ -266,8 +281,9 @@ class Timestamp(Derived):
             hour = shift_parts(have["shift"], "hour", uniform("hour"))
         else:
             hour = np.minimum((uniform("hour") * 24).astype(np.int64), 23)
-        slots = 3600 // self.step
+        slots = 3600 // self.step // (60 // self._minutes if "minute" in have else 1)
         second = np.minimum((uniform("second") * slots).astype(np.int64), slots - 1) * self.step
+        second += have.get("minute", 0) * self._minutes * 60
         return day * _DAY + hour * 3600 + second
 
     def _own_plain(self) -> dict[str, Any]:

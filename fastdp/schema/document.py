@@ -73,14 +73,18 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(user, Mapping):
         raise SchemaError(f"schema, field 'user': must be a table or a name, got {kind_of(user)}")
     for key in user:
-        if key not in ("column", "max_rows", "null", "dtype"):
-            raise SchemaError(f"user, field {key!r}: unknown; column, max_rows, null, dtype exist")
+        if key not in ("column", "max_rows", "null", "dtype", "order"):
+            raise SchemaError(f"user, field {key!r}: unknown; column, max_rows, null, dtype, order exist")
     column = user.get("column")
     if user and (not isinstance(column, str) or not column):
         raise SchemaError("user, field 'column': the name of the user column is missing")
     dtype = user.get("dtype")
     if dtype is not None and (dtype := dtypes.canonical(str(dtype))) is None:
         raise SchemaError(f"user, field 'dtype': {user['dtype']!r} is no type")
+    order = user.get("order", ())
+    order = (order,) if isinstance(order, str) else order
+    if not isinstance(order, list | tuple) or not all(isinstance(name, str) for name in order):
+        raise SchemaError("user, field 'order': must be the name of a column or a list of names")
     learnt = plain.get("learnt", [])
     if not isinstance(learnt, list | tuple) or not all(isinstance(item, str) for item in learnt):
         raise SchemaError("schema, field 'learnt': must be a list of texts")
@@ -93,6 +97,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         "max_rows_per_user": user.get("max_rows"),
         "null_user": user.get("null", "drop"),
         "user_dtype": dtype,
+        "order": tuple(order),
         "name": plain.get("name", ""),
         "provenance": plain.get("provenance", ""),
         "outputs": {name: _output(name, item) for name, item in outputs.items()},

@@ -20,7 +20,7 @@ from .._util.html import text_html
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
 from . import constraints as public_knowledge
-from . import document, importers, sdv
+from . import document, importers, ordering, sdv
 from .builtin import nist
 from .columns import Column, Numeric
 from .constraints import Constraint
@@ -39,7 +39,8 @@ class Schema:
     `fields` are the source columns by name, in the order of the document; `columns` are the code columns that
     they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
     says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
-    `dialect` is the dialect of text files. `constraints` say which rows can occur
+    `order` names the fields by which the rows of a user are in order, most significant first. `dialect` is
+    the dialect of text files. `constraints` say which rows can occur
     (docs/guide/constraints.md);
     `modelled` is the domain without the columns that are computed from others when rows are written. `learnt`
     names the lines that a draft took from data and nobody has replaced since.
@@ -56,6 +57,7 @@ class Schema:
     dialect: Dialect = field(default_factory=Dialect)
     constraints: tuple[Constraint, ...] = ()
     learnt: tuple[str, ...] = ()
+    order: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -72,6 +74,7 @@ class Schema:
             clash = next((f.name for f in self.fields.values() if f.source == self.user), None)
             if clash is not None:
                 raise SchemaError(f"column {clash!r}, field 'source': it is the user column too")
+        ordering.check(self.fields, self.user, self.order)
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
                 raise SchemaError(
@@ -98,6 +101,11 @@ class Schema:
                     raise SchemaError(f"column {item.name!r}: the name {column.name!r} is used twice")
                 columns[column.name] = column
         return columns
+
+    @cached_property
+    def order_columns(self) -> tuple[str, ...]:
+        """The code columns by which the rows of a user are in order, most significant first."""
+        return tuple(c for name in self.order for c in ordering.columns_of(self.fields[name]))
 
     @cached_property
     def pending(self) -> dict[str, Pending]:
@@ -180,7 +188,8 @@ class Schema:
         kept = {c.name for f in fields.values() for c in (f.parts if isinstance(f, Derived) else (f,))}
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
         held = [c for c in self.constraints if set(public_knowledge.columns_of(self, c)) <= kept]
-        return replace(self, fields=fields, outputs=outputs, constraints=tuple(held))
+        order = self.order if set(self.order) <= set(fields) else ()
+        return replace(self, fields=fields, outputs=outputs, constraints=tuple(held), order=order)
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
@@ -224,6 +233,8 @@ class Schema:
                 plain["user"]["max_rows"] = self.max_rows_per_user
             if self.user_dtype is not None:
                 plain["user"]["dtype"] = self.user_dtype
+            if self.order:
+                plain["user"]["order"] = self.order[0] if len(self.order) == 1 else list(self.order)
         if self.learnt:
             plain["learnt"] = list(self.learnt)
         if dialect := self.dialect.to_plain():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fastdp.simulate import city
+from fastdp.simulate import chains, city
 from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
 
 from .._util.lazy import pa
@@ -157,14 +157,19 @@ def _trips_per_taxi(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.clip(np.rint(trips), 1, MAX_TRIPS).astype(np.int64)
 
 
-def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = None) -> pa.Table:
+def taxi(
+    rows: int, seed: int = 0, year: int = 2020, *, chained: bool = False, threads: int | None = None
+) -> pa.Table:
     """`rows` taxi trips as a pyarrow.Table with the columns and dtypes of the sprint 3 parameters.
 
     Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal tables,
     for any number of threads. Areas, companies, fares and card use drift slowly from year to year, so that
     one year can serve as public data for another; use another seed as well, or both tables have the same
     taxis.
-    """
+
+    `chained`: the trips of a taxi follow each other, two in five where the last one ended (schema
+    "taxi-chained"): `trip_start`, in quarters of an hour of 26 weeks from the first Sunday of March, takes
+    the place of shift, day and hour."""
 
     rows = check_int("rows", rows, 0, 200_000_000)
     year = check_int("year", year, 1900, 2200)
@@ -181,7 +186,13 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
     card = pick(world.card_of, company, rng)
     home_area, home_shift = pick(world.home, zone, rng), pick(world.shift, roster, rng)
     who = np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
-    rng.shuffle(who)
+    made: tuple[np.ndarray, ...] = ()
+    if chained:
+        mixed = rng.permutation(rows)
+        made = chains.trips(world, rng, sizes, zone, roster, home_area, home_shift, _KIND, ZONES)
+        who, made = who[mixed], tuple(column[mixed] for column in made)
+    else:
+        rng.shuffle(who)
 
     out = {name: np.empty(rows, dtype=dtype) for name, dtype in DTYPES.items()}
 
@@ -190,13 +201,18 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
         size = len(taxis)
         out["taxi_id"][part] = ids[taxis]
         out["company_id"][part] = company[taxis]
-        habit = np.frombuffer(rng.bytes(2 * size), dtype=np.uint8)
-        shift = pick(world.shift, roster[taxis], rng)
-        shift = np.where(habit[:size] < 64, home_shift[taxis], shift)
-        pickup = pick(world.pickup, shift.astype(np.int32) * ZONES + zone[taxis], rng)
-        pickup = np.where(habit[size:] < 56, home_area[taxis], pickup)
+        if made:
+            quarter, pickup, dropoff = (column[part] for column in made)
+            shift = quarter // 32 % SHIFTS
+        else:
+            habit = np.frombuffer(rng.bytes(2 * size), dtype=np.uint8)
+            shift = pick(world.shift, roster[taxis], rng)
+            shift = np.where(habit[:size] < 64, home_shift[taxis], shift)
+            pickup = pick(world.pickup, shift.astype(np.int32) * ZONES + zone[taxis], rng)
+            pickup = np.where(habit[size:] < 56, home_area[taxis], pickup)
         kind = _KIND[shift]
-        dropoff = pick(world.dropoff, kind.astype(np.int32) * city.AREAS + pickup, rng)
+        if not made:
+            dropoff = pick(world.dropoff, kind.astype(np.int32) * city.AREAS + pickup, rng)
         out["shift"][part] = shift
         out["pickup_community_area"][part] = _AREA_VALUE[pickup]
         out["dropoff_community_area"][part] = _AREA_VALUE[dropoff]
@@ -207,6 +223,16 @@ def taxi(rows: int, seed: int = 0, year: int = 2020, *, threads: int | None = No
             out[name][part] = values
 
     in_chunks(rows, rest, fill, threads)
+    if made:
+        march = np.datetime64(f"{year}-03", "D")
+        sunday = march + (3 - march.astype(np.int64)) % 7  # day 3 of 1970 was a Sunday
+        start = sunday.astype("datetime64[us]") + made[0] * np.timedelta64(900_000_000, "us")
+        out = {
+            n: start if n == "shift" else c
+            for n, c in out.items()
+            if not n.startswith("trip_") or n in LIMITS
+        }
+        out = {"trip_start" if n == "shift" else n: c for n, c in out.items()}
     return pa.table({name: pa.array(values) for name, values in out.items()})
 
 

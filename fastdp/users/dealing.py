@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import UsageError
+from .order import TRIES, Goal, Order
 from .people import People
 from .rates import GROUPS, Rates, Roles, chance, urn
 
@@ -47,16 +48,18 @@ class Dealer:
     alpha: np.ndarray
     groups: tuple[str, tuple[int, ...]] | None = None
     joint: tuple[tuple[str, str], ...] = ()
+    order: Order | None = None
 
     def deal(
         self, codes: Mapping[str, np.ndarray], seed: int, threads: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
-        constants in place of their own. Depends on rows and seed alone."""
+        constants in place of their own; with an order, user after user and each user's in order. Depends on
+        rows and seed alone."""
         dealt, owner, _ = self._dealt(codes, seed, threads)
         return dealt, owner
 
-    def _dealt(self, codes, seed: int, threads: int):
+    def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
         names = (*self.roles.constant, *(() if self.groups is None else self.groups[:1]))
         segments = _Segments.of({name: codes[name] for name in names}, codes)
         wanted, of_user = self._users(segments, seed)
@@ -65,7 +68,7 @@ class Dealer:
         count = len(segments.rows)
         take = _chosen(segments.of_row, np.bincount(of_user, wanted, count).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=count))
-        owner, equal = self._urns(codes, take, wanted, ends, seed, threads)
+        owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
         moved = np.flatnonzero(segments.of_row[take] != of_user[owner])
         out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
         for name in self.roles.constant if len(moved) else ():
@@ -74,7 +77,10 @@ class Dealer:
         owners = np.empty(len(take), np.uint32)
         numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
         owners[take] = numbers[owner]  # so that numbers of users do not follow their constants
-        return out, owners, (wanted, equal)
+        if sequence is not None:
+            rows = take[sequence]
+            out, owners = {name: column[rows] for name, column in out.items()}, owners[rows]
+        return out, owners, (wanted, equal, sums)
 
     def _users(self, segments: _Segments, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """(rows of each user, its segment). Numbers of rows are drawn once. Users for whom their segment has
@@ -126,7 +132,7 @@ class Dealer:
             out[mine] = np.append(here, -1)[np.minimum(at, len(here))]
         return out
 
-    def _urns(self, codes, take, wanted, ends, seed, threads):
+    def _urns(self, codes, take, wanted, ends, seed, threads, tries):
         from .._core import deal as core
 
         user_start, row_start = _chunks(wanted, ends)
@@ -139,7 +145,13 @@ class Dealer:
         group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
         alpha = self.alpha if len(names) else np.full((len(GROUPS), 1), 1e4)
         alpha, sizes = np.ascontiguousarray(alpha), wanted.astype(np.uint32)
-        return core.deal(row_start, user_start, values, size, sizes, group, alpha, seed, threads)
+        owner, equal = core.deal(row_start, user_start, values, size, sizes, group, alpha, seed, threads)
+        if self.order is None:
+            return owner, equal, None, None
+        held = values[: len(names)]
+        chunks, users = (user_start, row_start), (sizes, group)
+        sequence, *sums = self.order.exchanged(codes, take, chunks, held, users, owner, seed, threads, tries)
+        return owner, equal, sequence, sums
 
 
 def dealer(
@@ -150,12 +162,24 @@ def dealer(
     seed: int,
     threads: int,
     groups: tuple[str, tuple[int, ...]] | None = None,
+    order: tuple[Order, Goal] | None = None,
 ) -> Dealer:
-    """The dealer whose users agree as the rates say: parameters by the urn's formula, then corrected by trial
-    dealings of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
+    """The dealer whose users agree as the rates say, and whose rows follow each other as `order` says:
+    parameters by the urn's formula, then corrected by trial dealings of the rows `codes` (more of them than
+    TRIAL_ROWS are not used)."""
+    some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
+    made = _agreeing(people, rates, roles, some, seed, threads, groups)
+    if order is None or not len(next(iter(some.values()))):
+        return made
+    ordered, goal = order
+    made = replace(made, order=ordered)
+    wanted, _, (before, _) = made._dealt(some, seed, threads, tries=0)[2]
+    return replace(made, order=ordered.aimed(before, wanted, goal))
+
+
+def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     place = [rates.columns.index(name) for name in roles.repeated]
     goal = np.clip(rates.by_group[:, place], 1e-3, 1 - 1e-3)
-    some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
     alpha = urn(goal, chance(some, roles.repeated))
     made = Dealer(people, roles, alpha, groups)
     if not place or not len(next(iter(some.values()))):
@@ -183,7 +207,7 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dea
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
     """(agreement [groups, features], users [groups, 1] with two rows or more) of a trial dealing."""
-    _, _, (wanted, equal) = made._dealt(some, seed, threads)
+    _, _, (wanted, equal, _) = made._dealt(some, seed, threads)
     group = np.searchsorted(GROUPS, wanted, "right") - 1
     users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
     return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users

@@ -12,9 +12,9 @@ import pytest
 
 from fastdp.engines.local import local
 from fastdp.measurement import SCALE
-from fastdp.schema.linked import LinkedSchema
-from fastdp.tables import linked as linking
-from fastdp.tables.linked import Links, read_linked
+from fastdp.schema.linked_schema import LinkedSchema
+from fastdp.tables import linked_tables as linking
+from fastdp.tables.linked_tables import Links, read_linked
 from fastdp.tables.table import Table
 
 VICTIM = 1000

@@ -2,6 +2,7 @@
 met, and planted bugs are caught."""
 
 import math
+from itertools import combinations_with_replacement
 from unittest.mock import patch
 
 import numpy as np
@@ -14,13 +15,17 @@ from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
-from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
+from fastdp.schema import Schema
+from fastdp.tables.table import Table
+from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Succession, UserTable
 
+from ..reference import counting as slow
 from . import checks
 from .world import CLIP, DELTA, EPSILON, Swap, open_door, table
 
 FEATURES = (("a",), ("b",), ("c",), ("a", "b"), ("c", "b", "a"))
 EDGES = (2, 5, CLIP, 2 * CLIP)
+ORDER = Succession(("c", "b"), (("a", "a"), ("b", "b")), 4, 2, (2, 5, CLIP))
 TABLE = UserTable((1, 2, 3, 5, 100), columns=("b", "a"))
 
 
@@ -52,10 +57,16 @@ def groups(door):
     return rows.measure([Request(("rows per user", "b"), rows.mu)], "rows by group")
 
 
+def follow(door):
+    """All mu on how rows follow each other."""
+    return [door.user_histogram(ORDER, mu=door.mu, label="order")]
+
+
 def everything(door):
-    """A run of all three, by shares: what they cost adds up."""
+    """A run of all of them, by shares: what they cost adds up."""
     return [
-        *agree(door.part(0.15)),
+        *agree(door.part(0.1)),
+        *follow(door.part(0.05)),
         *row_numbers(door.part(0.1)),
         *tables(door.part(0.25)),
         *groups(door.part(0.5)),
@@ -72,7 +83,7 @@ def fails(check, *arguments, **options):
     return str(caught.value)
 
 
-@pytest.mark.parametrize("ask", [agree, row_numbers, tables, groups, everything])
+@pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, groups, everything])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with patch.object(checks, "ask_everything", ask):
         checks.neighbours(60, seed=2)
@@ -80,7 +91,7 @@ def test_one_user_is_covered_and_the_bound_is_met(ask):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ask", [agree, everything])
+@pytest.mark.parametrize("ask", [agree, follow, everything])
 def test_the_audit_finds_what_is_claimed_and_no_more(ask):
     with patch.object(checks, "ask_everything", ask):
         checks.audit(1500, seed=5, tightness=0.9)
@@ -95,7 +106,46 @@ def test_the_noise_is_that_of_the_law():
     assert math.isclose(one.sigma, math.sqrt(3) / door.mu, rel_tol=1e-9)
 
 
+def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_that():
+    """All users with one to three rows over every pair of rows' codes, ties and pairs across columns
+    included. The norm is exact: whole numbers."""
+    schema = Schema.from_domain({"t": 2, "x": 2, "y": 2}, user="who")
+    key = Succession(("t",), (("x", "y"), ("y", "x"), ("x", "x")), 2, 2, (2, 3))
+    assert key.numbers == 3 + 2 + 4
+    largest = 0
+    for count in (1, 2, 3):
+        for cells in combinations_with_replacement(range(8), count):
+            codes = dict(zip("txy", np.unravel_index(cells, (2, 2, 2)), strict=True))
+            one = Table.from_codes(schema, codes, user=np.zeros(count, np.int64))
+            added = user_engine.histogram(one, key, 1, 1).tolist()
+            owners, hashes = [0] * count, {0: int(one.user_hash[0])}
+            assert added == slow.succession(owners, codes, schema.domain, hashes, key).tolist()
+            largest = max(largest, sum(x * x for x in added))
+    assert largest == key.numbers << 40
+
+
 # Planted bugs
+
+
+def test_neighbours_that_agree_are_counted_instead_of_their_share():
+    real = kernels.neighbours
+
+    def planted(start, this, that, group_of, *rest):
+        return real(start, this, that, group_of, *rest) * int(np.diff(start).max(initial=1))
+
+    with patch.object(kernels, "neighbours", planted), patch.object(checks, "ask_everything", follow):
+        assert "more than the noise covers" in fails(checks.neighbours, 30, seed=1)
+
+
+def test_the_noise_forgets_first_and_last_rows():
+    real = noiseplan._most_keys
+
+    def planted(key, cap):
+        return real(key, cap) - 2
+
+    with patch.object(noiseplan, "_most_keys", planted), patch.object(checks, "ask_everything", follow):
+        assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+        assert "leaks" in fails(checks.audit, 1500, seed=5)
 
 
 def test_a_user_counts_pairs_instead_of_their_share():

@@ -16,7 +16,16 @@ import pyarrow as pa
 from fastdp.engines import Counter
 from fastdp.schema import Schema
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, UserTable
+from fastdp.userkeys import (
+    Agreement,
+    Groups,
+    MostCommon,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    UserTable,
+)
 
 from ..reference import counting as slow
 
@@ -101,6 +110,7 @@ def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -
             check_marginals(one, engine)
             check_users(one, engine)
             check_agreement(one, engine)
+            check_succession(one, engine)
             check_views(one, engine)
 
 
@@ -141,6 +151,14 @@ def check_agreement(one: Case, engine: Counter) -> None:
     for edges in ((2,), (2, 3, 20)):
         want = slow.agreement(one.owners, cells, edges)
         same(f"{one.name}: agreement", engine.user_histogram(Agreement(features, edges), 1), want)
+
+
+def check_succession(one: Case, engine: Counter) -> None:
+    """Ties are many: `c` has two codes."""
+    pairs = (("a", "a"), ("b", "b"))
+    for key in (Succession(("c",), pairs, 2, 2), Succession(("c", "a", "b"), pairs, 13, 1, (3, 20))):
+        want = slow.succession(one.owners, one.codes, SIZES, one.hashes(), key)
+        same(f"{one.name}: order", engine.user_histogram(key, 1), want)
 
 
 def check_views(one: Case, engine: Counter) -> None:

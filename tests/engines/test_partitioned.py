@@ -15,7 +15,16 @@ from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
 from fastdp.tables import ingest
 from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, UserTable
+from fastdp.userkeys import (
+    Agreement,
+    Groups,
+    MostCommon,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    UserTable,
+)
 
 from .conformance import check
 
@@ -154,6 +163,7 @@ def test_messages_give_back_what_was_sent():
         engine.UserRequest(RowsPerUser((1, 5)), 1),
         engine.UserRequest(RowsUpTo(5), 1),
         engine.UserRequest(Agreement((("a",), ("a", "c")), (2, 9)), 1),
+        engine.UserRequest(Succession(("a", "c"), (("a", "a"), ("c", "a")), 5, 2, (2, 9)), 1),
         MarginalRequest((("a",),), 1, {}, UserTable((1, 3), columns=("a",))),
         MarginalRequest((("a",),), 4, recode, RowGroups((1, 3), name="g")),
     ):

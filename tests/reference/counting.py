@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -89,6 +90,46 @@ def agreement(ids, features, edges) -> np.ndarray:
             out[group, i] += 2 * ((1 << 20) * equal // pairs) - (1 << 20)
         out[group, -1] += 1 << 20
     return out.reshape(-1)
+
+
+def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
+    """What `userkeys.Succession` says, user by user and pair of rows by pair of rows."""
+    out = {name: np.zeros(length, np.int64) for name, length in key.lengths.items()}
+    for u, rows in by_user(ids, range(len(ids))).items():
+
+        def place(row, u=u):
+            content = 0
+            for name in key.domain_columns:
+                content = mix2(content, int(codes[name][row]))
+            return [int(codes[name][row]) for name in key.order], mix2(hashes[u], content)
+
+        rows = sorted(rows, key=place)
+        lead = key.order[0]
+        for name, row in (("first", rows[0]), ("last", rows[-1])):
+            out[name][int(codes[lead][row]) * key.ends // sizes[lead]] += 1 << 20
+        n, group = len(rows), sum(edge <= len(rows) for edge in key.edges) - 1
+        if group < 0:
+            continue
+        steps = list(itertools.pairwise(rows))
+        out["users"][group] += 1 << 20
+        across = 0
+        for i, (x, y) in enumerate(key.pairs):
+            near = sum(codes[x][r] == codes[y][s] for r, s in steps)
+            out["near"][i * len(key.edges) + group] += 2 * ((near << 20) // (n - 1)) - (1 << 20)
+            if x != y:
+                pairs = sum(codes[x][r] == codes[y][s] for r in rows for s in rows if r != s)
+                out["any"][across] += 2 * ((pairs << 20) // (n * (n - 1))) - (1 << 20)
+                across += 1
+        time = []
+        for row in rows:
+            at = 0
+            for name in key.order:
+                at = at * sizes[name] + int(codes[name][row])
+            time.append(at)
+        bins = Counter(min((b - a).bit_length(), key.gaps - 1) for a, b in itertools.pairwise(time))
+        for b, count in bins.items():
+            out["gaps"][b] += (count << 20) // (n - 1)
+    return np.concatenate(list(out.values()))
 
 
 def user_table(ids, codes, hashes, columns, edges) -> dict:

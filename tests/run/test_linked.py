@@ -125,6 +125,9 @@ def test_sql_and_seeds(truth, tmp_path):
     """Rows from a data base are the same rows: with the noise fixed, the same output."""
     schema = fastdp.LinkedSchema.load("households").to_plain()
     del schema["tables"]["persons"]["columns"]["works"]  # SQLite has no booleans
+    del schema["tables"]["persons"][
+        "order"
+    ]  # ties go by a hash of the id, which a data base may give as text
     connection = sqlite3.connect(tmp_path / "homes.db")
     for name, table in truth.items():
         table.to_pandas().to_sql(name, connection, index=False)

@@ -3,6 +3,7 @@
 import polars as pl
 import pytest
 
+import fastdp
 from fastdp import simulate
 from fastdp.errors import UsageError
 
@@ -45,6 +46,27 @@ def test_taxis_are_bounded_skewed_and_loyal(trips):
 def test_day_and_hour_agree_with_the_shift(trips):
     derived = trips["trip_day_of_week"].cast(pl.Int32) * 3 + trips["trip_hour_of_day"].cast(pl.Int32) // 8
     assert (derived == trips["shift"].cast(pl.Int32)).all()
+
+
+def test_chained_trips_follow_each_other():
+    """A trip is in the same shift as the last in nine cases of ten, and then starts where that ended in two
+    of five, else where chance or habit says; no two trips of a taxi start at the same time."""
+    table = simulate.taxi(60_000, seed=3, chained=True)
+    assert table.equals(simulate.taxi(60_000, seed=3, chained=True, threads=3)) and table.num_rows == 60_000
+    assert simulate.taxi(0, chained=True).schema == table.schema
+    trips = pl.from_arrow(table).sort("taxi_id", "trip_start")
+    last = trips.select(pl.all().shift(1).over("taxi_id").name.prefix("last_"), pl.all())
+    steps = last.filter(pl.col("last_trip_start").is_not_null())
+    assert (steps["trip_start"] > steps["last_trip_start"]).all()
+    follows = (steps["pickup_community_area"] == steps["last_dropoff_community_area"]).mean()
+    error = (0.25 / len(steps)) ** 0.5
+    assert 0.9 * 0.4 - 4 * error < follows < 0.9 * (0.4 + 0.6 * 0.25) + 0.1 * 0.25 + 4 * error
+    assert (trips["trip_start"].dt.epoch("s") % 900 == 0).all()
+    read = fastdp.read(table, "taxi-chained", public=True)
+    assert read.rows == 60_000  # every value is in the domain
+    quarters = table["trip_start"].cast("int64").to_numpy() // 900_000_000
+    codes = [read.codes[name].astype("int64") for name in ("date", "hour", "minute")]
+    assert (codes[0] * 96 + codes[1] * 4 + codes[2] == quarters - quarters.min() // 96 * 96).all()
 
 
 @pytest.mark.parametrize(

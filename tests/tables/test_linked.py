@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from fastdp.errors import DataError, SchemaError
-from fastdp.schema.linked import LinkedSchema, is_linked
-from fastdp.tables.linked import Links, read_linked
+from fastdp.schema.linked_schema import LinkedSchema, is_linked
+from fastdp.tables.linked_tables import Links, read_linked
 
 COLUMN = {"kind": "integer", "max": 9}
 PARENTS = pa.table({"id": pa.array([1, 2, 2, 3, None]), "a": [1, 2, 2, 3, 4]})

@@ -131,7 +131,7 @@ def test_trial_dealings_reach_the_rates_asked_for():
     decided = roles(rates, chance(codes, rates.columns))
     assert decided == Roles((), ("a", "b", "c"))
     made = dealer(people(), rates, decided, codes, 4, 2)
-    _, _, (wanted, equal) = made._dealt(codes, 99, 2)
+    _, _, (wanted, equal, _) = made._dealt(codes, 99, 2)
     group = np.searchsorted(GROUPS, wanted, "right") - 1
     users = np.bincount(group[wanted > 1], minlength=len(GROUPS))
     there = users >= 100
@@ -149,12 +149,12 @@ def test_columns_that_users_repeat_together_are_found_and_come_out():
     rates = Rates(("date", "hour", "day"), goal[0], 0.001, goal, pairs, together, 0.001)
     made = dealer(people(), rates, Roles((), ("date", "hour")), codes, 4, 2)
     assert made.joint == (("date", "hour"),)
-    _, _, (wanted, equal) = made._dealt(codes, 99, 2)
+    _, _, (wanted, equal, _) = made._dealt(codes, 99, 2)
     users = (wanted > 1).sum()
     assert equal.sum(axis=0)[2] / users / 2**20 == pytest.approx(0.28, abs=0.05 * 1.5 * 3)
     plain = dealer(people(), replace(rates, pairs=()), Roles((), ("date", "hour")), codes, 4, 2)
     watched = replace(plain, joint=pairs[:1], alpha=np.append(plain.alpha, np.full((len(GROUPS), 1), 1e9), 1))
-    _, _, (wanted, equal) = watched._dealt(codes, 99, 2)
+    _, _, (wanted, equal, _) = watched._dealt(codes, 99, 2)
     assert equal.sum(axis=0)[2] / (wanted > 1).sum() / 2**20 < 0.2
 
 

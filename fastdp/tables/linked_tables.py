@@ -32,7 +32,7 @@ from ..errors import DataError, SchemaError
 from ..privacy.clip import choice_bound
 from ..schema import Schema, dtypes
 from ..schema.derived import Derived
-from ..schema.linked import LinkedSchema
+from ..schema.linked_schema import LinkedSchema
 from ..users.people import size_bins
 from .ingest import Gathering, checked_columns, encoded, guarded, source_types
 from .sources import open_parts

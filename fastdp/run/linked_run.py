@@ -21,7 +21,7 @@ from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
-from ..tables.linked import Links, read_linked
+from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
 from ..users.people import last_bin
 from .execute import completed, job_of

@@ -12,11 +12,11 @@ def linked_sources(
     data: list[str], schema: str | None, mechanism: str, engine: str | None
 ) -> dict[str, str] | None:
     """The files of linked tables, given as NAME=FILE; None where the schema is that of one table."""
-    from ..mechanisms.recipe import load
-    from ..schema.linked import is_linked
-
     if not any("=" in item for item in data):
         return None
+    from ..mechanisms.recipe import load
+    from ..schema.linked_schema import is_linked
+
     if schema is not None and not Path(schema).exists():
         return None  # the same error as for one table
     if not is_linked(load(mechanism).schema if schema is None else schema):

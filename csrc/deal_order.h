@@ -1,0 +1,36 @@
+/* Rows of users in order of time: rows are exchanged between users until successive rows agree, and gaps and
+ * ends are, as often as they should. */
+#ifndef FDP_DEAL_ORDER_H
+#define FDP_DEAL_ORDER_H
+
+#include "fdp.h"
+
+/* Chunks, users, groups and features are those of fdp_deal_plan. time[i], end[i] < ends: of row i.
+ * this[p * rows + i], that[p * rows + i] < keys[p]: the columns of pair p. kind[u] < kinds: of user u.
+ * shift[pairs * kinds + gaps + 2 ends]: by how much the mean over users of each sum should change: of how often
+ * `this` is the next row's `that`, by the user's kind (all steps of a kind count alike); of gaps in bins (0, 1,
+ * 2 to 3, 4 to 7, ...); of first rows and of last rows by `end`. */
+typedef struct {
+    int64_t chunks, rows;
+    const int64_t *row_start, *user_start;
+    int64_t features, groups, pairs, kinds, gaps, ends, tries;
+    const uint32_t *codes, *wanted, *group, *kind;
+    const uint32_t *time, *end, *this, *that, *keys;
+    const double *shift;
+    uint64_t seed;
+} fdp_order_plan;
+
+/* owner[i] on entry: user of row i; on return after exchanges. sequence: the rows, user after user, each
+ * user's in order of time (ties at random). before, after: the sums over users, in units of 2^-20.
+ *
+ * An exchange gives two users of a chunk one row of the other each. Either row comes between the rows before
+ * and after the other one's place, so both remain in order. It is made if it reduces the sum of squares (of
+ * large distances: multiples) of all distances from goals: those of the sums above, and of the agreement of users' rows in each feature and group,
+ * whose goal is what it was. `tries` exchanges are tried for each row; fewer where all goals are reached.
+ *
+ * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs about 64 + 128 features
+ * bytes for each row of its chunk. */
+int fdp_order_rows(const fdp_order_plan *plan, int threads, uint32_t *owner, int64_t *sequence,
+                   int64_t *before, int64_t *after);
+
+#endif

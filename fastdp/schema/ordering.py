@@ -1,0 +1,42 @@
+"""The order of a user's rows: which fields can give it, and which of their code columns do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..errors import SchemaError, nearest
+from .derived import Derived, Timestamp
+from .fields import Field
+
+SIGNIFICANCE = ("year", "month", "day", "date", "shift", "hour", "minute")
+"""Parts of a timestamp in order; within a date, shifts of the week are in order."""
+
+
+def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -> None:
+    """SchemaError where these fields do not put a user's rows in order."""
+    if order and user is None:
+        raise SchemaError("user, field 'order': given without a user column")
+    if len(set(order)) < len(order):
+        raise SchemaError("user, field 'order': a column is named twice")
+    for name in order:
+        item = fields.get(name)
+        if item is None:
+            near = nearest(name, list(fields))
+            meant = f"; did you mean {near!r}?" if near else ""
+            raise SchemaError(f"user, field 'order': there is no column {name!r}{meant}")
+        if isinstance(item, Timestamp):
+            parts = set(item.names)
+            if "date" not in parts and not {"year", "month", "day"} <= parts:
+                raise SchemaError(
+                    f"user, field 'order': the parts of {name!r} do not say on which day a time lies; give "
+                    "it the part 'date', or year, month and day"
+                )
+        elif isinstance(item, Derived):
+            raise SchemaError(f"user, field 'order': {name!r} is derived; name a column or a timestamp")
+
+
+def columns_of(item: Field) -> tuple[str, ...]:
+    """The code columns of a field of the order, most significant first."""
+    if isinstance(item, Timestamp):
+        return tuple(item.names[part] for part in SIGNIFICANCE if part in item.names)
+    return (item.name,)

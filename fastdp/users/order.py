@@ -1,0 +1,160 @@
+"""How synthetic users' rows follow each other: what is asked, what follows from the answers, and the exchange
+of rows that brings it about (docs/guide/order.md). Post-processing of released numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..domain import Domain
+from ..measurement import Measurement
+from ..schema import Schema
+from ..schema.columns import Numeric
+from ..userkeys import MOST_CODES, Succession
+from .rates import GROUPS, SPREAD, Rates, Roles
+
+MOST_ENDS = 64
+"""Bins of first and last rows."""
+MOST_ASKED, MOST_CHAINS = 24, 4
+"""Pairs of columns that are asked about, and pairs by which rows are exchanged."""
+KINDS = (2, 16, 128)
+"""Groups of users, by their number of rows, whose neighbours' agreement is asked for."""
+LEAST_LIFT = 0.02
+"""A pair is a chain if neighbours agree more or less often than other rows, by this and by SURE standard
+errors."""
+SURE = 3.0
+TRIES = 24
+"""Exchanges that are tried for each row (chosen on Chicago trips)."""
+MOST_TIMES = 1 << 32
+"""Cells over the columns of the order."""
+
+
+def to_ask(schema: Schema, domain: Domain, roles: Roles) -> Succession:
+    """What is asked about the order: pairs of columns with the same labels, then each column that is not
+    constant with itself; at most MOST_ASKED numbers for them."""
+    order = schema.order_columns
+    own = [n for n in roles.repeated if n in domain]
+    own += [n for n in domain if n not in (*own, *roles.constant)]
+    own = [n for n in own if n not in order and 1 < domain[n] <= MOST_CODES]
+    values = [n for n in own if not isinstance(schema.columns[n], Numeric)]  # the same bins are not one thing
+    labels = {n: (domain[n], tuple(schema.columns[n].labels())) for n in values}
+    pairs = [(x, y) for x in values for y in values if x != y and labels[x] == labels[y]][: MOST_ASKED // 4]
+    pairs += [(x, x) for x in own][: MOST_ASKED - 2 * len(pairs)]
+    gaps = (domain.cells(order) - 1).bit_length() + 1
+    return Succession(order, tuple(pairs), gaps, min(MOST_ENDS, domain[order[0]]), KINDS)
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """`key`: what was asked, of which only the chains remain as pairs; `shift`: by how much the means over
+    users of its numbers should move (near, gaps, first, last)."""
+
+    key: Succession
+    sizes: Mapping[str, int]
+    shift: np.ndarray
+    described: Mapping[str, Any]
+
+    def exchanged(
+        self, codes, take, chunks, values, users, owner, seed: int, threads: int, tries: int = TRIES
+    ):
+        """(rows in order, sums before, sums after): rows, given by `take`, user after user in order. `owner`
+        is changed in place. chunks: (first user, first row) of each; users: (rows, group) of each."""
+        from .._core import deal as core
+
+        columns = [codes[name].astype(np.int64) for name in self.key.order]
+        cell = np.ravel_multi_index(columns, [self.sizes[name] for name in self.key.order])[take]
+        end = (columns[0] * self.key.ends // self.sizes[self.key.order[0]])[take]
+        sides = np.empty((2, len(self.key.pairs), len(take)), np.uint32)
+        for i, pair in enumerate(self.key.pairs):
+            sides[:, i] = [codes[name][take] for name in pair]
+        return core.order_rows(
+            chunks[1],
+            chunks[0],
+            values,
+            users[0],
+            users[1],
+            len(GROUPS),
+            _kinds(users[0]),
+            len(KINDS),
+            cell.astype(np.uint32),
+            end.astype(np.uint32),
+            self.key.ends,
+            sides[0],
+            sides[1],
+            np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32),
+            self.key.gaps,
+            self.shift,
+            tries,
+            owner,
+            seed,
+            threads,
+        )
+
+    def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:
+        """The order whose users move from what a trial dealing brought about, users with `wanted` rows, to
+        the goal, where the difference stands out of noise."""
+        many = np.bincount(_kinds(wanted)[wanted > 1], minlength=len(KINDS))
+        pairs, rest = len(self.key.pairs), [many.sum(), len(wanted)]
+        counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, 2 * self.key.ends]))
+        now = before / (1 << 20) / np.maximum(counts, 1)
+        apart = (np.abs(goal.rates - now) > 2 * goal.errors) & (counts > 0)
+        return replace(self, shift=np.where(apart, goal.rates - now, 0.0))
+
+
+def _kinds(rows: np.ndarray) -> np.ndarray:
+    return np.maximum(np.searchsorted(KINDS, rows, "right") - 1, 0).astype(np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """Means over users of an order's numbers (near, gaps, first, last), and their standard errors."""
+
+    rates: np.ndarray
+    errors: np.ndarray
+
+
+def order_of(
+    key: Succession, answers: Measurement, rates: Rates, sizes: Mapping[str, int]
+) -> tuple[Order, Goal]:
+    """The order that a release of `key` says, and its goal."""
+    sigma = float(np.max(answers.sigma))
+    parts = key.parts(answers.values)
+    there = np.maximum(parts["users"], 1.0)
+    by_kind = parts["near"].reshape(len(key.pairs), len(KINDS))
+    many, doubt = max(float(parts["users"].sum()), 1.0), sigma / 2 / there
+    near, across = (np.clip((1 + x / many) / 2, 0.0, 1.0) for x in (by_kind.sum(axis=1), parts["any"]))
+    error = float(sigma * np.sqrt(len(KINDS)) / many / 2)
+    weight = 1 / (1 + (doubt / SPREAD) ** 2)
+    rate = weight * np.clip((1 + by_kind / there) / 2, 0.0, 1.0) + (1 - weight) * near[:, None]
+    other, errors = near.copy(), np.full(len(near), rates.error)
+    for i, (x, y) in enumerate(key.pairs):
+        if x == y and x in rates.columns:
+            other[i] = rates.overall[rates.columns.index(x)]
+    cross = np.array([x != y for x, y in key.pairs], bool)
+    other[cross], errors[cross] = across, sigma / many / 2
+    lift = np.abs(near - other)
+    likely = np.flatnonzero(lift > np.maximum(LEAST_LIFT, SURE * np.hypot(error, errors)))
+    chosen = sorted(likely[np.argsort(-lift[likely], kind="stable")][:MOST_CHAINS])
+    users = max(float(parts["first"].sum() + parts["last"].sum()) / 2, 1.0)
+    goals = [rate[chosen].ravel(), *(_shares(parts[name]) for name in ("gaps", "first", "last"))]
+    doubts = np.tile(np.hypot(weight * doubt, (1 - weight) * error), len(chosen))
+    margins = [doubts, *(np.full(len(g), sigma / n) for g, n in zip(goals[1:], (many, users, users)))]
+    asked = [[*pair, round(float(n), 6), round(float(o), 6)] for pair, n, o in zip(key.pairs, near, other)]
+    described = {
+        "columns": list(key.order),
+        "pairs": asked,
+        "standard_error": error,
+        "chains": [list(key.pairs[i]) for i in chosen],
+    }
+    kept = replace(key, pairs=tuple(key.pairs[i] for i in chosen))
+    goal = Goal(np.concatenate(goals), np.concatenate(margins))
+    return Order(kept, sizes, np.zeros(len(goal.rates)), described), goal
+
+
+def _shares(values: np.ndarray) -> np.ndarray:
+    """Noisy numbers as shares of their sum: those that are positive."""
+    positive = np.maximum(values, 0.0)
+    return positive / max(float(positive.sum()), 1e-9)
