@@ -178,11 +178,10 @@ def synth(
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
     resume from are beside it in DIR.private.
     """
-    from ..mechanisms.recipe import load
-
     tables = linked_sources(data or [], schema, mechanism, engine)
     files = () if engine == "spark" else data or () if tables is None else tables.values()
     check_paths(*files, public, schema=schema)
+    from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.result import LinkedRun
     from ..run.spec import Options
