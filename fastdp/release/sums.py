@@ -50,8 +50,9 @@ SHAPES = {0.0: 0.4, 0.25: 0.3, 0.5: 0.2, 0.75: 0.1}
 LENGTH, LENGTHS = 2**-0.5, 0.7
 """The expected scale of a tail, in widths of the bin beside it, and the standard deviation of its logarithm.
 SHAPES, LENGTH, LENGTHS, MISFIT and FAR were chosen on generated exponential, gamma, normal, uniform,
-lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard errors of rows,
-among them the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20, 100 and 1,000 the mean of a tail is off by .28, .18, .06 and .02."""
+lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard errors of rows, among them
+the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20, 100 and 1,000 the mean of a tail is
+off by .28, .18, .06 and .02."""
 MISFIT, FAR = 0.5, 4.5
 """What a corner has is off from the fitted tail by about a part MISFIT of it; an answer further off than FAR
 standard errors is taken as it is."""
