@@ -27,9 +27,11 @@ class Domain(Mapping[str, int]):
     def __init__(self, sizes: Mapping[str, int]):
         for name, n in sizes.items():
             if not isinstance(name, str) or not name:
-                raise SchemaError(f"attribute names are non-empty strings, got {name!r}")
+                raise SchemaError(f"attribute names must be non-empty strings, got {name!r}")
             if not is_whole(n, 1):
-                raise SchemaError(f"attribute {name!r}: its size must be a whole number >= 1, got {n!r}")
+                raise SchemaError(
+                    f"attribute {name!r}: expected a size that is a whole number >= 1, got {n!r}"
+                )
         self._sizes = {name: int(n) for name, n in sizes.items()}
 
     def __getitem__(self, name: str) -> int:
@@ -49,9 +51,11 @@ class Domain(Mapping[str, int]):
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
         for name in clique:
             if name not in self._sizes:
-                raise SchemaError(f"clique {clique!r}: no attribute {name!r}{did_you_mean(name, self)}")
+                raise SchemaError(
+                    f"clique {clique!r}: the domain has no attribute {name!r}{did_you_mean(name, self)}"
+                )
         if len(set(clique)) != len(clique):
-            raise SchemaError(f"clique {clique!r} names an attribute twice")
+            raise SchemaError(f"clique {clique!r}: an attribute is named twice; name each once")
         return clique
 
     def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
@@ -67,10 +71,10 @@ class Domain(Mapping[str, int]):
         sizes = dict(self._sizes)
         for name, codes in recode.items():
             if name not in sizes:
-                raise SchemaError(f"recoding: no attribute {name!r}{did_you_mean(name, self)}")
+                raise SchemaError(f"recoding: the domain has no attribute {name!r}{did_you_mean(name, self)}")
             if len(codes) != sizes[name] or min(codes) < 0:
                 raise SchemaError(
-                    f"recoding {name!r}: give one code >= 0 for each of its {sizes[name]} codes"
+                    f"recoding {name!r}: expected one code >= 0 for each of its {sizes[name]} codes"
                 )
             sizes[name] = int(max(codes)) + 1
         return Domain(sizes)

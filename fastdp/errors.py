@@ -20,7 +20,7 @@ class FastdpError(Exception):
 
 
 class UsageError(FastdpError, ValueError):
-    """An argument is wrong: its kind, its range, or its company."""
+    """An argument is wrong: its type, range or combination."""
 
     exit_code = 2
 
@@ -32,13 +32,13 @@ class SchemaError(FastdpError, ValueError):
 
 
 class DataError(FastdpError, ValueError):
-    """A source cannot be read as the schema asks: missing columns, wrong types, broken files."""
+    """A source does not fit the schema: missing columns, wrong types, broken files."""
 
     exit_code = 4
 
 
 class BudgetError(FastdpError):
-    """The privacy budget does not cover what was asked; nothing was drawn."""
+    """The privacy budget does not cover the request; nothing was drawn."""
 
     exit_code = 5
 
@@ -56,13 +56,13 @@ class PrivacyError(FastdpError):
 
 
 class ModelTooLargeError(FastdpError, MemoryError):
-    """The junction tree would be larger than the limit; names the size and the clique to blame."""
+    """The junction tree would be larger than the limit; names the size and the clique that causes it."""
 
     exit_code = 8
 
 
 class MeasurementError(FastdpError, ValueError):
-    """A measurement handed to the estimator is malformed; names it by clique and position."""
+    """A measurement given to the estimator is malformed; names it by clique and position."""
 
     exit_code = 9
 
@@ -81,13 +81,13 @@ class StoppedEarly(FastdpError):
 
 
 class Cancelled(FastdpError):
-    """The caller's `cancel` said stop; nothing half-written is left behind."""
+    """The caller's `cancel` stopped the run; no partial files remain."""
 
     exit_code = 130
 
 
 def nearest(name: str, names: Iterable[str]) -> str | None:
-    """The (public) name that looks most like this one, None where none does."""
+    """The (public) name most similar to this one; None if none is similar."""
 
     def plain(text: str) -> str:
         return str(text).strip().casefold().replace(" ", "_")
@@ -98,7 +98,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence about a name that is not there: the one nearest to it, or else what there are."""
+    """The end of a sentence about an unknown name: the nearest known name, or else the list of names."""
     names = list(names)
     near = nearest(name, names)
     if near is not None:
@@ -110,7 +110,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
     """Whether a value is a whole number in [least, most]: an int or a float without a fraction, of Python or
-    numpy; a bool, a text, NaN or an infinity is none."""
+    numpy; not a bool, a text, NaN or an infinity."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     number: Any = value  # numbers.Real has no order for type checkers

@@ -1,4 +1,4 @@
-"""What leaves the session, and what is asked of it: `Measurement` and `Request`.
+"""Numbers that a session releases (`Measurement`), and requests for them (`Request`).
 
 A `Measurement` is a noisy answer that may be released. No private count can become one: counts are integers,
 and the type takes only floating-point values together with a positive standard error. This module imports
@@ -33,7 +33,7 @@ class Measurement:
     sigma
         Standard error of the values, positive and finite: one number for all, or float64 of `values`' length.
     query
-        None (each cell by itself), a query of `fastdp.queries`, or a `scipy.sparse` matrix (rows x cells).
+        None (each single cell), a query of `fastdp.queries`, or a `scipy.sparse` matrix (rows x cells).
         For queries of `fastdp.queries` the values are those of `query.product`, without the rows' scalars.
     label
         Where it comes from, for people.
@@ -48,9 +48,9 @@ class Measurement:
     def __post_init__(self):
         clique = (self.clique,) if isinstance(self.clique, str) else tuple(self.clique)
         if not all(isinstance(a, str) and a for a in clique):
-            raise MeasurementError(f"measurement of {clique!r}: attributes are non-empty strings")
+            raise MeasurementError(f"measurement of {clique!r}: attributes must be non-empty strings")
         if len(set(clique)) != len(clique):
-            raise MeasurementError(f"measurement of {clique!r}: an attribute is named twice")
+            raise MeasurementError(f"measurement of {clique!r}: an attribute is named twice; name each once")
         object.__setattr__(self, "clique", clique)
         values = self._floats(self.values, "values").reshape(-1)
         object.__setattr__(self, "values", values)
@@ -59,8 +59,8 @@ class Measurement:
             sigma = float(sigma)
         elif sigma.size != values.size:
             raise MeasurementError(
-                f"measurement of {clique!r}: {sigma.size} sigmas for {values.size} values; give one, or one "
-                "each"
+                f"measurement of {clique!r}: expected one sigma or {values.size} (one per "
+                f"value), got {sigma.size}"
             )
         else:
             sigma = sigma.reshape(-1)
@@ -70,7 +70,8 @@ class Measurement:
         rows = query_rows(self.query)
         if rows is not None and rows != values.size:
             raise MeasurementError(
-                f"measurement of {clique!r}: the query has {rows} rows but there are {values.size} values"
+                f"measurement of {clique!r}: expected {rows} values, one for each row of the "
+                f"query, got {values.size}"
             )
 
     def _floats(self, numbers, what: str) -> np.ndarray:
@@ -80,14 +81,14 @@ class Measurement:
         ours = isinstance(numbers, np.ndarray | np.generic) or hasattr(numbers, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
             raise MeasurementError(
-                f"measurement of {self.clique!r}: {what} are integers; noisy answers are float64 (convert "
-                "them yourself if these numbers may be released)"
+                f"measurement of {self.clique!r}: {what} are integers, but noisy answers are "
+                "float64; if these numbers may be released, convert them with astype(float)"
             )
         if array.dtype.kind not in "iubf":
             raise MeasurementError(f"measurement of {self.clique!r}: {what} must be numbers")
         array = np.array(array, dtype=np.float64, order="C", copy=True if array.flags.writeable else None)
         if not np.isfinite(array).all():
-            raise MeasurementError(f"measurement of {self.clique!r}: {what} hold NaN or infinity")
+            raise MeasurementError(f"measurement of {self.clique!r}: {what} contain NaN or infinity")
         array.flags.writeable = False
         return array
 

@@ -1,4 +1,4 @@
-"""Linear queries over one marginal: what is asked of its cells.
+"""Linear queries over the cells of one marginal.
 
 Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any numbers,
 but then only the estimator takes it, not the session). `product` and `transpose` leave the scalars out: the
@@ -96,7 +96,7 @@ class _Base:
         scaled = [n * (common // d) for n, d in scalars]
         if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
             raise MeasurementError(
-                "the query's scalars are too fine to add up exactly; use smaller fractions"
+                "the query's weights are too fine to add up exactly; use smaller fractions"
             )
         weights = num * (common // den)
         columns = self.transpose(weights.astype(np.int64))
@@ -110,7 +110,7 @@ class _Base:
 
 
 class Identity(_Base):
-    """Every cell by itself."""
+    """Every single cell."""
 
     def __init__(self, cells: int):
         self.cells = self.rows = int(cells)
@@ -132,13 +132,13 @@ class Identity(_Base):
 
 
 class Weighted(Identity):
-    """Every cell by itself, cell i scaled by sqrt(num[i] / den[i])."""
+    """Every single cell, cell i scaled by sqrt(num[i] / den[i])."""
 
     def __init__(self, num: Sequence[int], den: Sequence[int] | int = 1):
         self._num = np.array(num, np.int64).reshape(-1)
         self._den = np.broadcast_to(np.array(den, np.int64), self._num.shape)
         if (self._num <= 0).any() or (self._den <= 0).any():
-            raise MeasurementError("Weighted: squared scalars must be positive fractions")
+            raise MeasurementError("Weighted: the squared weights must be positive fractions")
         super().__init__(self._num.shape[0])
 
     @property
@@ -157,12 +157,12 @@ class Sparse(_Base):
 
         self.matrix, self.unit = sp.csr_array(matrix), int(unit)
         if not 1 <= self.unit <= 1 << 20:
-            raise MeasurementError(f"Sparse: unit must lie in 1..2^20, got {unit!r}")
+            raise MeasurementError(f"Sparse: unit must be in 1..2^20, got {unit!r}")
         self.matrix.sum_duplicates()
         self.rows, self.cells = map(int, self.matrix.shape)
         data = self.matrix.data
         if not np.isfinite(data).all():
-            raise MeasurementError("Sparse: the matrix holds NaN or infinite entries")
+            raise MeasurementError("Sparse: the matrix contains NaN or infinity")
         least = 0 if self.unit == 1 else -self.unit
         self._integer = bool(((data == np.rint(data)) & (data >= least) & (data <= self.unit)).all())
 
@@ -175,7 +175,7 @@ class Sparse(_Base):
         if x.dtype.kind in "iu":
             self._need_binary()
             if self.unit > 1 and float(np.abs(x).sum(dtype=np.float64)) * self.unit >= 2.0**62:
-                raise MeasurementError("Sparse: the sums do not fit 64 bits; use a smaller unit")
+                raise MeasurementError("Sparse: the sums exceed 64 bits; use a smaller unit")
             return self.matrix.astype(np.int64) @ x
         return self.matrix @ x
 
@@ -196,7 +196,8 @@ class Sparse(_Base):
     def _need_binary(self):
         if not self._integer:
             raise MeasurementError(
-                "Sparse: exact counting needs a matrix of zeros and ones; carry scalars in the noise instead"
+                "Sparse: exact counting needs a matrix of zeros and ones; put the weights "
+                "into the noise scale instead"
             )
 
     def squared(self):
@@ -232,12 +233,12 @@ class Binned(_Base):
 
     def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | np.ndarray | None]):
         if len(maps) != len(shape):
-            raise MeasurementError(f"Binned: {len(shape)} axes but {len(maps)} maps")
+            raise MeasurementError(f"Binned: expected one map per axis ({len(shape)}), got {len(maps)}")
         axes, sizes = [], []
         for i, (n, bins) in enumerate(zip(shape, maps)):
             axis = np.arange(n, dtype=np.int64) if bins is None else np.asarray(bins, np.int64)
             if axis.shape != (n,) or (axis < 0).any():
-                raise MeasurementError(f"Binned: axis {i} needs {n} bin numbers >= 0")
+                raise MeasurementError(f"Binned: axis {i}: expected {n} bin numbers >= 0")
             axes.append(axis)
             sizes.append(int(axis.max()) + 1)
         self.shape, self.bins, self.maps = tuple(shape), tuple(sizes), tuple(axes)
@@ -297,9 +298,11 @@ class Grid:
             raise MeasurementError(f"Grid {self.clique}: without children every cell must be fine")
         for child in self.children:
             if not set(child.clique) < set(self.clique):
-                raise MeasurementError(f"Grid {self.clique}: {child.clique} is not a part of it")
+                raise MeasurementError(f"Grid {self.clique}: {child.clique} is not contained in it")
             if tuple(child.shape) != tuple(self.shape[self.clique.index(a)] for a in child.clique):
-                raise MeasurementError(f"Grid {self.clique}: {child.clique} has an attribute of another size")
+                raise MeasurementError(
+                    f"Grid {self.clique}: {child.clique} has an attribute of a different size"
+                )
             projected = self.project(fine, child)
             spot = np.searchsorted(child.fine, projected)
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
@@ -391,7 +394,7 @@ class AdaGrid(_Base):
 
 
 def as_query(query, cells: int) -> Query:
-    """The query that a measurement's `query` field stands for (None: every cell by itself)."""
+    """The query that a measurement's `query` field stands for (None: every single cell)."""
     if query is None:
         return Identity(cells)
     if isinstance(query, Query):
@@ -401,12 +404,13 @@ def as_query(query, cells: int) -> Query:
     if issparse(query) or isinstance(query, np.ndarray):
         return Sparse(query)
     raise MeasurementError(
-        f"a query is None, a scipy.sparse matrix or a fastdp query, got {type(query).__name__}"
+        "query: expected None, a scipy.sparse matrix or a query of fastdp.queries, got "
+        f"{type(query).__name__}"
     )
 
 
 def fresh(query, made: dict[int, tuple]):
-    """A query made anew from the data of one of these classes, so that what was checked when it was made
+    """A query made again from the data of one of these classes, so that what was checked when it was made
     holds, and nothing that happens to the original afterwards, or happened to its methods, matters. `made`
     remembers what was made."""
     if id(query) not in made:
@@ -429,7 +433,7 @@ def _remade(query, made: dict[int, tuple]):
     if kind is Grid:
         children = tuple(fresh(child, made) for child in query.children)
         return Grid(tuple(query.clique), tuple(query.shape), np.array(query.fine), children)
-    raise MeasurementError(f"{kind.__name__} is no query of fastdp.queries")
+    raise MeasurementError(f"expected a query of fastdp.queries, got {kind.__name__}")
 
 
 def _fine_block(grid: Grid) -> Block:

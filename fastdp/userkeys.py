@@ -83,7 +83,7 @@ class UserKey:
 def _edges(values, least: int) -> tuple[int, ...]:
     edges = _ascending("edges", values, least)
     if not len(edges):
-        raise UsageError("edges must have at least one entry")
+        raise UsageError("edges: expected at least one")
     return tuple(int(e) for e in edges)
 
 
@@ -137,9 +137,11 @@ class _OverColumns(UserKey):
         columns = domain.check(self.columns)
         shape = domain.shape(columns)
         if getattr(self, "shape", None) not in (None, shape):
-            raise UsageError(f"{type(self).__name__}: made for another domain")
+            raise UsageError(f"{type(self).__name__}: it is bound to a different domain")
         if domain.cells(columns) >= 1 << 62:
-            raise UsageError(f"{type(self).__name__}: more than 2^62 cells over {columns!r}")
+            raise UsageError(
+                f"{type(self).__name__}: {columns!r} have more than 2^62 cells; use fewer columns"
+            )
         return replace(self, shape=shape)  # type: ignore[call-arg]  # every subclass has it
 
 
@@ -168,7 +170,7 @@ class MostCommon(_OverColumns):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "keys", keys)
         if self.shape is not None and len(labels) != self._grid():
-            raise UsageError(f"labels: one for each of the {self._grid()} cells, got {len(labels)}")
+            raise UsageError(f"labels: expected one for each of the {self._grid()} cells, got {len(labels)}")
 
     @property
     def size(self) -> int:
@@ -193,11 +195,11 @@ class Groups(_OverColumns):
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "t_max", _whole("t_max", self.t_max))
         if self.shape is not None and self._grid() * self.t_max >= 1 << 62:
-            raise UsageError("Groups: more than 2^62 cells")
+            raise UsageError("Groups: more than 2^62 cells; use fewer columns")
         if self.cells is not None:
             cells = _ascending("cells", self.cells, 0)
             if self.shape is not None and len(cells) and cells[-1] >= self._grid() * self.t_max:
-                raise UsageError("Groups: a cell number lies outside the grid of columns and T")
+                raise UsageError("Groups: a cell number is outside the grid of columns and T")
             object.__setattr__(self, "cells", cells)
 
     @property
@@ -226,7 +228,7 @@ class Agreement(UserKey):
         object.__setattr__(self, "features", tuple(tuple(f) for f in self.features))
         object.__setattr__(self, "edges", _edges(self.edges, 2))
         if not self.features or not all(self.features):
-            raise UsageError("agreement needs at least one feature, and a feature at least one column")
+            raise UsageError("features: expected at least one, each with at least one column")
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
@@ -244,7 +246,7 @@ class Agreement(UserKey):
     def bind(self, domain: Domain) -> Agreement:
         for feature in self.features:
             if domain.cells(domain.check(feature)) >= 1 << 62:
-                raise UsageError(f"Agreement: more than 2^62 cells over {feature!r}")
+                raise UsageError(f"Agreement: {feature!r} has more than 2^62 cells; use fewer columns")
         return self
 
 
@@ -335,7 +337,9 @@ class View:
     def __post_init__(self):
         object.__setattr__(self, "edges", _edges(self.edges, 1))
         if self.edges[0] != 1:
-            raise UsageError("the edges of a view start at 1: every user with rows is in one group")
+            raise UsageError(
+                "edges: the edges of a view must start at 1, so that every user with rows is in a group"
+            )
 
     def domain(self, domain: Domain) -> Domain:
         """The view's columns and their numbers of codes."""
@@ -348,7 +352,9 @@ class View:
 
     def _with_group(self, columns: dict[str, int]) -> Domain:
         if self.name in columns:
-            raise SchemaError(f"the view's column {self.name!r} is also a column of the schema; rename it")
+            raise SchemaError(
+                f"the view's column {self.name!r} is also a column of the schema; give it another name"
+            )
         return Domain({**columns, self.name: len(self.edges)})
 
 

@@ -167,7 +167,7 @@ def test_only_the_queries_of_this_package_are_made_again():
     class Mine(Identity):
         pass
 
-    with pytest.raises(MeasurementError, match="Mine is no query"):
+    with pytest.raises(MeasurementError, match="got Mine"):
         fresh(Mine(3), {})
 
 

@@ -18,7 +18,7 @@ def test_columns_and_what_is_bound():
         assert key.domain_columns == ("b", "a")
         bound = key.bind(DOMAIN)
         assert bound.shape == (4, 3) and bound.bind(DOMAIN).shape == (4, 3)
-        with pytest.raises(UsageError, match="another domain"):
+        with pytest.raises(UsageError, match="different domain"):
             bound.bind(Domain({"a": 3, "b": 5}))
         with pytest.raises(UsageError, match="bind"):
             _ = key.size

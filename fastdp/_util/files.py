@@ -1,4 +1,4 @@
-"""Files that survive a crash of the machine: written beside their place, flushed to the disk, then
+"""Files that survive a crash of the machine: written next to their place, flushed to the disk, then
 renamed."""
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def as_path(value: Any, what: str) -> Path:
     """A path; UsageError where it is none, such as an argument that stands in another's place."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
-        raise UsageError(f"{what} is named by its path, not by a {type(value).__name__}")
+        raise UsageError(f"{what}: expected a path, got a {type(value).__name__}")
     if "\0" in text:
-        raise UsageError(f"{what} is named by its path, and {text[:60]!r} holds a null character")
+        raise UsageError(f"{what}: the path {text[:60]!r} contains a null character")
     return Path(text)
 
 
@@ -31,11 +31,13 @@ def check_source_path(path: str) -> None:
     workbook. Needs no heavy import, so that the command line can ask first."""
     if "://" in path:
         raise DataError(
-            f"{path!r} is a URL, and fastdp reads local files; download it first: curl -O {shlex.quote(path)}"
+            f"{path!r}: fastdp reads local files only, and this is a URL; download it first: "
+            f"curl -O {shlex.quote(path)}"
         )
     if path.lower().endswith((".xlsx", ".xls", ".xlsm", ".xlsb", ".ods")):
         raise DataError(
-            f"{path!r} is a workbook; save its sheet as CSV, or pass polars.read_excel(...) in Python"
+            f"{path!r}: fastdp does not read workbooks; save the sheet as CSV, or pass "
+            "polars.read_excel(...) in Python"
         )
     if not has_magic(path) and not os.path.exists(path):
         raise DataError(f"no file {path!r}")
@@ -43,7 +45,7 @@ def check_source_path(path: str) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
-    """A path beside `path` to write one file or one folder to.
+    """A path next to `path` to write one file or one folder to.
 
     When the block ends, what was written there is flushed to the disk and gets its name; at every moment
     `path` is what it was before or the whole of the new content. After an exception nothing is left. A

@@ -21,7 +21,7 @@ STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """What the callback is told. `fraction` is of the whole run, 0..1; `seconds` since its start; `text` for
+    """What the callback receives. `fraction` is of the whole run, 0..1; `seconds` since its start; `text` for
     people.
 
     Nothing in it depends on private data except the time that passes.
@@ -74,7 +74,7 @@ class Reporter:
 
     def spent(self, run: str) -> dict[str, float]:
         """Seconds of each stage of one of the runs, with those before the first. Some stages happen inside
-        others; each second is told once."""
+        others; each second is reported once."""
         seconds_of: dict[str, float] = {}
         for of, stage, seconds in self.timings:
             if of in ("", run):
@@ -87,7 +87,7 @@ class Reporter:
 
     def check(self) -> None:
         if self._cancel is not None and self._cancel():
-            raise Cancelled("cancelled by the caller; nothing half-written was left behind")
+            raise Cancelled("cancelled by the caller; no partial files remain")
 
     @contextmanager
     def stage(self, name: str, text: str = "") -> Iterator[None]:

@@ -45,15 +45,15 @@ def answer(
     merged = math.prod(int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns)
     if max(rows, merged) > MOST_CELLS:
         raise UsageError(
-            f"columns {', '.join(columns)}: {max(rows, merged):,} cells, an answer may have at most "
-            f"{MOST_CELLS:,}"
+            f"columns {', '.join(columns)}: the answer would have {max(rows, merged):,} "
+            f"cells, the limit is {MOST_CELLS:,}; use fewer columns"
         )
     layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
     groups = COMPUTE[asked.kind](layout)
     lines = _Lines.of(layout)
     numbers = _numbers(layout, groups, lines)
     if minus is not None and over is not None:
-        raise UsageError("minus, over: expected one of them, got both")
+        raise UsageError("minus, over: give one of them, not both")
     if minus is not None or over is not None:
         numbers = _compared(layout, groups, lines, numbers, minus, over)
     return _table(layout, lines, numbers, float(level), simultaneous, population)
@@ -161,7 +161,7 @@ def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
     for column, codes in zip(by, lines.codes, strict=True):
         chosen &= select(column, named[column.name]).sure[codes]
     if chosen.sum() != 1:
-        raise UsageError(f"{what}: expected a single group, {named!r} names {int(chosen.sum())}")
+        raise UsageError(f"{what}: expected a single group, but {named!r} selects {int(chosen.sum())}")
     return int(np.flatnonzero(chosen)[0])
 
 
@@ -255,7 +255,7 @@ def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
 
 
 def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[str]:
-    """One text per line: what a reader must know beside the numbers."""
+    """One text per line: what a reader must know besides the numbers."""
     common = [text for text in n.notes if text]
     if a.table.basis == "unknown":
         common.append(UNMEASURED)

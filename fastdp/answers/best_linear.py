@@ -75,7 +75,7 @@ class Table:
         return np.maximum(out, 0.0)
 
     def cell_variances(self) -> np.ndarray:
-        """Variance of each cell by itself."""
+        """Variance of each single cell."""
         out = self.spread.copy()
         if self.factor is None:
             return out
@@ -206,7 +206,7 @@ def _updated(
     v: np.ndarray,
     sums: list[tuple[list[np.ndarray | None], np.ndarray, np.ndarray]],
 ) -> Table:
-    """The estimate after it has taken in what is known of sums of its cells (see the module's text)."""
+    """The estimate updated by measured sums of its cells (see the module's text)."""
     kept, count = [], 0
     for groups, p, q in sorted(sums, key=lambda s: s[1].size):
         if count + p.size <= MOST_SUMS:

@@ -42,10 +42,15 @@ class StoredMeasurements(Sequence[Measurement]):
             columns = {n: table.column(n).to_numpy() for n in ("value", "standard_error")}
             cell = table.column("cell").fill_null(-1).to_numpy()
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(f"{data}: cannot be read as the measurements of a run ({error})") from None
+            raise RunError(
+                f"{data}: cannot be read as the measurements of a run ({error}); restore the run folder"
+            ) from None
         ends = np.cumsum([0, *(int(m["rows"]) for m in listed)])
         if ends[-1] != cell.size:
-            raise RunError(f"{data}: {cell.size} answers, but measurements.json lists {ends[-1]}")
+            raise RunError(
+                f"{data}: holds {cell.size} answers, but measurements.json lists "
+                f"{ends[-1]}; restore the run folder"
+            )
         return tuple(
             _measurement(m, columns["value"][a:b], columns["standard_error"][a:b], cell[a:b])
             for m, a, b in zip(listed, ends[:-1], ends[1:], strict=True)

@@ -89,7 +89,7 @@ def _conditioned(table: Table, matrix: Matrix, noise: np.ndarray | float) -> Tab
 
 
 def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
-    """Variances of single cells; where that would take too long, each sum is taken off by itself."""
+    """Variances of single cells; where that would take too long, each sum is subtracted separately."""
     sums, cells = matrix.shape
     if sums * sums * cells <= DENSE:
         return table.cell_variances()

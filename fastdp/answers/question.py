@@ -1,4 +1,4 @@
-"""What was asked: a number per group of rows, read from arguments or from one line of text.
+"""A question: a number per group of rows, read from arguments or from one line of text.
 
 count | share | mean(COLUMN) | sum(COLUMN)
 [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
@@ -59,11 +59,14 @@ def question(schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[st
         )
     names = (by,) if isinstance(by, str) else tuple(by)
     if len(set(names)) != len(names):
-        raise UsageError(f"by: a column is named twice in {names!r}")
+        raise UsageError(f"by: a column is named twice in {names!r}; name each column once")
     columns = tuple(_column(schema, n, "by") for n in names)
     value = _column(schema, name, "of") if name else None
     if value is not None and value.name in names:
-        raise UsageError(f"of: column {value.name!r} is also in `by`, so each group has one value of it")
+        raise UsageError(
+            f"of: column {value.name!r} is also in `by`, so every group has one "
+            "value of it; remove it from one of them"
+        )
     if where is not None and not isinstance(where, Mapping):
         raise UsageError(f"where: expected a mapping from column to value, list or range, got {where!r}")
     selected = {n: select(_column(schema, n, "where"), c) for n, c in (where or {}).items()}
@@ -75,14 +78,14 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
     if isinstance(field, Derived):
         parts = [p.name for p in field.parts]
         if name not in parts:
-            raise UsageError(f"{where}: {name!r} is counted in parts; ask for {' or '.join(parts)}")
+            raise UsageError(f"{where}: {name!r} is counted in parts; use {' or '.join(parts)} instead")
     if name not in schema.columns:
         more = did_you_mean(name, schema.columns) if isinstance(name, str) else ""
-        raise UsageError(f"{where}: no column {name!r} in the schema{more}")
+        raise UsageError(f"{where}: the schema has no column {name!r}{more}")
     if name not in schema.modelled:
         raise UsageError(
-            f"{where}: column {name!r} is computed from other columns when rows are written and was not "
-            "counted; ask for those columns"
+            f"{where}: column {name!r} is computed from other columns and was not counted; "
+            "ask about those columns"
         )
     return schema.columns[name]
 

@@ -78,11 +78,15 @@ def select(column: Column, condition: Any) -> Selection:
     sure = np.zeros(column.size, bool)
     if isinstance(condition, range):
         if condition.step != 1:
-            raise UsageError(f"where, column {column.name!r}: a range needs step 1, got {condition!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: expected a range with step 1, got {condition!r}"
+            )
         condition = (condition.start, condition.stop)
     if isinstance(condition, tuple):
         if len(condition) != 2:
-            raise UsageError(f"where, column {column.name!r}: a range is (low, high), got {condition!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: expected a range (low, high), got {condition!r}"
+            )
         for code, (low, high) in enumerate(_spans(column)):
             part[code], sure[code], touched[code] = _inside(low, high, *_limits(column, condition))
         return Selection(sure, touched, part)
@@ -122,10 +126,12 @@ def _limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:
                 raise UsageError(
-                    f"where, column {column.name!r}: {value!r} is not an ISO date or time"
+                    f"where, column {column.name!r}: expected an ISO date or time, got {value!r}"
                 ) from None
         elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise UsageError(f"where, column {column.name!r}: a range takes numbers, got {value!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: expected a number as a bound of the range, got {value!r}"
+            )
         else:
             out.append(float(value))
     return out[0], out[1]
@@ -186,7 +192,9 @@ def numbers_of(column: Column) -> Numbers:
     ):
         listed = [float(v) for v in column.values]
     else:
-        raise UsageError(f"column {column.name!r}: expected a column of numbers, it is {column.kind}")
+        raise UsageError(
+            f"column {column.name!r}: expected a column of numbers, got a column of kind {column.kind}"
+        )
     numbers = np.array([*listed, *blank])
     return Numbers(numbers, numbers, numbers)
 

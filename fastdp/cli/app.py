@@ -85,7 +85,7 @@ def options(
     "  fastdp synth trips.parquet -m taxi-adagrid -e 1 -d 2.5e-5 \\\n"
     "      --public trips-2019.parquet --out run\n"
     "  fastdp synth people.csv -e 1\n"
-    "      (schema people.toml beside it, any table, delta 1e-9, folder people.synthetic)\n"
+    "      (schema people.toml next to it, any table, delta 1e-9, folder people.synthetic)\n"
     "  fastdp synth people.parquet -e 1 --domain private --user id\n"
     "      (no schema: values, bounds and bins are found within the budget)\n"
     "  fastdp synth 'data/*.csv' -s people.toml -e 1 -d 1e-9 --memory 4G \\\n"
@@ -111,7 +111,7 @@ def synth(
             "--out",
             "-o",
             help="Run folder to make; holds only what may be released "
-            "(default: DATA.synthetic, beside the data).",
+            "(default: DATA.synthetic, next to the data).",
         ),
     ] = None,
     delta: Delta = 1e-9,
@@ -176,7 +176,7 @@ def synth(
 
     The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/), privacy.json,
     model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
-    resume from are beside it in DIR.private.
+    resume from are next to it in DIR.private.
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
     files = () if engine == "spark" else data or () if tables is None else tables.values()
@@ -192,13 +192,13 @@ def synth(
     numbers = epsilons(epsilon)
     ask_first(numbers, delta, yes)
     if master is not None and engine != "spark":
-        raise UsageError("--master is for --engine spark")
+        raise UsageError("--master needs --engine spark")
     if engine == "spark" and (sql is not None or not data):
-        raise UsageError("--engine spark reads DATA: files that Spark can see, or table:NAME of its catalog")
+        raise UsageError("--engine spark needs DATA: files that Spark can see, or table:NAME of its catalog")
     source = None if engine == "spark" else tables or source_of(data or [], sql)
     if out is None:
         if tables or not data or data[0].startswith("table:") or "://" in data[0]:
-            raise UsageError("name the run folder with --out")
+            raise UsageError("--out is required: it names the run folder")
         out = beside(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
         schema = schema_beside(data[0])
@@ -242,7 +242,7 @@ def rows_of_spark(data: list[str] | None, master: str | None) -> AbstractContext
 def source_of(data: list[str], query: str | None) -> Any:
     """The source of a run: the named files, or the rows of the query."""
     if (query is None) == (not data):
-        raise UsageError("synth needs the private data: DATA, or --sql with a select")
+        raise UsageError("synth needs the private data: give DATA, or --sql with a select")
     if query is None:
         return data if len(data) > 1 else data[0]
     from ..tables.sql import connect
@@ -278,7 +278,7 @@ def plan(
 ) -> None:
     """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data.
 
-    Exit code 8 where the largest model that may come out is over the limit: such a run would be refused.
+    Exit code 8 means that the model may exceed its limit: such a run would be refused.
     """
     check_paths(public, schema=schema)
     from ..mechanisms.shared.size_limits import parse_bytes
@@ -334,7 +334,7 @@ def simulate(
     kinds = ("taxi", "incidents", "census", "flights", "households")
     maker = getattr(simulators, kind, None) if kind in kinds else None
     if maker is None:
-        raise UsageError(f"no simulator {kind!r}{did_you_mean(kind, kinds)}")
+        raise UsageError(f"there is no simulator {kind!r}{did_you_mean(kind, kinds)}")
     if rows < 0:
         raise UsageError(f"--rows must be >= 0, got {rows}")
     extra = {} if year is None else {"year": year}
@@ -383,9 +383,7 @@ def doctor(as_json: Json = False) -> None:
 @app.command("verify", epilog="Example:\n\n\b\n  fastdp verify run")
 def verify_run(
     folder: Annotated[Path, typer.Argument(help="A run folder.")],
-    ledger: Annotated[
-        str | None, typer.Option(help="The run's ledger: only with it can a forgery be told.")
-    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="The run's ledger: needed to detect a forgery.")] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model
@@ -416,7 +414,9 @@ def epsilons(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--epsilon: a number, or several separated by commas, got {text!r}") from None
+        raise UsageError(
+            f"--epsilon: expected a number, or several separated by commas, got {text!r}"
+        ) from None
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -59,9 +59,7 @@ Clip = Annotated[
 Memory = Annotated[str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")]
 MaxCells = Annotated[
     int | None,
-    typer.Option(
-        help="Cells of the largest model that may come out (default: the recipe's, else 250 million)."
-    ),
+    typer.Option(help="Limit on the cells of the model (default: the recipe's, else 250 million)."),
 ]
 Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
 
@@ -91,7 +89,7 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
         if path is not None and not path.startswith("table:"):
             check_source_path(path)
     if schema is not None and Path(schema).suffix and not Path(schema).exists():
-        raise SchemaError(f"no schema file {schema!r}")
+        raise SchemaError(f"there is no schema file {schema!r}")
 
 
 def emit(value: Any) -> None:
@@ -114,7 +112,7 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
     texts = []
     for epsilon in epsilons:
         try:
-            check_sampler(epsilon, delta, "such a run would be refused")
+            check_sampler(epsilon, delta, "fastdp would refuse such a run")
         except PrivacyError as error:
             texts.append(str(error))
     return texts
@@ -124,7 +122,7 @@ def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) 
     """UsageError if the promise would be weak and --yes was not given; with --yes, a warning."""
     for text in weak_promises(epsilons, delta):
         if not yes:
-            raise UsageError(f"{text}. Choose smaller numbers, or say --yes if this is meant")
+            raise UsageError(f"{text}. Choose smaller numbers, or confirm with --yes")
         typer.echo(f"fastdp: warning: {text}", err=True)
 
 

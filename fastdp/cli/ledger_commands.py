@@ -42,7 +42,7 @@ def ledger_open(
     from ..privacy.unit import Unit
 
     if null_user is not None and unit is None:
-        raise UsageError("--null-user says what goes with --unit; give both")
+        raise UsageError("--null-user needs --unit; give both")
     ask_first([epsilon], delta, yes)
     protects = None if unit is None else Unit.parse(unit, null_user)
     book = Ledger(path)
@@ -98,7 +98,7 @@ def ledger_release(
     names = [run] if run in entries else [name for name in entries if name.startswith(run)]
     if len(names) != 1:
         raise UsageError(
-            f"{len(names) or 'no'} runs of this ledger are called {run!r}; see: fastdp ledger show"
+            f"this ledger has {len(names) or 'no'} runs named {run!r}; list them with: fastdp ledger show"
         )
     (name,) = names
     dataset, already = entries[name]["dataset"], entries[name]["finished"]

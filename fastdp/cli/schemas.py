@@ -52,7 +52,7 @@ def schema_import(
         "census2018": lambda: Schema.from_census2018(source, values),
     }
     if form not in makers:
-        raise UsageError(f"no importer {form!r}; there are {', '.join(makers)}")
+        raise UsageError(f"there is no importer {form!r}; choose one of {', '.join(makers)}")
     schema = makers[form]()
     schema.save(out)
     if as_json:

@@ -56,13 +56,13 @@ def evaluate(
         from ..report.page import write_public
 
         if out is None:
-            raise UsageError("--without-truth writes a page: name it with --out")
+            raise UsageError("--without-truth writes a page; name its file with --out")
         write_public(out, synthetic or truth)
         if as_json:
             emit({"out": str(out)})
         return
     if synthetic is None:
-        raise UsageError("evaluate needs the true data and the synthetic data")
+        raise UsageError("evaluate needs two tables: the true data and the synthetic data")
     tables = truth_tables(truth, synthetic)
     check_paths(*([truth] if tables is None else tables.values()), synthetic, schema=schema)
     from ..report.evaluate import evaluate as score
@@ -104,7 +104,7 @@ def check(
     if schema is None:
         schema = schema_beside(data[0])
     if schema is None:
-        raise UsageError("check needs the schema that the run will use: --schema")
+        raise UsageError("check needs --schema: the schema that the run will use")
     report = look(data if len(data) > 1 else data[0], schema, dialect=dialect_of(dialect), threads=threads)
     if out is not None:
         with whole_file(out) as part:

@@ -59,9 +59,9 @@ def decode(
     columns = {name: _checked(schema, name, array) for name, array in codes.items()}
     rows = {len(array) for array in columns.values()}
     if len(rows) != 1:
-        raise UsageError("codes: give at least one column, and all of the same length")
+        raise UsageError("codes: expected at least one column, and columns of equal length")
     if offset < 0:
-        raise UsageError(f"offset: a row number >= 0, got {offset}")
+        raise UsageError(f"offset: expected a row number >= 0, got {offset}")
     total = rows.pop()
     starts = range(0, total, _CHUNK) if total else [0]
 
@@ -77,15 +77,15 @@ def decode(
 
 
 def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:
-    """The column as contiguous codes of its own type; UsageError where it is no column of codes."""
+    """The column as contiguous codes of its own type; UsageError if it is not a column of codes."""
     if name not in schema.columns:
-        raise UsageError(f"codes: no column {name!r} in the schema; there are {', '.join(schema.columns)}")
+        raise UsageError(f"codes: the schema has no column {name!r}; it has {', '.join(schema.columns)}")
     column = schema.columns[name]
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "ui":
-        raise UsageError(f"codes of {name!r}: a 1-D array of whole numbers is needed")
+        raise UsageError(f"codes of {name!r}: expected a 1-D array of whole numbers")
     if len(array) and not (array.min() >= 0 and array.max() < column.size):
-        raise UsageError(f"codes of {name!r}: must lie in 0..{column.size - 1}")
+        raise UsageError(f"codes of {name!r}: expected codes in 0..{column.size - 1}")
     return np.ascontiguousarray(array, dtype=column.code_dtype)
 
 

@@ -59,7 +59,7 @@ def type_problems(schema: Schema, source: pa.Schema, columns: Sequence[str] | No
         if not places:
             problems.append(f"column {item.source!r} is missing{did_you_mean(item.source, source.names)}")
         elif len(places) > 1:
-            problems.append(f"column {item.source!r} is there {len(places)} times; names must differ")
+            problems.append(f"column {item.source!r} occurs {len(places)} times; column names must differ")
         else:
             try:
                 _source_of(item, source.field(places[0]).type)
@@ -78,8 +78,8 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):
         raise DataError(
-            f"column {item.source!r} is {kind}, and no value that the schema lists for it "
-            f"({item.dtype}) can occur in such a column; correct the list, or cast the column"
+            f"column {item.source!r} is {kind}, which can hold none of the values that the "
+            f"schema lists for it ({item.dtype}); correct the list, or cast the column"
         )
     return source
 

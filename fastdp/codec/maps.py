@@ -221,7 +221,7 @@ def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
 
 
 def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
-    """The rows of a decimal array whose numbers are no 64-bit multiples of its last digit; x: as `plain` has
+    """The rows of a decimal array whose numbers are not 64-bit multiples of its last digit; x: as `plain` has
     them, with the nearest end of int64 there."""
     rows = np.flatnonzero((x == _I64.min) | (x == _I64.max))
     return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows

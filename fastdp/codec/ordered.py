@@ -3,8 +3,8 @@
 Every code of an ordered column stands for the numbers from `low` to `high` that may be written for it. Two
 codes are possible together if some of their numbers are in order. When rows are decoded, numbers are first
 drawn bin by bin, independently; rows that came out of order are drawn again, up to `TRIES` times, each time
-from another random stream. So the law is that of independent draws, conditioned on being in order. Rows that
-are still out of order get numbers from the ends of their bins.
+from another random stream. So the distribution is that of independent draws, conditioned on being in
+order. Rows that are still out of order get numbers from the ends of their bins.
 """
 
 from __future__ import annotations
@@ -72,8 +72,10 @@ class OrderGroup:
                 first, second = self.items[a], self.items[b]
                 if first.low.size * second.low.size > most:
                     raise SchemaError(
-                        f"order of {first.name} and {second.name}: {first.low.size * second.low.size:,} "
-                        f"combinations, more than {most:,}; coarsen one (of times, order the dates)"
+                        f"order of {first.name} and {second.name}: "
+                        f"{first.low.size * second.low.size:,} combinations, the limit is "
+                        f"{most:,}; use fewer values or bins in one of them (for times, order "
+                        "the dates)"
                     )
                 yield (*first.columns, *second.columns), a, b
 
@@ -179,10 +181,15 @@ def _checked(group: OrderGroup) -> OrderGroup:
     guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:
-        raise SchemaError(f"order of {names}: numbers and times (or times of two zones) cannot be compared")
+        raise SchemaError(
+            f"order of {names}: numbers cannot be compared with times, nor "
+            "times of two time zones with each other"
+        )
     columns = [c for item in group.items for c in item.columns]
     if len(set(columns)) != len(columns):
-        raise SchemaError(f"order of {names}: a part is ordered beside its own timestamp")
+        raise SchemaError(
+            f"order of {names}: a timestamp cannot be ordered against one of its own parts; name one of them"
+        )
     free = [item for item in group.items if not item.fixed]
     if len(group.items) > 2 and free:
         steps = {item.step for item in free}
@@ -192,8 +199,9 @@ def _checked(group: OrderGroup) -> OrderGroup:
         strict = any(s for earlier in group.before for s in earlier.values())
         if strict or not aligned or not all(item.whole_span for item in free):
             raise SchemaError(
-                f"order of {names}: three columns or more that are drawn within bins must have the same grid "
-                "(digits, step), every number of their bins, and no strict order"
+                f"order of {names}: with three or more columns drawn within bins, all need "
+                "the same grid (digits, step), bins that contain all their numbers, and "
+                "strict = false"
             )
     return group
 
@@ -208,7 +216,10 @@ def ordered_item(schema: Schema, name: str) -> Item:
     if isinstance(column, Numeric):
         bins, without = bins_of(column)
         if bins.base is not None:
-            raise SchemaError(f"order: column {name!r} has bins beyond 2^53, where order is not exact")
+            raise SchemaError(
+                f"order: column {name!r} has bins beyond 2^53, where floating "
+                "point cannot order numbers exactly"
+            )
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
         if column.timely:
@@ -225,7 +236,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
         kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
     elif values.dtype.kind not in "if":
         raise SchemaError(
-            f"order: column {name!r} has texts, which have no public order; list what is allowed"
+            f"order: column {name!r} holds texts, which have no public order; list the "
+            "allowed combinations instead"
         )
     numbers = np.full(column.size, np.nan)
     numbers[: column.base] = values
@@ -236,7 +248,7 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
         raise SchemaError(
-            f"order: {field.name!r} has {math.prod(sizes):,} combinations of parts; order its date"
+            f"order: {field.name!r} has {math.prod(sizes):,} combinations of parts; order its date instead"
         )
     codes = np.indices(sizes).reshape(len(sizes), -1)
     none = np.any([c >= p.base for c, p in zip(codes, field.parts)], axis=0)

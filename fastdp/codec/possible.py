@@ -79,7 +79,7 @@ class Known:
 
     @cached_property
     def derived(self) -> tuple[Follows, ...]:
-        """The columns that are no part of the model."""
+        """The columns that are not part of the model."""
         return tuple(f for f in self.follows if f.column not in self.schema.modelled)
 
     def complete(self, codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -152,7 +152,7 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
     elif constraint.require is not None:
         values = Expression(schema, constraint.require).values()
         if values.dtype != bool:
-            raise SchemaError("require is an expression that is true or false")
+            raise SchemaError("require: expected an expression that is true or false")
         mask = np.zeros(shape, bool)
         mask[tuple(slice(c.base) for c in columns)] = ~values
     else:
@@ -199,14 +199,15 @@ class _blame:
 def _check_size(schema: Schema, names: Clique) -> None:
     if (cells := schema.domain.cells(names)) > MAX_MASK:
         raise SchemaError(
-            f"{cells:,} combinations of {', '.join(names)}, more than {MAX_MASK:,}; coarsen one"
+            f"{cells:,} combinations of {', '.join(names)}, the limit is {MAX_MASK:,}; use "
+            "fewer values or bins in one of them"
         )
 
 
 def _whole_numbers(schema: Schema, name: str) -> np.ndarray:
     values = column_values(schema, name)
     if values.dtype.kind != "i":
-        raise SchemaError(f"column {name!r}: 'divide' is for whole numbers")
+        raise SchemaError(f"column {name!r}: 'divide' needs a column of whole numbers")
     return values
 
 
@@ -242,8 +243,9 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
         one = np.argwhere(table < 0)[0]
         shown = ", ".join(f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, one))
         raise SchemaError(
-            f"of {shown} nothing follows, and column {target.name!r} has no code for that: give it "
-            "null = 'code', or the columns it follows from null = 'drop' and overflow = 'drop'"
+            f"column {target.name!r}: no value is defined for {shown}, and the column has no "
+            "code for a missing value; set null = 'code' in it, or null = 'drop' and "
+            "overflow = 'drop' in the columns that it follows from"
         )
     table[table < 0] = -1 if missing is None else missing
     back = np.ix_(*(read_back(c) for c in columns))
@@ -253,7 +255,7 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
 
 def _number(target: Numeric, value: object) -> float:
     if target.timely or isinstance(value, str | bool):
-        raise SchemaError(f"column {target.name!r}: a number follows, not {value!r}")
+        raise SchemaError(f"column {target.name!r}: expected a number as its computed value, got {value!r}")
     return float(value)  # type: ignore[arg-type]
 
 

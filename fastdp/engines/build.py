@@ -34,7 +34,7 @@ def check(asked: Mapping[str, str]) -> None:
         same = asked["kernels"] == here["kernels"]
     if not same:
         raise DataError(
-            "an executor has another build of fastdp than the driver; install the same one on both"
+            "an executor runs a different build of fastdp than the driver; install the same build on both"
         )
 
 

@@ -54,8 +54,8 @@ def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     for clique in ordered:
         if domain.cells(clique) >= DENSE_CELLS:
             raise UsageError(
-                f"clique {clique!r} has {domain.cells(clique)} cells; dense tables have fewer than 2^32 "
-                "(ask for sparse=True)"
+                f"clique {clique!r} has {domain.cells(clique)} cells; a dense table must have "
+                "fewer than 2^32 (pass sparse=True)"
             )
     use = {name for clique in ordered for name in clique}
     columns = tuple(name for name in domain if name in use)

@@ -123,7 +123,7 @@ class Sums:
         to this request."""
         expected = one.digest == self._digest and 0 <= one.partition < self._count
         if not expected or len(one.tables) != len(self._sums):
-            raise DataError("a partition answered another question than it was asked; nothing was counted")
+            raise DataError("a partition answered a different request; nothing was counted")
         if one.partition in self._counted:
             return
         self._counted.add(one.partition)
@@ -157,9 +157,12 @@ def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
     """Adds sums in place. Refuses a cell that occurs twice, which numpy would add only once."""
     whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
     if not whole or (np.diff(cells) <= 0).any():
-        raise DataError("a partition's sums are not exact integers of cells in ascending order")
+        raise DataError(
+            "a partition returned sums that are not exact integers, or cells out "
+            "of order; nothing was counted"
+        )
     if len(cells) and (cells[0] < 0 or cells[-1] >= table.size):
-        raise DataError("a partition named a cell that the request does not have")
+        raise DataError("a partition returned a cell that the request does not contain; nothing was counted")
     table[cells] += sums
 
 
@@ -218,7 +221,7 @@ class PartitionedCounter:
         self.close()
 
     def __reduce__(self):
-        raise UsageError("an engine stays in the process it was made in")
+        raise UsageError("an engine cannot be used in another process than the one that made it")
 
 
 def _whole(column: np.ndarray) -> bytes:

@@ -206,14 +206,16 @@ class Tables:
     def add(self, blob: bytes) -> None:
         end = self._filled + len(blob)
         if end > len(self._memory):
-            raise DataError("a partition's codes are longer than they were")
+            raise DataError(
+                "a partition's codes are longer than when they were first read; nothing was counted"
+            )
         self._memory[self._filled : end] = np.frombuffer(blob, np.uint8)
         self._filled = end
 
     def table(self) -> Table:
         """DataError where blobs are missing."""
         if self._filled != len(self._memory):
-            raise DataError("a partition's codes are not whole")
+            raise DataError("a partition's codes are incomplete; nothing was counted")
         arrays, at = {}, 0
         for name, dtype, length in self._kinds:
             end = at + dtype.itemsize * length

@@ -107,16 +107,16 @@ class SparkPartitions:
         heads: dict[int, dict[str, Any]] = {}
         for _, partition, blob in collected(facts):
             if partition in heads:
-                raise DataError("a partition of Spark came twice; nothing was counted")
+                raise DataError("Spark returned a partition twice; nothing was counted")
             heads[partition] = messages.unpacked(blob)
         if sorted(heads) != list(range(self.partitions)):
-            raise DataError("a partition of Spark is missing; nothing was counted")
+            raise DataError("Spark did not return a partition; nothing was counted")
         self._fingerprints = [heads[p]["fingerprint"] for p in range(self.partitions)]
         self.rows = sum(head["rows"] for head in heads.values())
         self.users = sum(head["users"] for head in heads.values())
         self.dropped = sum(head["dropped"] for head in heads.values())
         if self.rows > MAX_ROWS:
-            raise DataError(f"a table may have at most {MAX_ROWS} rows (exact int64 sums)")
+            raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
 
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
@@ -138,7 +138,7 @@ class SparkPartitions:
         for number, _, blob in collected(guarded(work)):
             one = messages.to_answer(messages.unpacked(blob))
             if one.digest != digest or number in parts:
-                raise DataError("Spark answered another question than it was asked; nothing was counted")
+                raise DataError("Spark answered a different request; nothing was counted")
             parts[number] = one
         if sorted(parts) != list(range(slices)):
             raise DataError("a part of Spark's answer is missing; nothing was counted")
@@ -166,7 +166,7 @@ def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(cells, ends)
     if len(cuts) and cuts[-1] != len(cells):
-        raise DataError("Spark named a cell that the request does not have")
+        raise DataError("Spark returned a cell that the request does not contain; nothing was counted")
     tables = []
     for size, end, low, high in zip(sizes, ends.tolist(), [0, *cuts[:-1].tolist()], cuts.tolist()):
         tables.append((cells[low:high] - (end - size), sums[low:high]))
@@ -192,7 +192,9 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
         if row["failed"] is not None:
             name, text = json.loads(row["failed"])
             if name == "MemoryError":
-                raise MemoryError("not enough memory for a partition; more partitions need less each")
+                raise MemoryError(
+                    "not enough memory for a partition; set more partitions, so that each needs less"
+                )
             raise messages.to_error(name, text)
         yield row["key"], row["partition"], row["blob"]
 
@@ -206,14 +208,14 @@ def guarded(call: Callable[[], Any]) -> Any:
         except Exception as error:
             if "No module named 'fastdp'" in str(error):
                 raise DataError(
-                    "Spark's executors cannot import fastdp; install the driver's build there"
+                    "Spark's executors cannot import fastdp; install the driver's build of fastdp on them"
                 ) from None
             raise
 
     return redact_errors(
         without_fastdp,
         "not enough memory on the driver for Spark's answers",
-        lambda name: DataError(f"Spark failed ({name}); its own log on the cluster says why"),
+        lambda name: DataError(f"Spark failed ({name}); see its log on the cluster"),
     )
 
 
@@ -227,7 +229,7 @@ def parallel(spark: Any) -> int:
 
 def shuffle_keys(partitions: int) -> np.ndarray:
     """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of its own.
-    Where no such key is found, two partitions share a task and are told apart by their numbers."""
+    Where no such key is found, two partitions share a task and are distinguished by their numbers."""
     tried = np.arange(24 * partitions, dtype=np.int32)
     _, first = np.unique(spark_hash(tried) % partitions, return_index=True)
     keys = np.arange(partitions, dtype=np.int32)
@@ -273,5 +275,5 @@ def spark(frame: Any, schema: Schema, partitions: int | None = None) -> Partitio
     """The engine over a Spark DataFrame (partitions None: two per task that Spark runs at once). The caller
     closes it."""
     if not is_spark(frame):
-        raise UsageError(f"the Spark engine counts a Spark DataFrame, not a {type(frame).__name__}")
+        raise UsageError(f"engine='spark' needs a Spark DataFrame, got a {type(frame).__name__}")
     return PartitionedCounter(schema, SparkPartitions(frame, schema, partitions))

@@ -140,7 +140,10 @@ def parts(groups: Sequence[Group]) -> list[Part]:
     for (path, mark), numbers in chosen.items():
         part = sources.row_groups(path, numbers)
         if signature(pq.read_metadata(path)) != mark:
-            raise DataError(f"file {path!r} is another one for Spark's executors than for the driver")
+            raise DataError(
+                f"file {path!r} differs between Spark's executors and the driver; "
+                "put the same file on all of them"
+            )
         out.append(replace(part, units=partial(_plain_ids, part)))
     return out
 

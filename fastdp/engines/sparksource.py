@@ -24,13 +24,13 @@ def format_of(sources: Sequence[str]) -> str:
             kinds.add("table")
         elif name.endswith(TEXT):
             raise UsageError(
-                "--engine spark reads Parquet, ORC and table:NAME; Spark's readers of text files split rows "
-                "by rules of their own, so convert the files first, or use another engine"
+                "--engine spark reads Parquet, ORC and table:NAME. Spark splits the rows of "
+                "text files differently; convert the files to Parquet, or use another engine"
             )
         else:
             kinds.add("orc" if name.endswith(".orc") else "parquet")
     if len(kinds) != 1 or (kinds == {"table"} and len(sources) > 1):
-        raise UsageError("--engine spark reads files of one format, or one table:NAME")
+        raise UsageError("--engine spark needs files of one format, or one table:NAME")
     return kinds.pop()
 
 
@@ -64,8 +64,8 @@ def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
         session = builder.getOrCreate()
     except Exception as error:
         raise DataError(
-            f"no Spark session could be had ({type(error).__name__}); Spark needs Java, and a master or "
-            "sc:// address that answers"
+            f"could not start a Spark session ({type(error).__name__}); Spark needs Java, and "
+            "a master or sc:// address that responds"
         ) from None
     try:
         if kind == "table":

@@ -88,7 +88,7 @@ def _task(
     while True:
         came = attempt(lambda: _next(made))
         if source.broken:
-            raise BrokenOff("the rows of a task broke off") from None
+            raise BrokenOff("the rows of a Spark task ended early; nothing was counted") from None
         if "done" not in came:
             failed = ("MemoryError", "") if "memory" in came else came["failed"]
             yield _batch([(0, 0, None, json.dumps(failed))])
@@ -259,7 +259,7 @@ def _tables(schema: Schema, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[
                 yield at, made
             at, expected, made = partition, 1, pieces.Tables(schema, blob)
         elif made is None or partition != at or number != expected:
-            raise DataError("a partition's codes are not in order")
+            raise DataError("a partition's codes are out of order; nothing was counted")
         else:
             made.add(blob)
             expected += 1
@@ -275,8 +275,8 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
         for partition, blobs in _tables(schema, _rows(source)):
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
                 raise DataError(
-                    "a partition was lost, and the source does not give the same rows again; nothing was "
-                    "counted"
+                    "a partition is missing, and the source does not give the same rows "
+                    "again; nothing was counted"
                 )
             for number, part in sliced(answer(blobs.table(), partition, request), arguments["sizes"]):
                 yield number, partition, messages.packed(messages.of_answer(part)), None

@@ -35,7 +35,7 @@ def marginals(
     """
     if not isinstance(table, Table):
         raise UsageError(
-            f"marginals counts a fastdp.Table (see fastdp.read), then come the cliques; got a "
-            f"{type(table).__name__} first"
+            "marginals(table, cliques): expected a fastdp.Table (see fastdp.read) as the "
+            f"first argument, got a {type(table).__name__}"
         )
     return local(table, threads).marginals(cliques, clip, sparse, recode=recode)

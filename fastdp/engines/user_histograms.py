@@ -34,7 +34,7 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
     key = checked(table.domain, key, cap)
     for name in key.domain_columns:
         if name not in table.codes:
-            raise DataError(f"column {name!r} was not read")
+            raise DataError(f"column {name!r} was not read; read the table with it")
     if isinstance(key, RowsPerUser):
         return _rows_per_user(table, key)
     if isinstance(key, RowsUpTo):
@@ -57,7 +57,7 @@ def checked(domain: Domain, key: UserKey, cap: int) -> UserKey:
         raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
     key = key.bind(domain)
     if key.size > DENSE_HISTOGRAM:
-        raise UsageError(f"{type(key).__name__} has {key.size} keys; at most 2^31 (restrict the cells)")
+        raise UsageError(f"{type(key).__name__} has {key.size} keys, the limit is 2^31; use fewer cells")
     return key
 
 
@@ -159,7 +159,7 @@ def _modes(table: Table, name: str, threads: int) -> np.ndarray:
     """The most common code of each user."""
 
     if name not in table.codes:
-        raise DataError(f"column {name!r} was not read")
+        raise DataError(f"column {name!r} was not read; read the table with it")
     start, values, hashes = _grouped(table, _cells(table, (name,), threads))
     modes = bound.modes(start, values, hashes, table.domain[name], threads)
     return modes.astype(table.codes[name].dtype)

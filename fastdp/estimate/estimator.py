@@ -52,7 +52,7 @@ def fit(
         descent takes "risk" as "noise".
     method
         "dual": Newton's method on the multipliers of shared marginals, for measurements of whole
-        marginals, each cell by itself or each bin of merged codes; tens of passes whatever the signal.
+        marginals, each single cell or each bin of merged codes; tens of passes whatever the signal.
         "accelerated" or "mirror-descent": for all others, and the reference that the dual is
         tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
     zeros
@@ -80,12 +80,13 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     measurements = getattr(measurements, "measurements", measurements)
     if not isinstance(domain, Mapping):
         raise UsageError(
-            "fit(domain, measurements): the domain, column to number of codes, comes first; got a "
-            f"{type(domain).__name__}"
+            "fit(domain, measurements): expected a domain (column to number of codes) first, "
+            f"got a {type(domain).__name__}"
         )
     if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
         raise UsageError(
-            f"fit(domain, measurements): a list of fastdp.Measurement, not a {type(measurements).__name__}"
+            "fit(domain, measurements): expected a list of fastdp.Measurement, got a "
+            f"{type(measurements).__name__}"
         )
     return domain, measurements
 

@@ -34,17 +34,17 @@ class Options:
 
     def __post_init__(self):
         if self.stop not in STOPS:
-            raise UsageError(f'stop is "noise", "risk", "refined", "tol" or "iters", got {self.stop!r}')
+            raise UsageError(f'stop must be "noise", "risk", "refined", "tol" or "iters", got {self.stop!r}')
         if self.tol is not None and not self.tol > 0:
             raise UsageError(f"tol must be positive, got {self.tol!r}")
         if self.iters is not None and (int(self.iters) != self.iters or self.iters < 1):
             raise UsageError(f"iters must be a whole number >= 1, got {self.iters!r}")
         if self.stop == "iters" and self.iters is None:
-            raise UsageError('stop="iters" needs iters=')
+            raise UsageError('stop="iters" needs iters=, the number of iterations')
         if self.method not in METHODS:
-            raise UsageError(f"method is one of {', '.join(METHODS)}, got {self.method!r}")
+            raise UsageError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if self.tables not in TABLES:
-            raise UsageError(f'tables is "float64" or "float32", got {self.tables!r}')
+            raise UsageError(f'tables must be "float64" or "float32", got {self.tables!r}')
 
     @property
     def calls(self) -> int:

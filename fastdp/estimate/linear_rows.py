@@ -41,25 +41,33 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
         except SchemaError as error:
             raise MeasurementError(f"{name}: {error}") from None
         if not clique:
-            raise MeasurementError(f"{name}: its clique is empty")
+            raise MeasurementError(f"{name}: the clique is empty; name at least one attribute")
         cells = domain.cells(clique)
         query = as_query(seen.query, cells)
         if query.cells != cells:
-            raise MeasurementError(f"{name}: its query is over {query.cells} cells, the clique has {cells}")
+            raise MeasurementError(
+                f"{name}: the query is over {query.cells} cells, but the clique has {cells}"
+            )
         y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
         if y.size != query.rows:
-            raise MeasurementError(f"{name}: {y.size} values for {query.rows} rows")
+            raise MeasurementError(
+                f"{name}: expected {query.rows} values, one for each row of the query, got {y.size}"
+            )
         if not np.isfinite(y).all():
             raise MeasurementError(f"{name}: a value is NaN or infinite")
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
-            raise MeasurementError(f"{name}: sigma must be a number or one per row")
+            raise MeasurementError(
+                f"{name}: expected sigma to be one number, or one for each row of the query"
+            )
         if not (np.isfinite(sigma).all() and (sigma > 0).all()):
             raise MeasurementError(f"{name}: sigma must be positive and finite")
         if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
         if (np.abs(y) > FARTHEST * sigma).any():
-            raise MeasurementError(f"{name}: a value is more than {FARTHEST:g} times its sigma")
+            raise MeasurementError(
+                f"{name}: a value is more than {FARTHEST:g} times its sigma; check values and sigma"
+            )
         weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
         start = 0
         for block in query.blocks(clique):

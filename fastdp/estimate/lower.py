@@ -180,7 +180,7 @@ def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
         columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
         return sp.csr_array((entries.data, (entries.coords[0], columns)), shape=(block.matrix.shape[0], size))
     if block.cells is None or block.minus is None or block.fine is None:
-        raise MeasurementError("a block of rows needs its cells and what is taken away from them")
+        raise MeasurementError("a block of rows needs both its cells and the amounts to subtract from them")
     n = block.cells.size
     below = plan.places[frozenset(block.minus)]
     columns = np.concatenate(

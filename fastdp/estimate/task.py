@@ -43,7 +43,7 @@ class Task:
     def of(cls, domain, measurements, total, zeros, warm_start, team: Team, max_cells: int | None) -> Task:
         domain = domain if isinstance(domain, Domain) else Domain(domain)
         if not len(measurements):
-            raise MeasurementError("there is nothing to fit: the list of measurements is empty")
+            raise MeasurementError("measurements: the list is empty; give at least one")
         if total is not None and not (np.isfinite(total) and total > 0):
             raise UsageError(f"total must be a positive number, got {total!r}")
         parts = check(domain, measurements)
@@ -98,10 +98,12 @@ class Task:
         log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
         if log_z is None:
             raise MeasurementError(
-                "structural zeros leave no possible row: check `zeros` for a contradiction"
+                "zeros: the structural zeros leave no possible row; check them for a contradiction"
             )
         if not np.isfinite(log_z):
-            raise MeasurementError("the fit cannot begin: potentials are not finite; check values and sigma")
+            raise MeasurementError(
+                "the fit cannot start: the initial potentials are not finite; check values and sigma"
+            )
         return tables
 
 
@@ -119,7 +121,8 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors_of(plan: Plan, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
-    """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+    """Standard error of every cell that was measured separately, per measured clique (inf where a cell was
+    not)."""
     w, _ = spread(plan, quadratic)
     out = {}
     for place in plan.places.values():
@@ -152,9 +155,13 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
             raise MeasurementError(f"zeros: {error}") from None
         mask = np.asarray(mask)
         if mask.dtype != bool or mask.size != domain.cells(clique):
-            raise MeasurementError(f"zeros on {clique}: give one bool per cell ({domain.cells(clique)})")
+            raise MeasurementError(
+                f"zeros on {clique}: expected one bool for each of its {domain.cells(clique)} cells"
+            )
         if mask.all():
-            raise MeasurementError(f"zeros on {clique}: every combination is ruled out")
+            raise MeasurementError(
+                f"zeros on {clique}: every combination is excluded; leave at least one possible"
+            )
         out[clique] = mask.reshape(-1)
     return out
 
@@ -162,4 +169,7 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
 def _same_domain(domain: Domain, model: Model) -> None:
     for name, n in model.domain.items():
         if domain.get(name) != n:
-            raise UsageError(f"warm_start: attribute {name!r} has {n} codes there, {domain.get(name)} here")
+            raise UsageError(
+                f"warm_start: attribute {name!r} has {n} codes in that model and "
+                f"{domain.get(name)} in this domain; fit without warm_start"
+            )

@@ -52,7 +52,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self):
         if self.times < 1:
-            raise ValueError("times must be at least 1 (it includes the first)")
+            raise ValueError("times must be at least 1 (it counts the first measurement)")
 
 
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,24 +80,24 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.threshold >= 0:
             raise ValueError("threshold must be >= 0 (in standard deviations)")
         if self.rounds is not None and not (self.rounds and all(s > 0 for s in self.rounds)):
-            raise ValueError("rounds must be positive shares")
+            raise ValueError("rounds: expected positive shares")
         if not LEAST_SHARE <= self.selection < 1:
             raise ValueError(f"selection must be at least {LEAST_SHARE:g} and below 1")
         if self.outer is None:
             least = WAYS if self.trust_public else 2
             if self.rounds is not None and len(self.rounds) < least:
-                raise ValueError(f"rounds: without `outer` give at least {least} shares")
+                raise ValueError(f"rounds: expected at least {least} shares, because `outer` is not given")
             if self.copies:
-                raise ValueError("copies: they are of marginals that `outer` names, so give `outer`")
+                raise ValueError("copies: they repeat marginals of `outer`, so `outer` is needed too")
             return
         if not self.outer or not all(self.outer):
             raise ValueError("outer must name at least one marginal, each with at least one column")
         depth = max(map(len, self.outer))
         if self.rounds is not None and len(self.rounds) != depth:
-            raise ValueError(f"rounds: {depth} rounds need {depth} shares, got {len(self.rounds)}")
+            raise ValueError(f"rounds: expected {depth} shares for {depth} rounds, got {len(self.rounds)}")
         for copy in self.copies:
             if not any(set(copy.clique) <= set(clique) for clique in self.outer):
-                raise ValueError(f"copies: {copy.clique} is not part of an outer marginal")
+                raise ValueError(f"copies: {copy.clique} is not contained in a marginal of `outer`")
 
     def run(self, session: Session, job: Job) -> Outcome:
         public = job.public is not None

@@ -55,7 +55,7 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not 0 < self.share < 1:
             raise ValueError("share must lie strictly between 0 and 1")
         if self.ways < 1 or (self.measured is not None and not self.measured):
-            raise ValueError("refine needs ways >= 1, or at least one measured marginal")
+            raise ValueError("refine: set ways >= 1, or list at least one marginal in `measured`")
 
 
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,7 +88,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_rows < 1:
             raise ValueError("max_rows must be at least 1")
         if self.refine is not None and self.calibration == "classic-gaussian":
-            raise ValueError("refine is not part of the published calibration; use 'gdp' or 'classic-rdp'")
+            raise ValueError(
+                "refine is not part of the published calibration; set calibration to 'gdp' or 'classic-rdp'"
+            )
         if self.features is not None:
             self.options()
 
@@ -180,7 +182,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if public is None:
             raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
-            raise UsageError("the archetypes were fitted under another schema; fit them again with this one")
+            raise UsageError("the archetypes were fitted with another schema; fit them again with this one")
         public.check_archetypes(self.wanted())
 
     def wanted(self) -> dict[str, Any]:

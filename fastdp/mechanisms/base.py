@@ -97,13 +97,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.max_cells is not None and self.max_cells < 1:
             raise ValueError("max_cells must be at least 1")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
-            raise ValueError(f'clip is a number of rows or "{PRIVATE}", not "{self.clip}"')
+            raise ValueError(f'clip must be a number of rows or "{PRIVATE}", got "{self.clip}"')
         if isinstance(self.clip, int) and self.clip < 1:
             raise ValueError("clip must be at least 1")
         if self.clip == PRIVATE and not self.may_choose_clip:
-            raise ValueError(f"{self.name} cannot choose its clip: give a number")
+            raise ValueError(f"clip: {self.name} cannot choose it; give a number of rows")
         if self.clip_share is not None and (isinstance(self.clip, int) or not self.may_choose_clip):
-            raise ValueError('clip_share pays for choosing the clip: it needs clip = "private"')
+            raise ValueError('clip_share is the cost of choosing the clip; it needs clip = "private"')
         if self.clip_share is not None and not 0 < self.clip_share < 1:
             raise ValueError("clip_share must lie strictly between 0 and 1")
 
@@ -161,8 +161,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
             raise UsageError(
-                f"{self.name} cannot keep the schema's constraints ({listed}): {self.no_constraints}. Use "
-                f"{' or '.join(keeping_constraints())}, or a schema without constraints"
+                f"{self.name} cannot satisfy the schema's constraints ({listed}): "
+                f"{self.no_constraints}. Use {' or '.join(keeping_constraints())}, or a "
+                "schema without constraints"
             )
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
@@ -325,7 +326,7 @@ class Outcome:
 
     `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows
     per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms
-    that make users first; `tables` are further results to be written beside the synthetic data. `counts(i)`:
+    that make users first; `tables` are further results to be written next to the synthetic data. `counts(i)`:
     the rows are a histogram, and this is how many events each row of shard i stands for (written as the
     column `count`); they then have no users. `dealer` deals the rows to users that behave like users.
     """

@@ -142,7 +142,7 @@ def alike(clique: Clique) -> float:
 
 
 def parts_by_size(merged: Merged, cliques: Sequence[Clique], sigma: float) -> dict[Clique, float]:
-    """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can spoil if
+    """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can affect if
     the columns are independent. `sigma`: the noise of a marginal measured with the whole share."""
     each = sigma * math.sqrt(max(1, len(cliques)))
     estimates = merged.independent([c for c in cliques if len(c) == 2])

@@ -53,7 +53,7 @@ class Recipe:
         for key in limited:
             if key not in get(self.mechanism).__struct_fields__:
                 having = ", ".join(with_field(key)) or "no mechanism"
-                raise UsageError(f"{self.mechanism} has no field {key!r}; those that have it: {having}")
+                raise UsageError(f"{self.mechanism} has no field {key!r}; mechanisms that have it: {having}")
         return replace(self, fields={**self.fields, **limited}) if limited else self
 
     def _where(self, key: str) -> str:
@@ -96,8 +96,8 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     near = nearest(text, choices)
     meant = f" (did you mean {near!r}?)" if near else ""
     raise UsageError(
-        f"no mechanism or recipe {text!r}{meant}; there are {', '.join(choices)}, or give the path of a "
-        ".toml file"
+        f"there is no mechanism or recipe {text!r}{meant}; choose one of "
+        f"{', '.join(choices)}, or give the path of a .toml file"
     )
 
 
@@ -111,10 +111,12 @@ def _toml(source: str, name: str) -> dict:
 def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
     mechanism = fields.pop("mechanism", None)
     if not isinstance(mechanism, str):
-        raise UsageError(f'recipe {name}: needs a line like mechanism = "adagrid"')
+        raise UsageError(f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"')
     schema = fields.pop("schema", None)
     if schema is not None and not isinstance(schema, str):
-        raise UsageError(f"recipe {name}, field 'schema': a name or a path, got {type(schema).__name__}")
+        raise UsageError(
+            f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
+        )
     if schema and folder and (folder / schema).exists():
         schema = str(folder / schema)
     get(mechanism)
@@ -136,7 +138,7 @@ def _at(value: Any, epsilon: float, where: str) -> Any:
         for step in value[:-1]:
             edge = step.get("up_to")
             if isinstance(edge, bool) or not isinstance(edge, int | float) or not edge > last:
-                raise UsageError(f"{where}every step but the last needs an `up_to`, ascending")
+                raise UsageError(f"{where}every step except the last needs `up_to`, in ascending order")
             last = edge
         if "up_to" in value[-1]:
             raise UsageError(f"{where}the last step must not have `up_to`: it covers every larger epsilon")

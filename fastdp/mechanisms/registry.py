@@ -33,7 +33,7 @@ def names() -> tuple[str, ...]:
 def config_class(name: str) -> Any:
     """The config class of a mechanism; UsageError lists the names there are."""
     if name not in _CONFIGS:
-        raise UsageError(f"no mechanism {name!r}; there are {', '.join(_CONFIGS)}")
+        raise UsageError(f"there is no mechanism {name!r}; choose one of {', '.join(_CONFIGS)}")
     module, attribute = _CONFIGS[name]
     return getattr(import_module(f"{__package__}.{module}"), attribute)
 

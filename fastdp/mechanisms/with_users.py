@@ -1,4 +1,4 @@
-"""A mechanism's run, and beside it what is released about users, so that rows can be dealt to synthetic users
+"""A mechanism's run, and the releases about users, so that rows can be dealt to synthetic users
 that behave like users (docs/guide/users.md)."""
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 
 
 def users_cost(config: Config, schema: Schema, public: bool) -> float:
-    """The share of mu^2 that a run may spend on users, beside the mechanism's own."""
+    """The share of mu^2 that a run may spend on users, in addition to the mechanism's share."""
     wanted = config.ids.source == "users" or (
         config.ids.source == "auto" and config.users_by_default and not public
     )
@@ -81,8 +81,9 @@ def check_users(config: Config, schema: Schema) -> None:
     """UsageError where users are asked for that this run cannot make."""
     if config.ids.source == "users" and (not config.deals_ids or config.pure or config.unit != "user"):
         raise UsageError(
-            'ids.source = "users" needs a mechanism that makes rows first, with Gaussian noise and unit '
-            f'"user"; {config.name} as configured is not one: use "auto"'
+            'ids.source = "users" needs a mechanism that makes rows first, with Gaussian '
+            f'noise and unit "user"; {config.name} with these settings does not; use '
+            '"auto"'
         )
     likely = schema.stand_in()
     order = likely.order_columns
@@ -96,8 +97,9 @@ def check_users(config: Config, schema: Schema) -> None:
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely)):
         raise UsageError(
-            f'column {name!r}: user = "constant" is declared, but the column takes part in a constraint, so '
-            "its values cannot be exchanged one by one; remove the declaration"
+            f'column {name!r}: it has user = "constant" and also takes part in a '
+            "constraint, so fastdp cannot exchange its values one by one; remove user = "
+            '"constant"'
         )
 
 
@@ -121,7 +123,7 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
     rows, of_rows = users.rows()
     outcome = config.run(rows, replace(of_rows, after_ones=users.after_ones))
     if not isinstance(outcome.rows, ModelRows):
-        raise UsageError(f'ids.source = "users": {config.name} makes its rows once; use "auto"')
+        raise UsageError(f'ids.source = "users": {config.name} can make its rows only once; use "auto"')
     if users.decided is None:
         some = outcome.rows.some(min(outcome.rows.total, TRIAL_ROWS), job.seed)
         users.ask(dict(zip(session.domain, chance(some, tuple(session.domain)))))
@@ -291,7 +293,7 @@ def _free_name(schema: Schema, name: str) -> str:
 
 
 def group_column(schema: Schema, of_users: bool) -> str:
-    """The column of groups of users that a view has beside those of the schema."""
+    """The column of groups of users that a view has in addition to those of the schema."""
     return _free_name(schema, LABEL if of_users else GROUP)
 
 

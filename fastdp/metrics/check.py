@@ -165,7 +165,10 @@ def check(
     """
 
     if isinstance(source, Table):
-        raise UsageError("check reads values, and a fastdp.Table holds codes: give what it was read from")
+        raise UsageError(
+            "check needs the values, and a fastdp.Table holds only codes; pass "
+            "the source that it was read from"
+        )
     schema = Schema.of(schema).with_dialect(dialect)
     check_possible(schema.stand_in())  # refuses what a run refuses
     parts = sources.open_parts(source, schema.dialect)
@@ -212,8 +215,8 @@ def _jobs(
 
 
 def _with_codes(schema: Schema) -> Schema:
-    """The schema with one code for nulls and one for overflow in every column, so that both can be told apart
-    from other values."""
+    """The schema with one code for nulls and one for overflow in every column, so that both can be
+    distinguished from other values."""
     plain = schema.to_plain()
     for entry in plain["columns"].values():
         entry["null"] = entry["overflow"] = OWN_CODE.to_plain()

@@ -39,7 +39,7 @@ def as_arrow(source: Any, what: str) -> pa.Table:
         except (DataError, UsageError) as error:
             raise type(error)(f"{what}: {error}") from None
     if len(set(source.column_names)) != len(source.column_names):
-        raise DataError(f"{what}: a column name occurs twice")
+        raise DataError(f"{what}: a column name occurs twice; column names must differ")
     return _events(source, what)
 
 
@@ -51,7 +51,7 @@ def _events(table: pa.Table, what: str) -> pa.Table:
         return table
     counts = numbers(table[name])
     if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
-        raise DataError(f"{what}: {name!r} of a histogram must be whole numbers >= 0")
+        raise DataError(f"{what}: expected whole numbers >= 0 as {name!r} of a histogram")
     return (
         table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
     )
@@ -138,7 +138,7 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"a column is of type {truth.type} in one table and {synthetic.type} in the other"
+            f"it has type {truth.type} in one table and {synthetic.type} in the other; cast one of them"
         ) from error
     both = pa.chunked_array(chunks, type=kind).combine_chunks()
     if isinstance(both, pa.ChunkedArray):
@@ -216,11 +216,11 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
     if schema is None:
         return by_values(as_arrow(truth, "truth"), as_arrow(synthetic, "synthetic"), user)
     if any(table.schema.domain != schema.domain for table in tables):
-        raise DataError("a table of codes was read with another schema")
+        raise DataError("a table of codes was read with another schema; read it with this one")
     a, b = coded(truth, schema, "truth"), coded(synthetic, schema, "synthetic")
     names = [n for n in schema.columns if n in a.codes and n in b.codes]
     if not names:
-        raise DataError("truth and synthetic share no column of the schema")
+        raise DataError("truth and synthetic have no common column in the schema; check the column names")
     return Pair(
         {n: np.asarray(a.codes[n]) for n in names},
         {n: np.asarray(b.codes[n]) for n in names},
@@ -240,11 +240,11 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
         near = did_you_mean(user, truth.column_names)
-        raise UsageError(f"user: there is no column {user!r} in the truth{near}")
+        raise UsageError(f"user: the truth has no column {user!r}{near}")
     skip = {user} if user is not None else set(KNOWN_USERS)
     shared = [n for n in shared if n not in skip]
     if not shared:
-        raise DataError("truth and synthetic share no column")
+        raise DataError("truth and synthetic have no common column; check the column names")
     out = Pair({}, {}, {}, {}, {}, (truth.num_rows, synthetic.num_rows))
     for name in shared:
         a, b = truth[name], synthetic[name]

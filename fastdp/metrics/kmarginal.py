@@ -40,7 +40,7 @@ def score(
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number >= 1, got {k!r}")
     if limit < 1:
-        raise UsageError(f"marginals: at least one must be compared, got {limit!r}")
+        raise UsageError(f"marginals: expected at least 1, got {limit!r}")
     cliques, possible = choose(pair.names, k, limit, seed)
     variation = total_variation(pair, cliques, threads)
     mean = float(variation.mean())

@@ -4,7 +4,7 @@ lost counts as lost.
 Seven kinds: single columns and pairs (total variation), correlations, group means (in standard deviations),
 gaps between a user's rows, identities (a number that is a sum of others) and dependencies (a value that
 follows from another). `wrong` is 0 where a thing is kept and at most 1. A random sample of a tenth of the
-truth is judged beside the table.
+truth is scored in the same way, for comparison.
 """
 
 from __future__ import annotations

@@ -86,9 +86,9 @@ def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reportin
             asked.append(name)
         else:
             listed = ", ".join([*METRICS, *GROUPS, "all"])
-            raise UsageError(f"metrics: there is no metric {name!r}; there are {listed}")
+            raise UsageError(f"metrics: there is no metric {name!r}; choose from {listed}")
     if not asked:
-        raise UsageError("metrics: at least one must be named")
+        raise UsageError("metrics: name at least one")
     return list(dict.fromkeys(asked))
 
 
@@ -97,8 +97,8 @@ def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     name = getattr(metric, "__name__", "")
     if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
         raise UsageError(
-            f"metrics: the function {name!r} needs a name of its own, which becomes a key of the result; "
-            "define it with `def` and a name that no built-in metric has"
+            f"metrics: the name {name!r} of this function cannot be a key of the result; "
+            "define it with `def`, under a name that no built-in metric has"
         )
     return metric
 

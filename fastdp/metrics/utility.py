@@ -42,9 +42,11 @@ def score(
     target = pick_target(pair) if target is None else target
     if target not in pair.sizes:
         near = did_you_mean(target, pair.names)
-        raise UsageError(f"target: there is no column {target!r} to predict{near}")
+        raise UsageError(f"target: there is no column {target!r}{near}")
     if len(pair.names) < 2:
-        raise UsageError("utility: a table of one column has nothing to predict from")
+        raise UsageError(
+            "utility: the table has one column, so nothing can predict it; use a table with more columns"
+        )
     if pair.rows[0] < 4 or pair.rows[1] < 2:
         return {"score": None, "target": target, "model": MODEL, "reason": "too few rows"}
     rng = np.random.default_rng(seed)

@@ -23,7 +23,7 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
 
 def dot(a: np.ndarray, b: np.ndarray) -> float:
     """Sum of a b over flat arrays, by numpy's own loop instead of BLAS. BLAS has threads of its own, which
-    after every product go on spinning beside those of a fit, and the order of its sums depends on their
+    after every product go on spinning next to those of a fit, and the order of its sums depends on their
     number."""
     return float(np.einsum("i,i->", a, b))
 

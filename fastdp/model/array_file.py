@@ -59,7 +59,7 @@ def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Ma
     try:
         text = json.dumps(head, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"the manifest is not plain JSON: {error}") from None
+        raise UsageError(f"the manifest cannot be written as JSON: {error}") from None
     _write(path, [(_MANIFEST, text.encode()), *members])
 
 
@@ -76,16 +76,16 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             }
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "damaged or not a model file"
-        raise DataError(f"{path}: cannot be read as a model ({reason})") from error
+        raise DataError(f"{path}: cannot be read as a model ({reason}); restore the file") from error
     extra = set(infos) - {_MANIFEST} - {entry["member"] for entry in head["arrays"].values()}
     if extra:
-        raise DataError(f"{path}: holds members its manifest does not name")
+        raise DataError(f"{path}: contains members that its manifest does not list")
     return arrays, head["manifest"]
 
 
 def _member(name: str) -> str:
     if not isinstance(name, str) or not name or len(name) > 200 or not name.isascii():
-        raise UsageError(f"array names are short ASCII strings, got {name!r}")
+        raise UsageError(f"array names must be short ASCII strings, got {name!r}")
     if not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
         raise UsageError(f"array name {name!r}: use letters, digits, '_', '-' and '.'")
     return f"{name}.npy"
@@ -107,7 +107,9 @@ def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
                 info.create_system = 3
                 archive.writestr(info, data)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and space") from error
+        raise RunError(
+            f"{path}: cannot be written ({error.strerror}); check the folder and the disk space"
+        ) from error
 
 
 def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -117,14 +119,14 @@ def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zip
         stored = info.compress_type == zipfile.ZIP_STORED and info.compress_size == info.file_size
         total += info.file_size
         if not stored or info.filename in infos or total > size:
-            raise DataError(f"{path}: its list of members is not one that fastdp writes")
+            raise DataError(f"{path}: its list of members does not match what fastdp writes")
         infos[info.filename] = info
     return infos
 
 
 def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo]) -> dict[str, Any]:
     if _MANIFEST not in infos or infos[_MANIFEST].file_size > _MOST_MANIFEST:
-        raise DataError(f"{path}: has no manifest; not a fastdp model")
+        raise DataError(f"{path}: not a fastdp model (it has no manifest)")
     try:
         head = json.loads(archive.read(_MANIFEST))
     except (ValueError, RecursionError):
@@ -133,11 +135,11 @@ def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipI
         raise DataError(f"{path}: not a fastdp model")
     if head.get("version") != VERSION:
         raise DataError(
-            f"{path}: format version {head.get('version')!r}, this fastdp reads {VERSION}; use the fastdp "
-            "that wrote it"
+            f"{path}: this fastdp reads format version {VERSION}, the file has "
+            f"{head.get('version')!r}; open it with the fastdp that wrote it"
         )
     if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
-        raise DataError(f"{path}: its manifest lacks the list of arrays")
+        raise DataError(f"{path}: its manifest has no list of arrays")
     return head
 
 
@@ -146,13 +148,13 @@ def _array(
 ) -> np.ndarray:
     where = f"{path}, array {name!r}"
     if not isinstance(entry, dict) or entry.get("member") != f"{name}.npy" or entry["member"] not in infos:
-        raise DataError(f"{where}: it is listed but not there")
+        raise DataError(f"{where}: the manifest lists it, but the file does not contain it")
     info = infos[entry["member"]]
     if info.file_size != entry.get("bytes"):
         raise DataError(f"{where}: its size differs from the manifest's")
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise DataError(f"{where}: its SHA-256 differs from the manifest's; the file is damaged")
+        raise DataError(f"{where}: its SHA-256 differs from the manifest's; the file is damaged, restore it")
     buffer = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(buffer)
@@ -162,10 +164,10 @@ def _array(
     except ValueError:
         raise DataError(f"{where}: not a .npy member") from None
     if dtype.hasobject or dtype.kind not in _KINDS or fortran:
-        raise DataError(f"{where}: type {dtype} or its order is not one that fastdp writes")
+        raise DataError(f"{where}: fastdp does not write arrays of type {dtype} or of this order")
     if dtype.str != entry.get("dtype") or list(shape) != entry.get("shape"):
         raise DataError(f"{where}: its header differs from the manifest")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data) - buffer.tell():
-        raise DataError(f"{where}: its header promises another size than the member has")
+        raise DataError(f"{where}: its header states a different size than the member has")
     flat = np.frombuffer(data, dtype, offset=buffer.tell()).reshape(shape)
     return flat.astype(dtype.newbyteorder("="))

@@ -92,7 +92,7 @@ class Model:
         self._sampler: Sampler | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """For another process: the sampler is made anew there."""
+        """For another process: the sampler is made again there."""
         return self.__dict__ | {"_sampler": None}
 
     @classmethod
@@ -106,7 +106,8 @@ class Model:
 
     @property
     def errors(self) -> dict[Clique, np.ndarray]:
-        """Standard error of every cell measured by itself, per measured clique (inf where a cell was not)."""
+        """Standard error of every cell that was measured separately, per measured clique (inf where a cell
+        was not)."""
         return self._measured
 
     @property
@@ -165,13 +166,14 @@ class Model:
         shared = [a for a in clique if a in self.merged]
         if shared and not merged:
             raise UsageError(
-                f"answer: rare values of {', '.join(shared)} share a code in this model, so its cells are "
-                "not the schema's; use run.answer, or pass merged=True for the model's own cells"
+                f"answer: rare values of {', '.join(shared)} share a code in this model, so "
+                "its cells differ from the schema's; use run.answer, or pass merged=True to "
+                "use the model's cells"
             )
         cells = self.domain.cells(clique)
         asked = query if hasattr(query, "product") else as_query(query, cells)
         if asked.cells != cells:
-            raise UsageError(f"answer: the query is over {asked.cells} cells, {clique} has {cells}")
+            raise UsageError(f"answer: the query is over {asked.cells} cells, but {clique} has {cells}")
         values = asked.product(self.marginal(clique).reshape(-1))
         best = np.full(cells, np.inf)
         for axes, error in self._measured.items():
@@ -217,10 +219,10 @@ class Model:
         for name, code in where.items():
             self.domain.check((name,))
             if not is_whole(code, 0, self.domain[name] - 1):
-                raise UsageError(f"where: {name!r} takes codes 0..{self.domain[name] - 1}, got {code!r}")
+                raise UsageError(f"where: {name!r} has codes 0..{self.domain[name] - 1}, got {code!r}")
         share = float(self.marginal(tuple(where))[tuple(int(c) for c in where.values())])
         if not share > 0:
-            raise UsageError(f"where: no row of the model has {dict(where)}")
+            raise UsageError(f"where: the model has no rows with {dict(where)}; choose another condition")
         measured: dict[frozenset[str], None] = {frozenset(n.axes): None for n in self.nodes}
         measured.update({frozenset((name,)): None for name in where})
         plan = make_plan(
@@ -284,7 +286,7 @@ class Model:
             ]
             for node in nodes:
                 if node.table.shape != (domain.cells(node.sep), domain.cells(node.res)):
-                    raise DataError(f"{path}: the table of {node.axes} has the wrong shape")
+                    raise DataError(f"{path}: the table of {node.axes} has the wrong shape; restore the file")
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
@@ -302,7 +304,9 @@ class Model:
             model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
             return model
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: its manifest lacks or spoils {error}") from None
+            raise DataError(
+                f"{path}: the manifest has a missing or invalid key ({error}); restore the file"
+            ) from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
         """Variable elimination over the conditionals of the nodes the clique depends on."""
@@ -324,8 +328,8 @@ class Model:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
             if self._joined(factors, a, clique) > max_cells:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: too many cells between its attributes ({max_cells:,} is "
-                    "the limit); ask for fewer attributes at once"
+                    f"marginal over {clique}: it needs a table of more than {max_cells:,} "
+                    "cells; ask for fewer attributes at once"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
@@ -333,7 +337,11 @@ class Model:
             factors.append((axes, _product(touching, axes)))
             hidden.remove(a)
         if self.domain.cells(clique) > max_cells:
-            raise ModelTooLargeError(f"marginal over {clique} has {self.domain.cells(clique):,} cells")
+            raise ModelTooLargeError(
+                f"marginal over {clique}: it has "
+                f"{self.domain.cells(clique):,} cells; ask for fewer "
+                "attributes at once"
+            )
         return self.total * _product(factors, clique)
 
     def _joined(self, factors, a: str, clique: Clique) -> int:

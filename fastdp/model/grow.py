@@ -14,7 +14,7 @@ def grow(domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells:
     one clique already there, those with which its pairwise strengths add up to most, as long as the marginal
     keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
     if ways < 1:
-        raise UsageError(f"outer marginals need at least 1 attribute, got ways={ways}")
+        raise UsageError(f"ways: outer marginals need at least 1 attribute, got {ways}")
     strength_of = {frozenset(p): s for p, s in strength.items()}
 
     def gain(name: str, group: Clique) -> float:

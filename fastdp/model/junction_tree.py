@@ -61,10 +61,11 @@ def junction_tree(
         worst = max(best, key=domain.cells)
         blame = sorted((c for c in wanted if len(set(c) & set(worst)) > 1), key=domain.cells, reverse=True)
         raise ModelTooLargeError(
-            f"the model's junction tree would have {best_cells:,} cells, the limit is {limit:,}; its "
-            f"largest clique {worst} has {domain.cells(worst):,}, brought together by the measured cliques "
-            f"{', '.join(map(str, blame[:4]))}{' ...' if len(blame) > 4 else ''}: leave one out, coarsen a "
-            "column, or raise max_cells"
+            f"the model's junction tree would have {best_cells:,} cells, the limit is "
+            f"{limit:,}. Its largest clique {worst} has {domain.cells(worst):,}, because of "
+            "the measured cliques "
+            f"{', '.join(map(str, blame[:4]))}{' ...' if len(blame) > 4 else ''}: leave one "
+            "out, coarsen a column, or raise max_cells"
         )
     return JunctionTree(tuple(best), tuple(_span(domain, best)), int(best_cells))
 

@@ -254,9 +254,8 @@ def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     if place.size >= HOSTED_CELLS:
         raise ModelTooLargeError(
-            f"the marginal {place.axes} inside a clique has {place.size} cells, and may have "
-            f"{HOSTED_CELLS - 1}: measure "
-            "smaller marginals, or merge codes"
+            f"the marginal {place.axes} inside a clique has {place.size} cells, the limit is "
+            f"{HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
         )
     stride = _strides(domain, place.axes)
     base = None

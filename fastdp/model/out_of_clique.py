@@ -120,8 +120,8 @@ class OutOfClique:
         q: str,
         needed: set[str],
     ) -> tuple[Clique, np.ndarray]:
-        """(axes, table) of sum over `rows` without `needed` of table * message[rows, q]: the axes that are no
-        rows, the needed rows, q."""
+        """(axes, table) of sum over `rows` without `needed` of table * message[rows, q]: the axes that are
+        not rows, the needed rows, q."""
         domain = self._domain
         lines = tuple(name for name in axes if name not in rows)
         kept = tuple(name for name in rows if name in needed)

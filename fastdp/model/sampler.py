@@ -5,7 +5,7 @@ A *node* is (sep, res, table): attributes already sampled, new attributes, and a
 in C order. A node without separator starts a component.
 
 Methods
-    "independent": every row is drawn from the tree by itself.
+    "independent": every row is drawn from the tree separately.
     "round": within a shard, the rows of one separator cell are given residual cells in whole counts, floor or
         ceil of (rows x probability) with that exact mean, in random order. Nodes without separator are
         rounded over all rows at once: their counts are off by less than 1 in total, and by less than 2 in a
@@ -88,9 +88,12 @@ class Sampler:
         if shard is None:
             return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
         if not 0 <= shard < count:
-            raise UsageError(f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count} shards")
+            raise UsageError(
+                f"shard {shard!r}: {n} rows in shards of {shard_rows} make only "
+                f"{count} shards, numbered from 0"
+            )
         if seed is None:
-            raise UsageError("a single shard needs a seed, or its fellows could never be drawn")
+            raise UsageError("shard needs a seed: without one, the other shards could not be drawn to match")
         return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
 
     def _fill(self, n, shard_rows, first, count, method, key, threads):
@@ -112,24 +115,26 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
     for i, (sep, res, table) in enumerate(nodes):
         sep, res = domain.check(tuple(sep)), domain.check(tuple(res))
         if not res:
-            raise UsageError(f"node {i}: it brings no new attribute")
+            raise UsageError(f"node {i}: it adds no new attribute")
         if missing := set(sep) - placed:
-            raise UsageError(f"node {i}: separator {sorted(missing)} is not sampled before it")
+            raise UsageError(f"node {i}: its separator {sorted(missing)} is not sampled before it")
         if again := set(res) & placed:
-            raise UsageError(f"node {i}: {sorted(again)} was sampled before it")
+            raise UsageError(f"node {i}: {sorted(again)} is already sampled before it")
         placed |= set(res)
         table = np.ascontiguousarray(table, np.float64)
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
-            raise UsageError(f"node {i}: a side of {max(shape)} cells is more than {_MOST_GROUPS}")
+            raise UsageError(
+                f"node {i}: one side of its table has {max(shape)} cells, the limit is {_MOST_GROUPS}"
+            )
         if table.size != shape[0] * shape[1]:
-            raise UsageError(f"node {i}: its table has shape {table.shape}, expected {shape}")
+            raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")
         table = table.reshape(shape)
         low, high = table.min(), table.max()
         if not (low >= 0 and high < np.inf):
             raise UsageError(f"node {i} ({', '.join((*sep, *res))}): weights must be finite and >= 0")
         if high == 0:
-            raise UsageError(f"node {i} ({', '.join((*sep, *res))}): no cell has any weight")
+            raise UsageError(f"node {i} ({', '.join((*sep, *res))}): all weights are 0")
         checked.append((i, sep, res, table))
     return checked
 
@@ -168,7 +173,7 @@ def _count(n: int, least: int = 0) -> int:
 
 def _method(name: str) -> int:
     if name not in METHODS:
-        raise UsageError(f"method {name!r}: choose one of {', '.join(METHODS)}")
+        raise UsageError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
     return METHODS[name]
 
 

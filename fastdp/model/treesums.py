@@ -108,5 +108,8 @@ def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
     for name in axes:
         out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
     if out[-1] >= 1 << 31:
-        raise ModelTooLargeError(f"a table between {axes} and the rest of the model has 2^31 cells or more")
+        raise ModelTooLargeError(
+            f"the table between {axes} and the rest of the model has "
+            "2^31 cells or more; ask for fewer attributes"
+        )
     return out.astype(np.int32)

@@ -1,6 +1,6 @@
 """Privacy events and what they cost together.
 
-An event is the law of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
+An event is the privacy cost of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
 (a selection) or `Threshold(mu, delta)` (keys taken from the data). `compose` adds them up. What a composition
 costs at delta is the smaller of two bounds:
 
@@ -31,7 +31,7 @@ _ROUTES = ("pure+gaussian", "all-mu")
 
 @dataclass(frozen=True)
 class _Event:
-    """Parameters that are finite and not negative, under the name of a law."""
+    """Parameters that are finite and not negative, under the name of its kind."""
 
     law: ClassVar[str]
 
@@ -89,10 +89,10 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     """The event that `to_dict` wrote; anything else is a `UsageError`."""
     law = data.get("law") if isinstance(data, Mapping) else None
     if not isinstance(law, str) or law not in _LAWS:
-        raise UsageError(f"unknown privacy law {law!r}; this version has {', '.join(_LAWS)}")
+        raise UsageError(f"unknown kind of privacy event {law!r}; this version knows {', '.join(_LAWS)}")
     names = [field.name for field in fields(_LAWS[law])]
     if set(data) != {"law", *names}:
-        raise UsageError(f"a {law} event has exactly the fields law and {' and '.join(names)}")
+        raise UsageError(f"a {law} event must have exactly the fields law and {' and '.join(names)}")
     return _LAWS[law](*(data[name] for name in names))
 
 
@@ -104,7 +104,7 @@ def mu_of(event: Event) -> float:
         return gdp.mu_of_pure(event.epsilon)
     if isinstance(event, BoundedRange):
         return gdp.mu_of_range(event.epsilon)
-    raise UsageError(f"not a privacy event: {type(event).__name__}")
+    raise UsageError(f"expected a privacy event, got a {type(event).__name__}")
 
 
 @dataclass(frozen=True)
@@ -197,5 +197,5 @@ def _norm_up(values: list[float]) -> float:
 def _delta(delta: float) -> float:
     delta = gdp.nonnegative("delta", delta)
     if delta >= 1.0:
-        raise UsageError(f"delta must lie below 1, got {delta!r}")
+        raise UsageError(f"delta must be below 1, got {delta!r}")
     return delta

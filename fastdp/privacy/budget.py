@@ -1,8 +1,8 @@
 """Budgets as privacy filters: which sequences of events a data set, or one run, still admits.
 
-Events keep their law (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by what
-earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed laws;
-three rules are, and an event is admitted if one of them holds (proofs in docs/guide/ledger.md):
+Events keep their kind (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by
+what earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed
+kinds; three rules are, and an event is admitted if one of them holds (proofs in docs/guide/ledger.md):
 
 * all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
   mu^2;
@@ -34,7 +34,7 @@ def to_dict(event: Event) -> dict:
 
 
 def from_dict(entry: Mapping) -> Event:
-    """The event; LedgerError if its law is unknown to this version."""
+    """The event; LedgerError if this version does not know its kind."""
     try:
         return accountant.event_from_dict(entry)
     except UsageError as error:
@@ -147,22 +147,24 @@ class Budget:
     def __post_init__(self):
         if self.epsilon is None:
             if self.delta is not None or self.pure:
-                raise UsageError("a budget is epsilon and delta, or mu")
+                raise UsageError("a budget needs epsilon and delta, or mu")
             if self.mu is not None and not 0 < self.mu < math.inf:
                 raise UsageError(f"a budget's mu must be positive and finite, got {self.mu!r}")
             if not 0 <= self.keys < 1 or (self.keys and self.mu is None):
-                raise UsageError("the delta set aside for keys must be in [0, 1), within a budget")
+                raise UsageError("the part of delta for keys must be in [0, 1), and a budget must cover it")
             return
         if not 0 < self.epsilon < math.inf:
             raise UsageError(f"epsilon must be positive and finite, got {self.epsilon!r}")
         if self.delta is None or not 0 <= self.delta < 1:
             raise UsageError(f"delta must be in [0, 1), got {self.delta!r}")
         if not 0 <= self.pure < self.epsilon:
-            raise UsageError("the pure part must be at least 0 and less than epsilon")
+            raise UsageError("the pure part of epsilon must be at least 0 and less than epsilon")
         if not (self.keys == 0 or 0 < self.keys < self.delta):
-            raise UsageError("the delta set aside for keys must be at least 0 and less than delta")
+            raise UsageError("the part of delta for keys must be at least 0 and less than delta")
         if self.delta == 0 and (self.mu is not None or self.pure):
-            raise UsageError("a budget with delta 0 admits pure events only; it has no mu and no pure part")
+            raise UsageError(
+                "a budget with delta 0 covers pure events only; it has neither mu nor a pure part"
+            )
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:
@@ -172,7 +174,7 @@ class Budget:
             raise UsageError("give a budget as epsilon and delta, or as mu, not both")
         if mu is not None:
             if delta is not None:
-                raise UsageError("a budget in mu has no delta")
+                raise UsageError("a budget given as mu has no delta; leave delta out")
             return cls(mu=float(mu), keys=float(keys))
         epsilon, delta, pure = float(epsilon), float(0.0 if delta is None else delta), float(pure)
         keys = float(keys)

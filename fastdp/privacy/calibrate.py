@@ -2,7 +2,7 @@
 
 `calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same sensitivity.
 Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is checked in exact rational
-arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has laws and proofs.
+arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has formulas and proofs.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def mu_from_sigma(sigma: float, sensitivity: float = 1.0, count: int = 1) -> flo
 def _round_up(bound: Fraction, measure, start: float) -> float:
     """The first double from `start` (an approximation) upward whose `measure` is at least `bound`."""
     if not (math.isfinite(start) and start > 0.0):
-        raise UsageError("the noise scale leaves the range of floating point; check epsilon and sensitivity")
+        raise UsageError("the noise scale exceeds the range of floating point; check epsilon and sensitivity")
     x = math.nextafter(math.nextafter(start, 0.0), 0.0)
     while measure(Fraction(x)) < bound:
         x = math.nextafter(x, math.inf)

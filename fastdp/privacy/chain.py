@@ -128,11 +128,13 @@ class State:
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, then update the state by it."""
         if seq != self.seq + 1:
-            raise LedgerError(f"the ledger's chain breaks: record {self.seq + 1} is missing")
+            raise LedgerError(
+                f"the ledger is damaged: record {self.seq + 1} is missing. Restore the ledger from a backup"
+            )
         if record_hash(self.hash, seq, kind, body) != stored_hash:
             raise LedgerError(
-                f"the ledger was changed: record {seq} does not match its hash. Restore it from a backup; "
-                "no run may use it as it is"
+                f"the ledger was changed: record {seq} does not match its hash. Restore the "
+                "ledger from a backup; fastdp will not use it as it is"
             )
         try:
             content = json.loads(body)
@@ -141,7 +143,7 @@ class State:
         except (KeyError, TypeError, AttributeError, ValueError, UsageError, RecursionError):
             raise LedgerError(f"the ledger's record {seq} is malformed") from None
         except BudgetError as error:
-            raise LedgerError(f"the ledger's record {seq} breaks its budget: {error}") from None
+            raise LedgerError(f"the ledger's record {seq} exceeds its budget: {error}") from None
         self.seq, self.hash = seq, stored_hash
 
     def check(self, kind: str, body: Mapping) -> None:
@@ -151,23 +153,23 @@ class State:
             _unit_in(body)
             if body["dataset"] in self.budgets:
                 raise LedgerError(
-                    f"data set {body['dataset']!r} is open already; its budget cannot be changed"
+                    f"data set {body['dataset']!r} is already open; its budget cannot be changed"
                 )
         elif kind == "reserve":
             if body["run"] in self.runs:
-                raise LedgerError("a run can reserve only once")
+                raise LedgerError("a run can reserve its budget only once")
             self._check_reserve(body)
         elif kind == "step":
             self._check_step(body)
         elif kind == "answer":
             step = self.run(body["run"]).steps.get((body["part"], body["step"]))
             if step is None or step.answer is not None:
-                raise LedgerError("answers belong to a step that has none yet")
+                raise LedgerError("these answers belong to no step that is waiting for answers")
         elif kind == "finish":
             if self.run(body["run"]).finished:
-                raise LedgerError("the run is finished already")
+                raise LedgerError("the run is already finished")
         else:
-            raise LedgerError(f"a record of unknown kind {kind!r}; was it written by a newer version?")
+            raise LedgerError(f"record of unknown kind {kind!r}; it may come from a newer version of fastdp")
 
     def _check_reserve(self, body: Mapping) -> None:
         dataset, parts = body["dataset"], [from_dict(e) for e in body["parts"]]
@@ -176,21 +178,22 @@ class State:
         if not parts:
             raise LedgerError("a reservation needs at least one part")
         if "unit" not in body:
-            raise LedgerError("a reservation names the unit that it protects")
+            raise LedgerError("a reservation must name the unit that it protects")
         self.check_unit(dataset, Unit.parse(body["unit"]))
         left = self.draws_left(dataset)
         if left < FEWEST:
             raise BudgetError(
-                f"data set {dataset!r}: {left:,} more random numbers would bring the noise sampler's own "
-                "distance (times e^epsilon of the whole budget) near the budget's delta, so no run is "
-                "admitted; open a data set with a smaller epsilon or a larger delta. Nothing was read or "
-                "drawn"
+                f"data set {dataset!r}: with {left:,} more random numbers, the noise "
+                "sampler's error (times e^epsilon of the budget) would come near the "
+                "budget's delta, so the ledger admits no run. Open a data set with a smaller "
+                "epsilon or a larger delta. Nothing was read or drawn"
             )
         spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
-                f"data set {dataset!r}: the budget does not cover this run; it asks for {_say(parts)}, left "
-                f"are {_left(budget.left(spent))}. Nothing was read or drawn"
+                f"data set {dataset!r}: the budget does not cover this run; the run needs "
+                f"{_say(parts)}, the budget has {_left(budget.left(spent))} left. Nothing was "
+                "read or drawn"
             )
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
@@ -198,10 +201,11 @@ class State:
         fixed = self.units.get(dataset)
         if fixed is not None and fixed != unit:
             raise LedgerError(
-                f"data set {dataset!r}: its budget protects {fixed}, this run {unit}; epsilons of different "
-                "units do not add up. Run it with the schema and unit of the budget, or give it a data set "
-                "of its own (`fastdp ledger open ... --unit`, or Ledger.open(..., "
-                f"unit={_unit_text(unit)!r})). Nothing was read or drawn"
+                f"data set {dataset!r}: its budget protects {fixed}, but this run protects "
+                f"{unit}; epsilons of different units do not add up. Run with the schema and "
+                "unit of the budget, or use a separate data set (`fastdp ledger open ... "
+                f"--unit`, or Ledger.open(..., unit={_unit_text(unit)!r})). Nothing was read "
+                "or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:
@@ -215,7 +219,7 @@ class State:
     def _check_step(self, body: Mapping) -> None:
         run, part, number = self.run(body["run"]), body["part"], body["step"]
         if run.finished:
-            raise LedgerError("the run is finished; no step can follow")
+            raise LedgerError("the run is finished; it cannot take another step")
         if not 0 <= part < len(run.parts):
             raise LedgerError(f"the run has no part {part}")
         if (part, number) in run.steps or number != sum(p == part for p, _ in run.steps):
@@ -223,12 +227,13 @@ class State:
         events = [from_dict(e) for e in body["events"]]
         before = run.entered.get(part, Totals())
         if not events:
-            raise LedgerError("a step without a charge")
+            raise LedgerError("a step must have a charge")
         if not part_admits(run.parts[part], before.plus(Totals.of(events))):
             left = part_left(run.parts[part], before)
             raise BudgetError(
-                f"step {body['label']!r}: the run's reservation does not cover it; it asks for "
-                f"{_say(events)}, left are {_left(left)}. Nothing was drawn"
+                f"step {body['label']!r}: the run's reservation does not cover it; the step "
+                f"needs {_say(events)}, the reservation has {_left(left)} left. Nothing was "
+                "drawn"
             )
         self._check_draws(run, body)
         self._check_group(run, body)
@@ -236,22 +241,22 @@ class State:
     def _check_draws(self, run: Run, body: Mapping) -> None:
         draws = body["draws"]
         if type(draws) is not int or draws < 0:
-            raise LedgerError("a step says how many numbers it draws")
+            raise LedgerError("a step must state how many numbers it draws")
         allowed = MOST if run.most_draws is None else run.most_draws - run.draws
         if draws > min(allowed, self.draws_left(run.dataset)):
             raise BudgetError(
-                f"step {body['label']!r}: it draws {draws:,} random numbers; so many more would bring the "
-                "noise sampler's own distance (times e^epsilon) near delta. Measure fewer cells, or start a "
-                "run with a smaller epsilon. Nothing was drawn"
+                f"step {body['label']!r}: with its {draws:,} random numbers, the noise "
+                "sampler's error (times e^epsilon) would come near delta. Measure fewer "
+                "cells, or start a run with a smaller epsilon. Nothing was drawn"
             )
 
     def _check_group(self, run: Run, body: Mapping) -> None:
         group, fixed = body.get("group"), self.groups.get(run.dataset)
         if group is not None and fixed is not None and tuple(group) != fixed:
             raise LedgerError(
-                f"step {body['label']!r}: data set {run.dataset!r} protects {_group_text(fixed)}, this step "
-                f"{_group_text(tuple(group))}; the two do not add up. Use a data set of its own. Nothing was "
-                "drawn"
+                f"step {body['label']!r}: data set {run.dataset!r} protects "
+                f"{_group_text(fixed)}, but this step protects {_group_text(tuple(group))}; "
+                "the two do not add up. Use a separate data set. Nothing was drawn"
             )
 
     def _take(self, seq: int, kind: str, body: Mapping) -> None:
@@ -307,15 +312,16 @@ class State:
         try:
             return self.runs[name]
         except KeyError:
-            raise LedgerError(f"the ledger knows no run {name!r}") from None
+            raise LedgerError(f"the ledger has no run {name!r}") from None
 
     def require_dataset(self, dataset: str) -> None:
         """LedgerError if the data set is not open."""
         if dataset not in self.budgets:
             names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
-                f"data set {dataset!r} is not open in this ledger (open are: {names}); give it a budget "
-                f"first: `fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
+                f"the ledger has no data set {dataset!r} (it has: {names}); open it with a "
+                f"budget first: `fastdp ledger open`, or Ledger.open({dataset!r}, "
+                "epsilon=..., delta=...)"
             )
 
     def charged(self, dataset: str) -> list[Event]:

@@ -59,8 +59,8 @@ def resolve(clip: int | str | None, schema: Schema) -> int:
     if rows is not None:
         return rows
     raise UsageError(
-        f"how many rows of one user (column {schema.user!r}) may count? Give the recipe a `clip` "
-        "(clip=), or the schema's user a `max_rows`"
+        f"clip: the number of rows of one user (column {schema.user!r}) that count is "
+        "missing; set `clip` in the recipe (clip=), or `max_rows` of the schema's user"
     )
 
 
@@ -139,11 +139,13 @@ def choose(
     """
     sizes, users = [int(r) for r in sizes], [float(u) for u in users]
     if len(sizes) != len(users) or not sizes or min(sizes) < 0 or not all(0 <= u < math.inf for u in users):
-        raise UsageError("a clip is chosen from whole numbers of rows and how many users have each")
+        raise UsageError("choosing a clip needs whole numbers of rows, and the number of users with each")
     if not all(0 <= n < math.inf for n in noise) or not 0 <= displaced <= 1:
-        raise UsageError("the noise per unit of clip must be >= 0 and finite, the share displaced in 0..1")
+        raise UsageError(
+            "the noise per unit of clip must be >= 0 and finite, and the displaced share must be in 0..1"
+        )
     if not clips or min(*clips, *also, 1) < 1:
-        raise UsageError("clips to choose from must be whole numbers of rows >= 1")
+        raise UsageError("the clips to choose from must be whole numbers of rows >= 1")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
     useful = [n for n in noise if n <= math.fsum(users)] or noise  # at clip 1, S is the number of users
     lines = {c: _line(sizes, users, rows, useful, c, displaced) for c in sorted({*clips, *also})}
@@ -187,7 +189,7 @@ def from_histogram(
     statements of earlier versions)."""
     edges = size_edges(bound)
     if len(values) != len(edges):
-        raise UsageError(f"a histogram up to {bound} rows has {len(edges)} bins, got {len(values)}")
+        raise UsageError(f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}")
     values = values if sigma is None else seen(values, sigma)
     sizes: list[int] = []
     users: list[float] = []
@@ -227,15 +229,15 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
     first: Any = next((r for r in releases if r.get("kind") not in DOMAIN_KINDS), {})
     stated = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
     if stated != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:
-        yield "the histogram that its clip was chosen from is not its first release"
+        yield "the histogram from which the clip was chosen is not the first release"
     sigma = entry.get("sigma")
     if sigma is not None and sigma != first.get("sigma"):
-        yield "the noise that its clip was chosen by is not that of the histogram"
+        yield "the noise stated for the choice of the clip is not the histogram's noise"
     chosen = from_release(entry["users"], entry["noise"], entry["bound"], sigma)
     if chosen.clip != clip:
-        yield f"its clip is stated as {clip} but the histogram gives {chosen.clip}"
+        yield f"the clip is stated as {clip}, but the histogram gives {chosen.clip}"
     elif abs(chosen.line.lost - entry["lost"]) > 1e-9:
-        yield "the rows lost at its clip are not what the histogram gives"
+        yield "the stated rows lost at the clip are not those that the histogram gives"
 
 
 def nonnegative(values: Sequence[float]) -> list[float]:

@@ -32,7 +32,9 @@ def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
     first = accountant.spent(events, delta)
     name, second = evaluate(events, delta, expected=first)
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise PrivacyError("a delta of 0 covers pure events only; nothing was drawn")
+        raise PrivacyError(
+            "delta is 0, which covers pure events only; set a delta above 0. Nothing was drawn"
+        )
     if abs(first - second) > TOLERANCE * max(first, second):
         raise PrivacyError(
             f"the accountants disagree: fastdp finds epsilon {first!r} and {name} finds {second!r} "
@@ -79,7 +81,7 @@ def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
     try:
         value = float(dp_bank.get_eps_ana_gaussian(1.0 / mu, delta))
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise PrivacyError("the second accountant (autodp) gave no answer; nothing was drawn") from error
+        raise PrivacyError("the second accountant (autodp) did not answer; nothing was drawn") from error
     return f"autodp {version('autodp')}", value
 
 
@@ -103,7 +105,7 @@ def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
                 # -2 Phi^-1(1/(1+e^x)) = 2 sqrt(2) erfinv(tanh(x/2))
                 square = 8 * _erfinv(mp.tanh(half), mp.exp(-2 * half)) ** 2
             else:
-                raise PrivacyError(f"not a privacy event: {type(event).__name__}")
+                raise PrivacyError(f"expected a privacy event, got a {type(event).__name__}")
             joint += square
         if delta < 0.0:
             return name, math.inf

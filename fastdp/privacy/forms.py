@@ -64,7 +64,10 @@ def _form(statement: Mapping[str, Any], form: str) -> dict[str, Any]:
     or a `question` where only the publisher can answer."""
     pure = statement["delta"] == 0
     if form == "registry" and not statement["private"]:
-        raise UsageError("the noise of this run was drawn from a known seed: it is no deployment to register")
+        raise UsageError(
+            "the noise of this run came from a known seed, so the run is not a "
+            "deployment to register; run it without seed="
+        )
     said = [n for n in statement["notes"] if n.startswith(("epsilon ", "delta "))]
     facts = {
         **statement,
@@ -113,7 +116,7 @@ def _headline(statement: Mapping[str, Any]) -> str:
 
 
 def _counts(statement: Mapping[str, Any]) -> dict[str, int]:
-    """Releases by law."""
+    """Number of releases per distribution of noise."""
     counts: dict[str, int] = {}
     for part in statement["parts"]:
         for release in part["releases"]:

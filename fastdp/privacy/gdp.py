@@ -236,7 +236,7 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
     moved, distance = x, 2.0 * _U
     while not holds(moved):
         if distance > 1e-6:
-            raise ArithmeticError("directed rounding did not converge")
+            raise ArithmeticError("the directed rounding did not converge")
         moved = x * (1.0 + direction * distance)
         distance *= 2.0
     return moved
@@ -259,7 +259,7 @@ def _log_down(delta: float) -> float:
 def _mu(mu: float) -> float:
     mu = nonnegative("mu", mu)
     if mu > _MU_MAX or 0.0 < mu < 1e-300:
-        raise UsageError(f"mu must be 0 or lie within 1e-300 to {_MU_MAX:g}, got {mu}")
+        raise UsageError(f"mu must be 0 or between 1e-300 and {_MU_MAX:g}, got {mu}")
     return mu
 
 

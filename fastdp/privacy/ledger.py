@@ -101,7 +101,7 @@ class Ledger:
         does nothing.
         """
         if not isinstance(dataset, str) or not dataset.strip():
-            raise UsageError("a data set's name is a non-empty string")
+            raise UsageError("dataset: expected a non-empty name")
         budget = Budget.of(epsilon, delta, mu, pure, keys)
         protects = None if unit is None else Unit.parse(unit)
         if budget.epsilon is not None and budget.delta is not None:
@@ -112,11 +112,15 @@ class Ledger:
                 body = {"dataset": dataset, "budget": budget.to_dict(), "time": _now()}
                 work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
             elif current != budget:
-                raise LedgerError(f"data set {dataset!r} is open with another budget; it cannot be changed")
+                raise LedgerError(
+                    f"data set {dataset!r} is already open with another budget, "
+                    "which cannot be changed; use another name"
+                )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
                 raise LedgerError(
-                    f"data set {dataset!r} is open with another unit ({fixed}); it cannot be changed"
+                    f"data set {dataset!r} is already open with another unit ({fixed}), which "
+                    "cannot be changed; use another name"
                 )
 
     def datasets(self) -> dict[str, dict]:
@@ -168,7 +172,7 @@ class Ledger:
             if statement is not None:
                 reference = statement.get("ledger")
                 if not isinstance(reference, Mapping):
-                    raise LedgerError("the statement names no ledger")
+                    raise LedgerError("the statement does not name a ledger")
                 _check_reference(state, work, reference)
                 _check_claims(state.run(str(reference["run"])), statement)
             return {"id": state.id, "seq": state.seq, "hash": state.hash}
@@ -197,8 +201,8 @@ class Ledger:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
                 raise LedgerError(
-                    f"data set {dataset!r} has no budget: this is the ledger of a single run; open one of "
-                    "your own"
+                    f"data set {dataset!r} has no budget, because this is the ledger of a "
+                    "single run; open your own ledger"
                 )
             before = work.state.runs.get(run)
             if before is None:
@@ -260,7 +264,7 @@ class Reservation:
             run = work.state.run(self.run)
             step = run.steps.get((part, number))
             if run.finished:
-                raise LedgerError(f"run {self.run!r} is finished; no step can follow")
+                raise LedgerError(f"run {self.run!r} is finished; it cannot take another step")
             if step is None:
                 body = {
                     "run": self.run,
@@ -275,8 +279,9 @@ class Reservation:
                 return None
             if step.digest != digest:
                 raise LedgerError(
-                    f"step {number} ({label!r}) of run {self.run!r} asks another question than it did before "
-                    "the interruption; a run must be resumed with the same program, settings and public data"
+                    f"step {number} ({label!r}) of run {self.run!r} asks a different question "
+                    "than before the interruption; resume a run with the same program, "
+                    "settings and public data"
                 )
             if step.answer is None:
                 return None
@@ -291,7 +296,7 @@ class Reservation:
         with self.ledger._store.transaction() as work:
             step = work.state.run(self.run).steps.get((part, number))
             if step is None:
-                raise LedgerError(f"step {number} was never entered; its answers cannot be stored")
+                raise LedgerError(f"step {number} is not in the ledger, so its answers cannot be stored")
             if step.answer is not None:
                 return work.get_arrays(self.run, part, number, step.answer)
             described = work.put_arrays(self.run, part, number, arrays)
@@ -361,9 +366,11 @@ def _the_dataset(state: State, dataset: str | None) -> str:
     if len(state.budgets) == 1:
         return next(iter(state.budgets))
     if not state.budgets:
-        raise LedgerError("the ledger holds no data set; open one with a budget first")
+        raise LedgerError(
+            "the ledger has no data set; open one with a budget first (`fastdp ledger open`, or Ledger.open)"
+        )
     raise LedgerError(
-        f"the ledger holds several data sets ({', '.join(map(repr, state.budgets))}); say which by dataset="
+        f"the ledger has several data sets ({', '.join(map(repr, state.budgets))}); choose one with dataset="
     )
 
 
@@ -372,9 +379,9 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
         raise LedgerError("the statement refers to another ledger")
     seq = reference.get("seq")
     if type(seq) is not int or not 0 < seq <= state.seq:
-        raise LedgerError("the ledger was rolled back: the statement refers to a later record than it holds")
+        raise LedgerError("the ledger was rolled back: the statement refers to a later record than its last")
     if work.hash_at(seq) != reference.get("hash"):
-        raise LedgerError("the ledger and the statement tell different histories")
+        raise LedgerError("the ledger and the statement disagree about the records before the run")
     state.run(str(reference.get("run")))
 
 
@@ -387,17 +394,17 @@ def _check_claims(run: Run, statement: Mapping) -> None:
     if parts is None:
         parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
     elif not _same_unit(run.unit, statement.get("unit")):
-        raise LedgerError("the statement names another unit than the ledger holds for this run")
+        raise LedgerError("the statement names a different unit than the ledger's record of this run")
     try:
         claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
     except (KeyError, TypeError):
-        raise LedgerError("the statement does not say what its parts and releases were charged") from None
+        raise LedgerError("the statement does not state the charges of its parts and releases") from None
     charged = (
         [to_dict(e) for e in run.parts],
         [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))],
     )
     if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
-        raise LedgerError("the statement claims another charge than the ledger holds for this run")
+        raise LedgerError("the statement states a different charge than the ledger's record of this run")
 
 
 def _same_unit(unit: Unit, stated: Any) -> bool:
@@ -408,16 +415,16 @@ def _path_of(path: str | os.PathLike) -> Path:
     named = as_path(path, "a ledger")
     text = path if isinstance(path, str) else str(named)
     if not text:
-        raise UsageError("a ledger needs a path")
+        raise UsageError("ledger: expected a path")
     if "://" in text or text.startswith("sqlite:"):
         url = urlsplit(text)
         if url.scheme != "sqlite" or url.netloc:
-            raise UsageError(f"a ledger is a path or a URL sqlite:PATH, got {text!r}")
+            raise UsageError(f"ledger: expected a path or a URL sqlite:PATH, got {text!r}")
         text = unquote(url.path)
         if not text:
-            raise UsageError("the ledger's URL names no file")
+            raise UsageError("ledger: the URL names no file; expected sqlite:PATH")
     if not Path(text).name:
-        raise UsageError(f"a ledger is a file, and {text!r} is a folder")
+        raise UsageError(f"ledger: expected a file, but {text!r} is a folder")
     return Path(text)
 
 

@@ -139,7 +139,7 @@ class MemoryStore:
 
 
 class FileStore:
-    """A chain in an SQLite file, with its head and its lock beside it; safe for many processes, threads and
+    """A chain in an SQLite file, with its head and its lock next to it; safe for many processes, threads and
     forks.
 
     `trace` is called with the name of each point that matters after a crash; only tests pass one.
@@ -194,7 +194,10 @@ class FileStore:
     def _locked(self, create: bool):
         if not create and not self.path.exists():
             if self.head.exists():
-                raise LedgerError(f"the ledger {self.path} is gone but its head file is there; restore it")
+                raise LedgerError(
+                    f"the ledger {self.path} is missing, but its head file "
+                    "exists; restore the ledger from a backup"
+                )
             raise LedgerError(
                 f"there is no ledger at {self.path}; open a data set in it first: "
                 "Ledger(path).open(name, epsilon=..., delta=...), or `fastdp ledger open`"
@@ -214,8 +217,8 @@ class FileStore:
                 except OSError:
                     if time.monotonic() > deadline:
                         raise LedgerError(
-                            f"the ledger at {self.path} stayed locked for {self._timeout:g} s; "
-                            "another run holds it"
+                            f"the ledger at {self.path} stayed locked for {self._timeout:g} "
+                            "s, because another run uses it; try again later"
                         ) from None
                     time.sleep(0.005)
             yield
@@ -225,7 +228,10 @@ class FileStore:
     def _connect(self, create: bool) -> sqlite3.Connection:
         fresh = not self.path.exists()
         if fresh and self.head.exists():
-            raise LedgerError(f"the ledger {self.path} is gone but its head file is there; restore it")
+            raise LedgerError(
+                f"the ledger {self.path} is missing, but its head file exists; "
+                "restore the ledger from a backup"
+            )
         if fresh and not create:
             raise LedgerError(f"there is no ledger at {self.path}")
         with self._sqlite_errors():
@@ -259,7 +265,7 @@ class FileStore:
             raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}")
         state = self._state or State(meta[0][0])
         if state.id != meta[0][0]:
-            raise LedgerError(f"the ledger at {self.path} was replaced by another one")
+            raise LedgerError(f"the ledger at {self.path} was replaced by another ledger")
         if state.seq:
             row = connection.execute("SELECT hash FROM chain WHERE seq=?", (state.seq,)).fetchone()
             if row is None or row[0] != state.hash:
@@ -287,16 +293,19 @@ class FileStore:
             raise LedgerError(f"{self.head} belongs to another ledger")
         if head["seq"] > state.seq:
             raise LedgerError(
-                f"the ledger at {self.path} was rolled back: it ends at record {state.seq}, its head says "
-                f"{head['seq']}"
+                f"the ledger at {self.path} was rolled back: it ends at record {state.seq}, "
+                f"but its head file states record {head['seq']}; restore the newer ledger"
             )
         if head["seq"]:
             row = connection.execute("SELECT hash FROM chain WHERE seq=?", (head["seq"],)).fetchone()
             if row is None or row[0] != head["hash"]:
-                raise LedgerError(f"the ledger at {self.path} and its head file tell different histories")
+                raise LedgerError(
+                    f"the ledger at {self.path} and its head file disagree; restore both from one backup"
+                )
         if head["seq"] < state.seq - 1:
             raise LedgerError(
-                f"the head file {self.head} is too old for the ledger; one of them was rolled back"
+                f"the head file {self.head} is older than the ledger's start; one of them was "
+                "rolled back, restore both from one backup"
             )
         if head["seq"] < state.seq:
             self._write_head(state)

@@ -1,7 +1,7 @@
 """Exact integer noise from the operating system's randomness.
 
-`gaussian` draws the normal law rounded to the integers, `laplace` the discrete Laplace law. Both are
-exact up to a total variation distance below 2^-117 per sample; law, proof and limits are in
+`gaussian` draws a normal variable rounded to an integer, `laplace` a discrete Laplace variable. Both are
+exact up to a total variation distance below 2^-117 per sample; distributions, proof and limits are in
 docs/explain/noise.md. Every call takes a fresh 256-bit key from the operating system for a ChaCha20
 stream and wipes it before it returns, so nothing is shared between calls, threads or forked processes.
 
@@ -25,7 +25,7 @@ from fastdp.errors import PrivacyError, UsageError
 
 SAMPLER = "rounded-gaussian/strips-chacha20/1"  # named in the privacy statement
 LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
-LOG2_DISTANCE = -117  # total variation distance to the stated law, per sample, is below 2 to this
+LOG2_DISTANCE = -117  # total variation distance to the stated distribution, per sample, is below 2 to this
 SCALE_MIN = 1e-3
 SCALE_MAX = 1e12
 
@@ -53,7 +53,7 @@ def laplace(
     seed: int | None = None,
     threads: int | None = None,
 ) -> NDArray[np.int64]:
-    """Independent draws of the discrete Laplace law, P(k) proportional to exp(-|k| / scale).
+    """Independent draws of the discrete Laplace distribution, P(k) proportional to exp(-|k| / scale).
 
     Arguments as for `gaussian`. |k| <= 128 scale, so int64 cannot overflow.
     """
@@ -134,7 +134,7 @@ def _scales(name: str, scale: float | ArrayLike, shape: tuple[int, ...]) -> NDAr
     except (TypeError, ValueError):
         raise UsageError(f"{name} must be a number or an array that broadcasts to {shape}") from None
     if not np.all((values >= SCALE_MIN) & (values <= SCALE_MAX)):
-        raise UsageError(f"{name} must lie within {SCALE_MIN:g} to {SCALE_MAX:g} grid units")
+        raise UsageError(f"{name} must be between {SCALE_MIN:g} and {SCALE_MAX:g} grid units")
     return np.ascontiguousarray(values).reshape(-1)
 
 
@@ -154,7 +154,7 @@ def _drawing() -> Iterator[None]:
         yield
     except OSError:
         raise PrivacyError(
-            "the operating system gave no random bits (getrandom failed); no noise was drawn"
+            "the operating system did not provide random bits (getrandom failed); no noise was drawn"
         ) from None
     except ValueError:
-        raise PrivacyError("the noise sampler refused its arguments; no noise was drawn") from None
+        raise PrivacyError("the noise sampler rejected its arguments; no noise was drawn") from None

@@ -1,7 +1,7 @@
-"""What the samplers' own distance from their laws adds to delta.
+"""The noise sampler's error, and what it adds to delta.
 
-A drawn number is within eta = 2^-117 in total variation of its law (docs/explain/noise.md), so n numbers are
-within n eta of what the accountant assumes. For neighbours P and Q and any set S of outputs
+A drawn number is within eta = 2^-117 in total variation of its distribution (docs/explain/noise.md), so n
+numbers are within n eta of what the accountant assumes. For neighbours P and Q and any set S of outputs
 
     P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n eta.
 
@@ -63,9 +63,9 @@ def check_sampler(epsilon: float, delta: float, what: str = "this run") -> int:
         smaller = "an epsilon of at most 30 and " if epsilon > 30.0 else ""
         advice = f"ask for {smaller}a larger delta (from {needed:g})"
     raise PrivacyError(
-        f"{what}: at epsilon {epsilon:.6g} the noise sampler's own distance from its law "
-        f"(2^{noise.LOG2_DISTANCE} a number, times e^epsilon) is not far below delta {delta:g}, so the "
-        f"promise would not hold; {advice}. Nothing was read or drawn"
+        f"{what}: at epsilon {epsilon:.6g} the noise sampler's error (2^{noise.LOG2_DISTANCE} "
+        f"per number, times e^epsilon) is not far below delta {delta:g}, so the guarantee "
+        f"would not hold; {advice}. Nothing was read or drawn"
     )
 
 

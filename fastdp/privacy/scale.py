@@ -45,7 +45,7 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
     for _, _, pair in runs:
         if pair not in sigma_of:
             if pair[0] <= 0 or pair[1] <= 0:
-                raise PrivacyError("a query row's squared scalar must be a positive fraction")
+                raise PrivacyError("the squared weight of a query row must be a positive fraction")
             sigma_of[pair] = root_up(Fraction(sigma) ** 2 * Fraction(pair[1], pair[0]))
     if len(sigma_of) <= 1:
         return next(iter(sigma_of.values()), sigma)
@@ -87,7 +87,7 @@ def check_laplace(scale: float, sensitivity: int, epsilon: float) -> None:
 
 
 def laplace_std(scale: float) -> float:
-    """Standard deviation of the discrete Laplace law, P(k) proportional to exp(-|k| / scale)."""
+    """Standard deviation of the discrete Laplace distribution, P(k) proportional to exp(-|k| / scale)."""
     return math.sqrt(2 * math.exp(-1 / scale)) / -math.expm1(-1 / scale)
 
 
@@ -96,8 +96,9 @@ def check_range(scales: np.ndarray) -> None:
     low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(
-            f"noise scales must lie within {noise.SCALE_MIN:g} and {min(noise.SCALE_MAX, MAX_SCALE):g} grid "
-            "units; the budget is too small or too large for this many measurements"
+            f"noise scales must be between {noise.SCALE_MIN:g} and "
+            f"{min(noise.SCALE_MAX, MAX_SCALE):g} grid units; the budget is too small or too "
+            "large for this many measurements"
         )
 
 

@@ -6,8 +6,8 @@ change by one user is at most `sensitivity` in the same grid. One draw is charge
 Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of 2^-p,
 a uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum
 holds U, both get more bits (a floating-point pass with wide margins answers nearly always). The answer is the
-one that infinitely many bits would give, so the law is exact; with p = 128 and n candidates a second round is
-needed with probability below 5 n^2 2^-128. docs/explain/selection.md has the proof.
+one that infinitely many bits would give, so the distribution is exact; with p = 128 and n candidates a
+second round is needed with probability below 5 n^2 2^-128. docs/explain/selection.md has the proof.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _gaps(scores: ArrayLike) -> NDArray[np.uint64]:
     if array.ndim != 1 or array.size == 0:
         raise UsageError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
     if array.dtype.kind not in "iu":
-        raise UsageError(f"scores must be integers on the grid, got {array.dtype}")
+        raise UsageError(f"scores must be integers (grid units), got {array.dtype}")
     wide = array.astype(np.uint64)  # modulo 2^64; so is the difference, which lies below 2^64
     return wide[np.argmax(array)] - wide
 
@@ -136,7 +136,7 @@ def _gaps(scores: ArrayLike) -> NDArray[np.uint64]:
 def _rate(epsilon: float, sensitivity: int) -> Fraction:
     """epsilon / (2 sensitivity) as a rational."""
     if isinstance(sensitivity, bool) or not isinstance(sensitivity, int | np.integer):
-        raise UsageError(f"sensitivity must be an int in the grid of the scores, got {sensitivity!r}")
+        raise UsageError(f"sensitivity must be an int in the scores' grid units, got {sensitivity!r}")
     if sensitivity < 1:
         raise UsageError(f"sensitivity must be at least 1, got {sensitivity}")
     try:

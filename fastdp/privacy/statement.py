@@ -1,7 +1,7 @@
 """The statement: `privacy.json`, everything a reader needs to know, and to check, about what a run promised.
 
 `build` makes it from the run's parts, `write` puts it into a folder together with the hashes of every file
-there, `problems` recomputes it. The schema is published beside this file (`statement.schema.json`); format
+there, `problems` recomputes it. The schema is published next to this file (`statement.schema.json`); format
 "fastdp-privacy/1" will not change its meaning, new fields may be added.
 """
 
@@ -52,7 +52,7 @@ LAWS: dict[tuple[str, str], type] = {
     ("keys", "threshold"): Threshold,
     ("schema", "none"): Gaussian,
 }
-"""What a run releases, and the law it is charged by."""
+"""What a run releases, and the kind of event it is charged as."""
 
 WEAK_EPSILON = 20.0
 WEAK_DELTA = 1e-3
@@ -328,7 +328,7 @@ def problems(statement: Mapping) -> list[str]:
 
 def _problems(statement: Mapping) -> Iterator[str]:
     if statement["format"] != FORMAT:
-        yield f"unknown format {statement['format']!r}; this version knows {FORMAT!r}"
+        yield (f"unknown format {statement['format']!r}; this version of fastdp reads {FORMAT!r}")
         return
     delta, parts = statement["delta"], statement["parts"]
     caps = [event_from_dict(p["event"]) for p in parts]
@@ -337,15 +337,15 @@ def _problems(statement: Mapping) -> Iterator[str]:
         return
     epsilon = epsilon_at(caps, delta)
     if not _close(statement["epsilon"], epsilon):
-        yield f"epsilon is stated as {statement['epsilon']!r} but comes to {epsilon!r}"
+        yield f"epsilon is stated as {statement['epsilon']!r}, but the parts give {epsilon!r}"
     if not _close(statement["mu"], combined_mu(caps)):
-        yield f"mu is stated as {statement['mu']!r} but comes to {combined_mu(caps)!r}"
+        yield f"mu is stated as {statement['mu']!r}, but the parts give {combined_mu(caps)!r}"
     for i, (entry, cap) in enumerate(zip(parts, caps, strict=True)):
         yield from (f"part {i}: {text}" for text in _part_problems(statement, entry, cap))
     if statement["bound"]["clip"] != [p["clip"] for p in parts]:
-        yield "the bound and the parts name different clips"
+        yield "the bound and the parts state different clips"
     if statement["private"] is not ("NOT PRIVATE" not in statement["noise"]["source"]):
-        yield "the statement calls itself private but its noise came from a seed"
+        yield "the statement claims privacy, but its noise came from a seed"
     if statement["private"]:
         yield from _sampler_problems(epsilon, delta, draws_of(parts), statement["noise"])
 
@@ -354,12 +354,14 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
     added = added_delta(epsilon, draws)
     if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
         yield (
-            f"the noise sampler's own distance adds {added:.3g} to delta at epsilon {epsilon:.6g} "
-            f"({draws:,} numbers drawn), which is not far below the stated delta {delta:g}: the promise does "
-            "not hold"
+            f"the noise sampler's error adds {added:.3g} to delta at epsilon {epsilon:.6g} "
+            f"({draws:,} numbers drawn), which is not far below the stated delta {delta:g}: "
+            "the guarantee does not hold"
         )
     if "draws" in about and about["draws"] != draws:
-        yield f"{about['draws']!r} numbers are stated to be drawn, but the releases come to {draws}"
+        yield (
+            f"the statement says that {about['draws']!r} numbers were drawn, but the releases give {draws}"
+        )
 
 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:
@@ -368,15 +370,15 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
     if not part_admits(cap, events):
         yield "its releases cost more than the part's bound"
     if entry["asked"]["delta"] != delta:
-        yield "another delta than the statement's"
+        yield "its delta differs from the statement's"
     if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
-        yield "its bound is above the epsilon that was asked for"
+        yield "its bound exceeds the requested epsilon"
     if not _close(entry["epsilon"], epsilon_at([cap], delta)):
-        yield "its epsilon is not that of its bound"
+        yield "its epsilon does not follow from its bound"
     if not _close(entry["spent"]["mu"], combined_mu(events) if events else 0.0):
-        yield "what it spent is not what its releases come to"
+        yield "the stated cost differs from the cost of its releases"
     if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
-        yield "the clip must be a whole number of rows, and 1 where no user is protected"
+        yield "the clip must be a whole number of rows, and 1 if no user is protected"
     if "clip_choice" in entry:
         yield from clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])
     for release in entry["releases"]:
@@ -387,24 +389,24 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
 def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     event, law, kind = event_from_dict(release["event"]), release["law"], release["kind"]
     if type(event) is not LAWS.get((kind, law)):
-        yield f"a {kind} under {law} noise charged as {event.law} is nothing that a run releases"
+        yield f"no run releases a {kind} with {law} noise that is charged as {event.law}"
         return
     if not _whole(release["count"]) and release["count"] != 0:
         yield "its number of answers must be a whole number"
         return
     if kind == "schema":
         if event != Gaussian(0.0):
-            yield "a finished schema is made of what was released, and costs nothing"
+            yield "a finished schema is computed from releases, so it must cost nothing"
         return
     if release.get("of") == "users":  # one row per user: one user is one row, whatever the clip
         clip = 1
     if "draws" in release and kind != "keys":
-        yield "only a selection of keys draws another number than it has answers"
+        yield "only a selection of keys may draw more numbers than it has answers"
     if kind != "select" and not 0 < release["sigma"] <= release.get("sigma_max", release["sigma"]) < math.inf:
-        yield "its noise must be positive and finite, the largest not below the smallest"
+        yield "its noise must be positive and finite, and the largest at least the smallest"
         return
     if kind in ("marginal", "filtered") and release["sensitivity"] != clip:
-        yield "a marginal's sensitivity must be the clip"
+        yield "the sensitivity of a marginal must be the clip"
     if kind == "grid" and not (_whole(release["clip"]) and release["sensitivity"] == release["clip"]):
         yield "the sensitivity of a domain's cells must be their clip"
         return
@@ -413,7 +415,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         if kind == "keys":
             bound = 1.0 if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER else math.nan
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
-            yield "its sensitivity is not that of its cap"
+            yield "its sensitivity does not follow from its cap"
             return
     norm2 = Fraction(1)
     if kind in ("distances", "guesses"):
@@ -425,12 +427,12 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
                 return
             norm2 = Fraction(sum(w * w for w in weights), max(weights) ** 2)
         if not _close(release["sensitivity"], clip * math.sqrt(norm2)):
-            yield f"the sensitivity of {kind} is the clip times the norm of their weights"
+            yield f"the sensitivity of {kind} must be the clip times the norm of their weights"
             return
     if not release["sensitivity"] > 0:
         yield "its sensitivity must be positive"
         return
-    # the type that LAWS asks for says the law of the noise
+    # the type that LAWS asks for gives the distribution of the noise
     if isinstance(event, Gaussian | Threshold):
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         if kind in ("distances", "guesses"):

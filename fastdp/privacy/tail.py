@@ -2,12 +2,12 @@
 
 `exceeding` draws what is left of `cells` independent draws of round(sigma * N(0, 1)) once all that are not
 above an integer threshold are dropped. With p = P(round(sigma N) > threshold) = erfc((threshold + 1/2) /
-(sigma sqrt(2))) / 2, the number left is Binomial(cells, p), and each of them has, independently, the law of
-round(sigma N) given that it is above the threshold. Both are drawn by inversion of `BITS` random bits at a
-higher working precision; a floating-point pass with wide margins decides nearly all of them. A distribution
-function that is off by less than 2^-BITS at every point, and a uniform number of BITS bits, change the law by
-at most 2^(1 - BITS) times the number of points; these are fewer than 2^40, so that each number is within
-2^-117 of its law in total variation, as in `noise`.
+(sigma sqrt(2))) / 2, the number left is Binomial(cells, p), and each of them has, independently, the
+distribution of round(sigma N) given that it is above the threshold. Both are drawn by inversion of `BITS`
+random bits at a higher working precision; a floating-point pass with wide margins decides nearly all of
+them. A distribution function that is off by less than 2^-BITS at every point, and a uniform number of BITS
+bits, change the distribution by at most 2^(1 - BITS) times the number of points; these are fewer than
+2^40, so that each number is within 2^-117 of its distribution in total variation, as in `noise`.
 """
 
 from __future__ import annotations

@@ -34,19 +34,19 @@ class Unit:
 
     def __post_init__(self):
         if self.kind not in KINDS:
-            raise UsageError(f"a unit's kind is one of {', '.join(KINDS)}, got {self.kind!r}")
+            raise UsageError(f"unit: expected one of {', '.join(KINDS)}, got {self.kind!r}")
         if self.kind == "row":
             if self.column is not None or self.null is not None:
-                raise UsageError("the unit 'row' has no user column and no null policy")
+                raise UsageError("unit: 'row' takes no user column and no rule for nulls")
             return
         if not isinstance(self.column, str) or not self.column:
             raise UsageError(
-                f'the unit {self.kind!r} needs the column of user ids, as in unit="{self.kind}:COLUMN"'
+                f'unit: {self.kind} needs the column of user ids, as in unit="{self.kind}:COLUMN"'
             )
         if self.null is None:
             object.__setattr__(self, "null", "drop")
         if self.null not in NULL_POLICIES:
-            raise UsageError(f"a unit's null policy is 'drop' or 'own', got {self.null!r}")
+            raise UsageError(f"unit: expected 'drop' or 'own' as its rule for nulls, got {self.null!r}")
 
     @classmethod
     def of(cls, schema: Schema, kind: str = "user") -> Unit:
@@ -66,14 +66,14 @@ class Unit:
         if isinstance(value, Mapping):
             unknown = set(value) - {"kind", "column", "null"}
             if unknown or "kind" not in value:
-                raise UsageError("a unit is described by kind, column and null")
+                raise UsageError("unit: expected the keys kind, column and null")
             return cls(**value)
         if isinstance(value, str):
             kind, _, column = value.partition(":")
             return cls(kind, column or None, null)
         if hasattr(value, "null_user"):
             return cls.of(value)
-        raise UsageError(f"unit: 'row', 'user:COLUMN' or 'event:COLUMN', got {type(value).__name__}")
+        raise UsageError(f"unit: expected 'row', 'user:COLUMN' or 'event:COLUMN', got {type(value).__name__}")
 
     def to_dict(self) -> dict:
         return {"kind": self.kind, "column": self.column, "null": self.null}

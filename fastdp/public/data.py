@@ -53,7 +53,9 @@ class PublicTable:
 
     def _users(self) -> np.ndarray:
         if self.table.user is None:
-            raise DataError("the public data has no user column, so no habits can be taken from it")
+            raise DataError(
+                "public=: the public data has no user column, so users' habits cannot be estimated from it"
+            )
         return self.table.user
 
     def habits(self, columns: Sequence[str]) -> Habits:
@@ -72,7 +74,7 @@ class PublicTable:
     def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
 
         if self.table.user is None:
-            raise DataError("archetypes are kinds of users: the schema needs a user column")
+            raise DataError("archetypes describe users, so the schema needs a user column")
         options_of(wanted).resolve(self.schema.domain)
 
     def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
@@ -101,7 +103,7 @@ def choose_clip(
     sizes = np.asarray(rows_per_user, np.int64)
     sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
     if sizes.size == 0:
-        raise DataError("the public data has no users, so no clip can be chosen from it")
+        raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
     scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
     clips = candidates(int(sizes[-1]) if bound is None else bound)
     return choose(

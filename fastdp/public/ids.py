@@ -76,7 +76,9 @@ def cell_numbers(
     for n in shape:
         size *= int(n)
     if size >= 2**32:
-        raise UsageError(f"habit columns {', '.join(columns)} have {size} cells together; name fewer")
+        raise UsageError(
+            f"ids: the habit columns {', '.join(columns)} have {size} cells together; name fewer"
+        )
     out = np.zeros(rows, np.uint32)
     for name, n in zip(columns, shape):
         np.multiply(out, np.uint32(n), out=out)
@@ -96,11 +98,13 @@ def deal(
     """(uint32 user number of every row, number of user numbers). A user has at most `bound` rows. The result
     is the same for any number of threads."""
     if rows > MAX_ROWS:
-        raise UsageError(f"ids are dealt to at most {MAX_ROWS} rows at once, got {rows}")
+        raise UsageError(f"ids: at most {MAX_ROWS} rows can get ids at once, got {rows}")
     if rows == 0:
         return np.empty(0, np.uint32), 0
     if habits.rows == 0:
-        raise UsageError("the public data has no rows with a user id, so no habits can be taken from it")
+        raise UsageError(
+            "public=: the public data has no row with a user id, so users' habits cannot be estimated from it"
+        )
     rng = np.random.Generator(np.random.Philox(key=seed))
     counts = _bounded(habits, bound, rng)
     cell = cell_numbers(codes, habits.columns, habits.shape, rows)

@@ -46,7 +46,7 @@ CALENDAR = ((0, 6), (1, 7), (1, 12), (0, 23), (1, 31), (0, 59))
 """Ranges that whole numbers often fill: days of the week, months, hours, days of the month, minutes. They are
 public. A column that lies in one of them has all of its numbers as codes, so none is clamped."""
 CALENDAR_CELLS = np.array([-math.inf, 0, 1, 2, 5, 7, 8, 10, 13, 20, 24, 32, 50, 60, 100, math.inf])
-"""The partition by which these ranges are told apart: the first partition, and where each of them ends."""
+"""The partition that distinguishes these ranges: the first partition, and where each of them ends."""
 MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
 OTHERS = 0.12
 """A column is read as clock times only where the noise is less than this share of its rows: of even numbers
@@ -333,7 +333,7 @@ def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
 
 def digits_of(counts: np.ndarray, sigma: float) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`: the
-    smallest number that next to no rows exceed (a share below FEW, or below the noise). None where many rows
+    smallest number that almost no rows exceed (a share below FEW, or below the noise). None where many rows
     have more digits than were counted separately, or where no count stands out of the noise."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])

@@ -78,7 +78,7 @@ def plan_distances(
     """
     cliques = tuple(domain.check(c) for c in cliques)
     if not cliques:
-        raise UsageError(f"{label!r}: no candidate to compare with the model")
+        raise UsageError(f"{label!r}: no candidates were given")
     whole = whole_weights(weights, len(cliques), label)
     grids = [score_grid(domain, c, estimates, label) for c in cliques]
     return _planned("distances", clip, cliques, whole, mu, grids)
@@ -97,7 +97,7 @@ def plan_guesses(
     """
     pairs = tuple(domain.check(p) for p in pairs)
     if not pairs or any(len(p) != 2 for p in pairs):
-        raise UsageError(f"{label!r}: needs pairs of columns (A, B)")
+        raise UsageError(f"{label!r}: expected pairs of columns (A, B)")
     plan = _planned("guesses", clip, pairs, [1] * len(pairs), mu, [])
     plan.question["skip"] = {name: int(code) for name, code in sorted(skip.items())}
     return plan
@@ -135,5 +135,5 @@ def whole_weights(weights: Sequence[float] | None, count: int, label: str) -> li
     if weights is None:
         return [1] * count
     if len(weights) != count or not all(0 < float(w) < MOST_WEIGHT for w in weights):
-        raise UsageError(f"{label!r}: one positive weight per candidate, below {MOST_WEIGHT}")
+        raise UsageError(f"{label!r}: expected one positive weight per candidate, below {MOST_WEIGHT}")
     return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]

@@ -1,5 +1,5 @@
 """What finding a schema's private columns costs, from public facts alone: shares of a run's budget, the
-charge for a column's values, and which runs may find domains. Law and proof: docs/guide/domains.md."""
+charge for a column's values, and which runs may find domains. Guarantee and proof: docs/guide/domains.md."""
 
 from __future__ import annotations
 
@@ -99,12 +99,14 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
         return
     if pure:
         raise UsageError(
-            "a private domain (or means) takes Gaussian noise and a delta above 0; this mechanism or delta "
-            "is for pure releases. Write the domain down in the schema"
+            "a private domain (or private means) needs Gaussian noise and a delta above 0, "
+            "which this mechanism or budget does not have; write the domain down in the "
+            "schema"
         )
     if unit == "event" and schema.user is not None:
         raise UsageError(
-            "a private domain is found per user or per row; with events of users, write it down in the schema"
+            "a private domain can be found per user or per row, not per event; write the "
+            "domain down in the schema"
         )
 
 

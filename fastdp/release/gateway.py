@@ -126,11 +126,11 @@ class Session:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
-            raise PrivacyError(f"a session's facts are fixed before data is read; {name!r} cannot be changed")
+            raise PrivacyError(f"{name!r} of a session cannot be changed: it is fixed before data is read")
         object.__setattr__(self, name, value)
 
     def __reduce__(self):
-        raise PrivacyError("a session cannot be pickled or copied: it leads to private data")
+        raise PrivacyError("a session cannot be pickled or copied, because it holds private data")
 
     @property
     def clip(self) -> int:
@@ -139,7 +139,7 @@ class Session:
         if self.__view is not None and self.__view.per_user:
             return 1
         if self.__steps.clip is None:
-            raise PrivacyError("this run chooses its clip: no rows can be counted before choose_clip")
+            raise PrivacyError("this run chooses its clip; call choose_clip before counting rows")
         return self.__steps.clip
 
     @property
@@ -149,8 +149,8 @@ class Session:
 
     @property
     def releases(self) -> list[dict]:
-        """What was released so far, for the statement: law, sensitivity, sigma and number of answers of
-        each."""
+        """What was released so far, for the statement: distribution, sensitivity, sigma and number of
+        answers of each."""
         return [dict(r) for r in self.__steps.releases]
 
     @property
@@ -162,16 +162,16 @@ class Session:
         """A session with `share` of the mu^2 of this one, onto its rows or onto the table that `view` makes
         of them. Its steps, charges and releases are this session's: one ledger, one order.
 
-        One user's rows of a view depend on that user's rows alone, so every law of this class holds for the
-        view as it stands; where it has one row per user, with a clip of 1. Proof:
+        One user's rows of a view depend on that user's rows alone, so every guarantee of this class holds
+        for the view as it stands; where it has one row per user, with a clip of 1. Proof:
         docs/explain/user-releases.md.
         """
         if not 0 < share <= 1:
-            raise UsageError(f"a session's share of mu^2 lies between 0 and 1, got {share!r}")
+            raise UsageError(f"share: expected a share of mu^2 between 0 and 1, got {share!r}")
         engine, about, steps = self.__engine, dict(self.__about), self.__steps
         if view is not None:
             if self.unit != "user" or self.__view is not None:
-                raise UsageError("a view is made of the rows of a run that protects users")
+                raise UsageError("a view of users needs a run that protects users (unit 'user')")
             engine = viewed(engine, view)
             about["view"] = view.digest()
         return Session(
@@ -275,7 +275,9 @@ class Session:
         """
         steps = self.__steps
         if steps.clip is not None:
-            raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip}; it cannot be chosen again")
+            raise PrivacyError(
+                f"{label!r}: the clip of this run is already {steps.clip}; it cannot be chosen again"
+            )
         bound, noise = steps.bound, [float(n) for n in noise]
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)

@@ -1,12 +1,12 @@
 """Private release of the values that a column has, for columns without a public list of values.
 
 The list of values is itself a release, so it is measured before anything else, as a step of its own in the
-ledger, and the schema that comes out serves every mechanism. Each user counts in at most `keys_per_user`
+ledger, and the resulting schema serves every mechanism. Each user counts in at most `keys_per_user`
 values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t values: a vector of L2 norm 1.
 Only values that then have a user are candidates: their weighted counts get Gaussian noise, and those whose
 noisy count passes a threshold are kept. The candidates depend on the data: one user changes which values are
 candidates in at most `keys_per_user` places, and with probability at most delta one of these passes. That
-delta is charged beside the noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
+delta is charged in addition to the noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ class Keys:
 
         if not self.values:
             raise UsageError(
-                f"column {self.column!r}: no value passed the threshold, so there is no list to use"
+                f"column {self.column!r}: no value passed the threshold, so the list is "
+                "empty; use a larger budget, or write the values down"
             )
         plain = schema.to_dict()
         entry = dict(plain["columns"][self.column], values=list(self.values))
@@ -104,7 +105,7 @@ def select_keys(
     its list of values is not looked at. threshold_share: part of delta that pays for the threshold, the rest
     for the noise. With a ledger, its data set must have been opened with `keys=`, a part of delta set aside.
     run: a name, by which an interrupted run can be resumed. seed: for tests only, fixes the noise. Empty
-    values (null) are no keys; they follow the schema's null policy.
+    values (null) are not keys; they follow the schema's null policy.
     """
     _check_kind(schema, column)
     if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
@@ -114,9 +115,9 @@ def select_keys(
     if not 0 < threshold_share < 1:
         raise UsageError("threshold_share must lie strictly between 0 and 1")
     if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise UsageError("key selection needs an epsilon above 0 and a delta in (0, 1)")
+        raise UsageError("key selection needs epsilon > 0 and delta strictly between 0 and 1")
     if ledger is not None and seed is not None:
-        raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
+        raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
     cap = 1 if schema.user is None else int(keys_per_user)
     lost = delta * threshold_share
     event = Threshold(gdp.mu_from(epsilon, less(delta, lost)), lost)
@@ -127,7 +128,7 @@ def select_keys(
 
     if ledger is None:
         if dataset is not None:
-            raise UsageError("dataset= names a data set of a ledger; give ledger= too")
+            raise UsageError("dataset= names a data set of a ledger, so it needs ledger=")
         ledger, dataset = Ledger.local(), LOCAL
     elif not isinstance(ledger, Ledger):
         ledger = Ledger(ledger)
@@ -168,12 +169,12 @@ def less(delta: float, lost: float) -> float:
 
 def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
     """PrivacyError where the noise of columns of unknown size could take so many random numbers that the
-    sampler's distance from its law is not far below delta."""
+    sampler's error is not far below delta."""
     if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
         raise PrivacyError(
-            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's own distance "
-            "from its law, times e^epsilon, is not far below delta for a column of unknown size; ask for a "
-            "smaller epsilon or a larger delta. Nothing was read or drawn"
+            f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's "
+            "error, times e^epsilon, is not far below delta for a column of unknown size; "
+            "use a smaller epsilon or a larger delta. Nothing was read or drawn"
         )
 
 
@@ -254,7 +255,7 @@ def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> 
 def check_candidates(counts: np.ndarray) -> None:
     """PrivacyError unless every value that is about to get noise has a user; nothing was drawn yet."""
     if (counts < 1).any():
-        raise PrivacyError("key selection: a value without users is among the candidates; nothing was drawn")
+        raise PrivacyError("key selection: a candidate value has no users; nothing was drawn")
 
 
 def count_keys(
@@ -404,7 +405,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | N
 
     for column in wanted:
         if part.times(column) != 1:
-            raise DataError(f"{part.where}: column {column!r} is missing, or there more than once")
+            raise DataError(f"{part.where}: column {column!r} is missing, or occurs more than once")
     kind = pa.binary() if part.is_text(name) else part.schema.field(name).type
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     if pa.types.is_decimal(kind):
@@ -423,7 +424,9 @@ def _check_kind(schema: Schema, column: str) -> None:
         raise UsageError(f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}")
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
-        raise UsageError(f"column {column!r}: keys are for categorical columns of whole numbers or text")
+        raise UsageError(
+            f"column {column!r}: key selection needs a categorical column of whole numbers or text"
+        )
 
 
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:

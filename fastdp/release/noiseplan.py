@@ -87,11 +87,11 @@ def plan_marginal(
     coef2, rows = None, cells
     if query is not None:
         if type(query) not in SESSION_QUERIES:
-            raise PrivacyError(f"request for {clique!r}: the session takes queries of fastdp.queries only")
+            raise PrivacyError(f"request for {clique!r}: expected a query of fastdp.queries")
         query = fresh(query, {} if rebuilt is None else rebuilt)
         if query.cells != cells:
             raise MeasurementError(
-                f"request for {clique!r}: the query is over {query.cells} cells, not {cells}"
+                f"request for {clique!r}: the query is over {query.cells} cells, but the clique has {cells}"
             )
         norm2 = query.column_norm2()
         if not isinstance(norm2, Fraction | int) or norm2 > 1:
@@ -162,14 +162,14 @@ def plan_histogram(
     if not is_whole(cap, 1):
         raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
     if type(key) not in SESSION_KEYS:
-        raise PrivacyError(f"{label!r}: the session takes the user keys of fastdp.userkeys only")
+        raise PrivacyError(f"{label!r}: expected a user key of fastdp.userkeys")
     key = key.bind(domain)
     size = int(key.size)
     if isinstance(key, Agreement | RowsUpTo | Succession) and mu is None:
-        raise UsageError(f"{label!r}: {type(key).__name__} is released with Gaussian noise; give mu")
+        raise UsageError(f"{label!r}: {type(key).__name__} needs Gaussian noise; give mu instead of epsilon")
     if unit == "event":
         if not isinstance(key, Groups):
-            raise UsageError(f"{label!r}: {type(key).__name__} has no meaning per event; use unit 'user'")
+            raise UsageError(f"{label!r}: {type(key).__name__} is not defined per event; use unit 'user'")
         bound, cap = 1, size
     else:
         bound = cap = _most_keys(key, int(cap))
@@ -203,7 +203,7 @@ def check_columns(query, clique: Clique) -> None:
     itself states are wrong."""
     num, den = query.coef2
     if len(num) != query.rows or len(den) != query.rows:
-        raise PrivacyError(f"request for {clique!r}: the query does not know the scalar of every row")
+        raise PrivacyError(f"request for {clique!r}: the query does not state the weight of every row")
     if not query.rows:
         return
     scalars = np.asarray(num, np.float64) / np.asarray(den, np.float64)
@@ -258,10 +258,10 @@ def release_of(
 def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -> np.ndarray:
     """A public estimate rounded to the grid, so that the distance to it is a whole number."""
     if clique not in estimates:
-        raise UsageError(f"{label!r}: no estimate for {clique!r}")
+        raise UsageError(f"{label!r}: the estimate of {clique!r} is missing")
     estimate = np.asarray(estimates[clique], np.float64).reshape(-1)
     if estimate.size != domain.cells(clique) or not np.isfinite(estimate).all():
-        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must be finite, one number per cell")
+        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must have one finite number per cell")
     if float(np.abs(estimate).sum()) * SCALE >= SCORE_LIMIT:
         raise UsageError(f"{label!r}: the estimate of {clique!r} is too large to compare exactly")
     return np.rint(estimate * SCALE).astype(np.int64)
@@ -281,7 +281,7 @@ def recoded(
     codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
     for name, column in codes.items():
         if column.ndim != 1 or column.dtype.kind not in "iu":
-            raise UsageError(f"recoding {name!r}: codes are a 1-D array of whole numbers")
+            raise UsageError(f"recoding {name!r}: expected codes as a 1-D array of whole numbers")
     if codes:
         domain = domain.recoded(codes)
     codes = {name: column.astype(np.int64) for name, column in codes.items()}

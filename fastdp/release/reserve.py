@@ -48,7 +48,7 @@ class BudgetRequest:
     session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
     epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace)
     releases will be made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event"
-    where each row (or each user's rows of one key) is protected by itself. `domain`: what finding the
+    where each row (or each user's rows of one key) is protected separately. `domain`: what finding the
     schema's private columns costs within this budget.
     """
 
@@ -68,7 +68,7 @@ class BudgetRequest:
         if self.unit not in UNITS:
             raise UsageError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
-            raise UsageError(f"clip is a whole number of rows or {PRIVATE!r}, got {self.clip!r}")
+            raise UsageError(f"clip must be a whole number of rows or {PRIVATE!r}, got {self.clip!r}")
         if self.delta == 0:
             object.__setattr__(self, "pure", True)
 
@@ -130,7 +130,7 @@ def reserve(
     asks = list(asks)
     asks, domain_part = with_domain(schema, asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
-        raise UsageError("a run needs at least one epsilon, and one delta and unit for all of them")
+        raise UsageError("a run needs at least one epsilon, and the same delta and unit for all of them")
     if ledger is not None and seed is not None:
         raise UsageError("seed= is for tests and cannot be used with a ledger: known noise protects nobody")
     each = [schema] * len(asks) if schemas is None else list(schemas)
@@ -151,7 +151,7 @@ def reserve(
         agreed = crosscheck.agree(caps, joint, delta)
     if ledger is None:
         if dataset is not None:
-            raise UsageError("dataset= names a data set of a ledger; give ledger= too")
+            raise UsageError("dataset= names a data set of a ledger, so it needs ledger=")
         ledger = Ledger.local(None if work is None else Path(work) / "ledger.db", _trace=_trace)
         dataset = LOCAL
     elif not isinstance(ledger, Ledger):
@@ -248,14 +248,14 @@ class Reserved:
         The engine's schema must be that of the reservation."""
         engines = list(engine) if isinstance(engine, Sequence) else [engine] * len(self.asks)
         if self.schema.pending:
-            raise PrivacyError("the schema's private columns are not found yet; nothing can be counted")
+            raise PrivacyError("the schema's private columns are not found yet, so nothing can be counted")
         if any(e.schema.digest() != self.schema_of(i).digest() for i, e in enumerate(engines)):
-            raise PrivacyError("the engine counts by another schema than the run was reserved for")
+            raise PrivacyError("the engine uses a different schema than the run reserved its budget for")
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and not all(e.has_users for e in engines):
             raise PrivacyError(
-                f"the schema's user column is {self.schema.user!r}, but the table knows no users; nothing "
-                "was read"
+                f"the schema's user column is {self.schema.user!r}, but the table has no user "
+                "column; nothing was read"
             )
         self._sessions = []
         for i, (ask, clip, cap, own) in enumerate(

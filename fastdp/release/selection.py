@@ -106,13 +106,13 @@ def plan_selection(
     cliques = [domain.check(c) for c in cliques]
     allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
     if not allowed or not all(0 <= i < len(cliques) for i in allowed):
-        raise UsageError(f"{label!r}: no candidate to select from, or one out of range")
+        raise UsageError(f"{label!r}: no candidates were given, or one is out of range")
     event = BoundedRange(positive(epsilon, "epsilon"))
     whole = score_weights(weights, len(cliques), label)
     grids, hashes = kept.prepare(domain, cliques, estimates, label)
     off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
     if len(off) != len(cliques):
-        raise UsageError(f"{label!r}: {len(off)} penalties for {len(cliques)} cliques")
+        raise UsageError(f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}")
     sensitivity = max(whole[i] for i in allowed) * clip * SCALE
     return SelectionPlan(cliques, grids, hashes, whole, off, allowed, event, sensitivity)
 
@@ -122,7 +122,7 @@ def score_weights(weights: Sequence[float] | None, count: int, label: str) -> li
     if weights is None:
         return [WEIGHT_UNITS] * count
     if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
-        raise UsageError(f"{label!r}: one positive weight per clique, below 2^20")
+        raise UsageError(f"{label!r}: expected one positive weight per clique, below 2^20")
     return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
 
 

@@ -59,7 +59,8 @@ class Steps:
             raise UsageError("every step needs a label")
         if os.getpid() != self.process:
             raise PrivacyError(
-                "a session stays in the process it was made for: a copy's charges would not be counted"
+                "a session cannot be used in another process than the one that made it, "
+                "because charges of a copy would not count"
             )
         with self.lock:
             number, part = self.number, self.part
@@ -79,7 +80,7 @@ class Steps:
         """Sets the clip, once."""
         with self.lock:  # of two threads that asked at once, one has chosen
             if self.clip is not None:
-                raise PrivacyError(f"{label!r}: the clip of this run was chosen meanwhile")
+                raise PrivacyError(f"{label!r}: the clip of this run was chosen in the meantime")
             self.clip, self.choice = choice.clip, facts
 
     def one_unit(self, groups: frozenset[str]) -> None:
@@ -91,8 +92,8 @@ class Steps:
             self.event = groups
         elif self.event != groups:
             raise PrivacyError(
-                "a run with unit 'event' protects one row, or one user's rows of one group: it cannot "
-                "release both, nor histograms over different columns"
+                "a run with unit 'event' protects either one row, or one user's rows in one "
+                "group. It cannot release both, nor histograms over different columns"
             )
 
     def draw_seed(self, position: int) -> int | None:

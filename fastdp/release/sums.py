@@ -48,7 +48,7 @@ towards the middle. Means of 32 equally frequent bins of exponential, lognormal 
 SHAPES = {0.0: 0.4, 0.25: 0.3, 0.5: 0.2, 0.75: 0.1}
 """Generalised Pareto shapes that tails are expected to have (0: exponential), with their probabilities."""
 LENGTH, LENGTHS = 2**-0.5, 0.7
-"""The expected scale of a tail, in widths of the bin beside it, and the standard deviation of its logarithm.
+"""The expected scale of a tail, in widths of the next bin, and the standard deviation of its logarithm.
 SHAPES, LENGTH, LENGTHS, MISFIT and FAR were chosen on generated exponential, gamma, normal, uniform,
 lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard errors of rows, among them
 the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20, 100 and 1,000 the mean of a tail is

@@ -35,19 +35,19 @@ class ViewCounter:
         view: View | None = None,
     ) -> dict[Clique, np.ndarray]:
         if view is not None:
-            raise UsageError("a view of a view is not supported")
+            raise UsageError("a view cannot be made of another view")
         return self.engine.marginals(cliques, clip, recode=recode, view=self.view)
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
         if self.view.per_user:
-            raise UsageError("a view with one row per user has no further histograms of users")
+            raise UsageError("a view has one row per user, so it has no histograms of users")
         return self.engine.user_histogram(key, cap)
 
 
 def viewed(engine: Counter, view: View) -> ViewCounter:
     """The engine over a view. PrivacyError unless the view is one of `SESSION_VIEWS`."""
     if type(view) not in SESSION_VIEWS:
-        raise PrivacyError("the session takes the views of fastdp.userkeys only")
+        raise PrivacyError("expected a view of fastdp.userkeys")
     schema, domain = engine.schema, view.domain(engine.schema.domain)
     if view.per_user:
         return ViewCounter(engine, view, Schema.from_domain(domain))

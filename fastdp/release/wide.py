@@ -90,7 +90,7 @@ def plan_filtered(
     clique, cost = domain.check(clique), positive(mu, "mu")
     size = domain.cells(clique)
     if size > most:
-        raise UsageError(f"{label!r}: {size:,} cells, at most {most:,} can be filtered")
+        raise UsageError(f"{label!r}: {size:,} cells, the limit for a filtered marginal is {most:,}")
     sensitivity2 = (clip * SCALE) ** 2
     sigma = scale.gaussian_sigma(sensitivity2, cost)
     bar = max(2.0, -float(ndtri(min(0.5, lifted / size))))

@@ -61,7 +61,7 @@ def collect(
     present = [t.codes.keys() for t in [real, *tables] if t is not None]
     labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
     if not labels:
-        raise UsageError("report: the tables share no column of the schema")
+        raise UsageError("report: the tables have no common column in the schema; check the column names")
 
     runs = _aligned(run, len(tables), "run")
     facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
@@ -213,10 +213,12 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
         return [None] * n
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         if len(value) != n:
-            raise UsageError(f"report: {len(value)} entries of {what} for {n} synthetic tables")
+            raise UsageError(
+                f"report: expected {n} entries of {what}, one per synthetic table, got {len(value)}"
+            )
         return list(value)
     if n > 1:
-        raise UsageError(f"report: give a list of {n} entries of {what}, one per synthetic table")
+        raise UsageError(f"report: expected a list of {n} entries of {what}, one per synthetic table")
     return [value]
 
 

@@ -139,8 +139,8 @@ def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], s
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """A table of the measured sets for each number of columns: the noise of a cell beside the mean count of a
-    cell. Of a long table, only the first ten rows are shown until it is opened."""
+    """A table of the measured sets for each number of columns: the noise of a cell next to the mean count
+    of a cell. Of a long table, only the first ten rows are shown until it is opened."""
     out = []
     for order in sorted({e["order"] for e in entries}, key=lambda order: order or math.inf):
         title = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}.get(
@@ -188,7 +188,7 @@ def folder(place: Path) -> dict:
     try:
         statement = json.loads((place / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{place} is not a finished run folder: privacy.json is missing or broken") from error
+        raise RunError(f"{place} is not a finished run folder: privacy.json is missing or damaged") from error
     if (place / "tables.json").is_file():
         raise UsageError(f"{place} holds linked tables: name one of its folders, {place / 'table-NAME'}")
     kept = place / "model.fastdp"

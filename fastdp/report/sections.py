@@ -140,7 +140,7 @@ def scores(data: dict) -> str:
     )
     return section(
         "scores",
-        "Scores beside samples of the truth",
+        "Scores, compared with samples of the truth",
         "The last columns are what a random sample of the true rows would score: the yardstick. Of scores "
         "with ↓, lower is better. Scores compare the values as the schema recodes them.",
         table,

@@ -1,7 +1,7 @@
 """Small pieces of SVG and HTML that stretch to the width of their container, with text that is not scaled.
 
 Charts have no text inside the SVG. Their horizontal axis is 0..n in a view box that stretches
-(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML beside or over them; so one drawing
+(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML next to or over them; so one drawing
 reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribute (`data-tips`, one per step
 along its axis), which the page's script shows on hover, touch and arrow keys.
 """

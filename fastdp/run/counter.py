@@ -41,15 +41,15 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
     if engine not in ENGINES:
         raise UsageError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
     if engine == "spark" and not sparkcheck.is_spark(source):
-        raise UsageError(f"engine='spark' counts a Spark DataFrame, not a {type(source).__name__}")
+        raise UsageError(f"engine='spark' needs a Spark DataFrame, got a {type(source).__name__}")
     if partitions is not None:
         if engine != "spark":
-            raise UsageError("partitions= is for engine='spark'")
+            raise UsageError("partitions= needs engine='spark'")
         sparkcheck.check_partitions(partitions)
     if engine == "spark" and report:
         raise UsageError(
-            "report= compares with the truth as one table, and Spark's rows do not come to the driver; call "
-            "fastdp.evaluate afterwards, where they fit"
+            "report= needs the true rows in one table, and Spark's rows stay on the cluster; "
+            "call fastdp.evaluate afterwards, on a machine where they fit"
         )
     return engine
 
@@ -128,15 +128,19 @@ def check_rereading(source: Any, domains: bool = True) -> None:
         return
     if is_spark(source):
         raise UsageError(
-            "a private domain is not found in a Spark DataFrame: write it to Parquet and give the path, or "
-            "give a schema with the domain written down"
+            "a private domain cannot be found in a Spark DataFrame; write it to Parquet and "
+            "give the path, or write the domain down in the schema"
         )
     if is_table(source):
-        raise UsageError("a private domain is found from values; a fastdp.Table is encoded: give its source")
+        raise UsageError(
+            "a private domain is found from values, and a fastdp.Table holds "
+            "only codes; give the source it was read from"
+        )
     if read_once(source):
         raise UsageError(
-            f"a {type(source).__name__} can be read only once, and finding a private domain reads the rows "
-            "several times: write it to a file, or give a frame or table"
+            "finding a private domain reads the rows several times, and a "
+            f"{type(source).__name__} can be read only once; write it to a file, or give a "
+            "frame or table"
         )
 
 

@@ -21,7 +21,7 @@ ADVICE = (
 
 
 def plan_note(config: Config) -> str:
-    """What a run of this mechanism does where a column holds next to no value of its domain."""
+    """What a run of this mechanism does if a column contains almost no value of its domain."""
     if config.ones_first:
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
@@ -34,14 +34,14 @@ def plan_note(config: Config) -> str:
 
 
 def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
-    """StoppedEarly where the noisy 1-ways say that a column holds next to no value of its domain. `learnt`:
-    columns whose domain was found in the run itself; they are left out, since most of their values may
-    rightly lie outside."""
+    """StoppedEarly where the noisy 1-ways show that a column contains almost no value of its domain.
+    `learnt`: columns whose domain was found in the run itself; they are left out, since most of their
+    values may rightly lie outside."""
     empty = empty_columns(schema, ones, learnt)
     if empty:
         raise StoppedEarly(
-            "stopped after the 1-ways: by their noisy counts next to no value is known in "
-            + "; ".join(map(str, empty))
+            "stopped after the 1-way marginals: their noisy counts show almost no known "
+            f"value in {'; '.join(map(str, empty))}"
         )
 
 

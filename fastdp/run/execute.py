@@ -207,7 +207,7 @@ def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> O
 
 
 def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
-    """What the mechanism of epsilon `i` is given beside its session."""
+    """What the mechanism of epsilon `i` is given in addition to its session."""
     threads = spec.options.threads
 
     def fit(domain, measurements, **options):

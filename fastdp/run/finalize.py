@@ -47,7 +47,7 @@ def finalize(
     synthetic: Table | None = None,
 ) -> Run:
     """The run of epsilon `i`, complete: its statement is made and, where there is a folder, everything is
-    written to its staging place. `truth`: the table for the report beside the folder, or None for no
+    written to its staging place. `truth`: the table for the report next to the folder, or None for no
     report; `synthetic`: what is compared with it, in place of the rows that were written."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")

@@ -1,6 +1,6 @@
 """The run folder: it appears whole or not at all, and holds only what may be released.
 
-While a run works, its files are in `DIR.tmp-XXXX` beside the folder; at the end all are flushed to the disk
+While a run works, its files are in `DIR.tmp-XXXX` next to the folder; at the end all are flushed to the disk
 and the folder gets its name by one rename. What is not for release (timings, log, the run's own ledger, state
 to resume from) is in `DIR.private/`.
 """
@@ -36,13 +36,13 @@ class RunFolder:
     seeds)."""
 
     def __init__(self, out: str | os.PathLike, *, resume: bool = False):
-        self.out = Path(os.path.abspath(as_path(out, "out=, the run folder,")))
+        self.out = Path(os.path.abspath(as_path(out, "out=")))
         if not self.out.name:
-            raise UsageError("out must name a folder to be made")
+            raise UsageError("out= must name a folder that fastdp can make")
         if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
             raise UsageError(
-                f"out: the folder's name is longer than {MOST_NAME} bytes or its path than {MOST_PATH}; "
-                "choose a shorter one"
+                f"out=: the folder's name exceeds {MOST_NAME} bytes, or its path exceeds "
+                f"{MOST_PATH}; choose a shorter one"
             )
         self.private = private_path(self.out)
         self.resume = resume
@@ -60,15 +60,18 @@ class RunFolder:
         """Takes the run folder for this run: locks it, checks that it can be written and that no other run
         uses it. RunError says what to do."""
         if _there(self.out) and not (self.resume and self.finished):
-            raise RunError(f"{self.out} exists already; remove it or choose another out=")
+            raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
         if state.exists() and not self.resume:
             raise RunError(
-                f"{self.private} holds a run that did not finish; continue it with resume=True, or remove "
-                "that folder"
+                f"{self.private} contains an unfinished run; continue it with resume=True, or "
+                "remove that folder"
             )
         if self.resume and not state.exists():
-            raise RunError(f"nothing to resume: {state} is missing; start the run without resume=True")
+            raise RunError(
+                f"resume=True: there is no run to resume, because {state} is "
+                "missing; start the run without resume=True"
+            )
         self._made = [p for p in self.out.parents if not p.exists()]
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -81,10 +84,10 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._close_lock()
-            raise RunError(f"another process is running in {self.private}") from error
+            raise RunError(f"another process is using {self.private}; wait until it ends") from error
         if not self._holds_lock():
             self._close_lock()
-            raise RunError(f"another process has just been running in {self.private}; try again")
+            raise RunError(f"another process has just used {self.private}; try again")
         if self.resume:
             self._read_state(state)
             for name in self.state.get("staging", []):
@@ -106,7 +109,7 @@ class RunFolder:
             self.state = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             self._close_lock()
-            raise RunError(f"{path} cannot be read; remove {self.private} and start anew") from error
+            raise RunError(f"{path} cannot be read; remove {self.private} and start again") from error
         if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
             self._close_lock()
             raise RunError(
@@ -126,8 +129,8 @@ class RunFolder:
             for key in sorted({*before, *arguments}):
                 if before.get(key) != arguments.get(key):
                     raise RunError(
-                        f"resume=True: {key} differs from the run in {self.private}; a run continues with "
-                        "the arguments it started with"
+                        f"resume=True: {key} differs from the run in {self.private}; resume a "
+                        "run with the arguments it started with"
                     )
             return self.state["fresh"]
         self.state = {

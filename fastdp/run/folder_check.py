@@ -57,7 +57,7 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} is not a plain file")
     try:
         if path.stat().st_size > MOST_JSON:
-            raise RunError(f"{path} is larger than {MOST_JSON >> 20} MB; a run writes no such file")
+            raise RunError(f"{path} is larger than {MOST_JSON >> 20} MB, the most that a run writes")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
@@ -76,12 +76,12 @@ def _once(pairs: list[tuple[str, object]]) -> dict:
     """A JSON object, refused where a name occurs twice: readers differ in which of the two values they
     take."""
     if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name is there twice")
+        raise ValueError("a name occurs twice")
     return dict(pairs)
 
 
 def _no(text: str) -> float:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _finite(text: str) -> float:
@@ -143,7 +143,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     for m in entries:
         same = candidates.get((m.label, m.clique, m.rows))
         if not same:
-            texts.append(f"{m} is no release that the statement lists")
+            texts.append(f"{m} is not a release that the statement lists")
         else:
             m.release = same.pop(0)
     if texts:
@@ -162,10 +162,10 @@ def release_key(release: Mapping) -> tuple:
 def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
     release = releases[m.release or 0]
     if m.sha256 is None:
-        yield f"{m}: its answers are not whole numbers of grid units, as noisy counts are"
+        yield f"{m}: its answers are not whole numbers of grid units, which noisy counts are"
     smallest, largest = release["sigma"], release.get("sigma_max", release["sigma"])
     if m.rows and not (math.isclose(m.low, smallest) and math.isclose(m.high, largest)):
-        yield f"{m}: its standard errors are not those of the release in the statement"
+        yield f"{m}: its standard errors differ from those of the release in the statement"
 
 
 def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
@@ -177,7 +177,7 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
     with bounded_file(path, list(types)) as file:
         stated = {name: file.schema_arrow.field(name).type for name in types}
         if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
-            raise RunError("measurements.parquet has other rows or columns than measurements.json says")
+            raise RunError("measurements.parquet has different rows or columns than measurements.json states")
         place = _Place(entries, releases)
         for batch in batches(file, list(types), path.name):
             place.take(*(batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)))
@@ -222,7 +222,7 @@ class _Place:
         else:
             self._exact = False
         if not np.isfinite(errors).all():
-            raise RunError("measurements.parquet has standard errors that are no numbers")
+            raise RunError("measurements.parquet has standard errors that are not numbers")
         m.low, m.high = min(m.low, float(errors.min())), max(m.high, float(errors.max()))
         if m.rows <= KEPT_ROWS:
             m.values += values.tolist()
@@ -239,7 +239,7 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
         return
     values = [m.values for m in entries if m.label == choice["release"]]
     if values != [choice["users"]]:
-        yield "the clip was chosen from another histogram than the measurements hold"
+        yield ("the clip was chosen from a different histogram than the one in the measurements")
 
 
 def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
@@ -254,7 +254,7 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
         yield "schema.json is not the schema of the statement: its digest differs"
     stated = statement["unit"]
     if any(stated.get(k, v) != v for k, v in Unit.of(schema, stated["kind"]).to_dict().items()):
-        yield "the statement's unit is not one of schema.json"
+        yield "schema.json does not allow the statement's unit"
 
 
 def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
@@ -267,17 +267,17 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
     found = statement["schema"].get("found")
     if found is None:
         if any(r["kind"] in DOMAIN_KINDS for _, r in releases):
-            yield "domains were released, but the statement names no columns that were found"
+            yield "domains were released, but the statement does not name the columns"
         return
     if [(i, r["attributes"]) for i, r in finished] != [(found["part"], found["columns"])]:
-        yield "the columns that were found are not those of the finished schema's release"
+        yield "the statement names different columns than the release of the finished schema"
     measured = {
         r["attributes"][0]
         for _, r in releases
         if r["kind"] in ("grid", "keys") and r.get("of") != "rows per user"
     }
     if measured != set(found["columns"]):
-        yield "columns are said to be found that nothing was released of, or the other way round"
+        yield "the columns stated as found differ from those with a release"
     path = folder / "schema.json"
     if entry is None or not finished or not path.is_file() or path.is_symlink():
         return
@@ -361,9 +361,9 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
         measured |= {frozenset(clique) for clique in used.get("prior_only", [])}
     for clique in model.errors:
         if frozenset(clique) not in measured:
-            yield f"model.fastdp names a measurement of {', '.join(clique)}, which no release is"
+            yield (f"model.fastdp names a measurement of {', '.join(clique)}, but there is no such release")
     if model.private is not (statement["private"] is True):
-        yield "model.fastdp and the statement differ in whether a known seed fixed the noise"
+        yield ("model.fastdp and the statement disagree about whether a known seed fixed the noise")
 
 
 def ledger_answer_problems(
@@ -379,10 +379,13 @@ def ledger_answer_problems(
         for i in range(len(step["events"])):
             release = releases[len(hashes)]
             if release["label"] != step["label"]:
-                yield f"ledger: release {release['label']!r} was entered as {step['label']!r}"
+                yield (f"ledger: the release {release['label']!r} is recorded as {step['label']!r}")
             stored = answers[i] if len(answers) == len(step["events"]) else None
             if stored is not None and math.prod(stored["shape"]) != release["count"]:
-                yield f"ledger: release {release['label']!r} has another number of answers than were drawn"
+                yield (
+                    f"ledger: the release {release['label']!r} has a different number of "
+                    "answers than were drawn"
+                )
             hashes.append(None if stored is None else stored["sha256"])
     drawn: dict[tuple, Counter] = {}
     for release, digest in zip(releases, hashes, strict=True):
@@ -390,5 +393,5 @@ def ledger_answer_problems(
     for m in entries:
         left = drawn.get((m.label, m.clique, m.rows), Counter())
         if not left[m.sha256]:
-            yield f"ledger: {m}: its answers are not those that were drawn"
+            yield f"ledger: {m}: its answers differ from those that were drawn"
         left[m.sha256] -= 1

@@ -35,8 +35,8 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
                 return pa.concat_tables(kept).slice(0, n)
         if total >= MOST:
             raise RunError(
-                f"only {found:,} of {total:,} rows match the condition and {n:,} were asked for; ask for "
-                "fewer rows or a wider condition"
+                f"where: only {found:,} of {total:,} rows match, but {n:,} were requested; "
+                "request fewer rows, or use a wider condition"
             )
         total, attempt = min(MOST, max(4 * total, int(SPARE * n * total / max(found, 1)))), attempt + 1
 
@@ -54,8 +54,8 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
             one = _condition(column, condition)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
             raise UsageError(
-                f"where: column {name!r} holds {column.type}, which {condition!r} is not; give a value, a "
-                "list of values or a range (low, high)"
+                f"where: column {name!r} holds {column.type}, which {condition!r} cannot "
+                "match; give a value, a list of values or a range (low, high)"
             ) from None
         mask = pc.and_(mask, pc.fill_null(one, False))
     return mask

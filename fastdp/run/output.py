@@ -80,7 +80,7 @@ class Output:
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
             raise UsageError(
-                "this mechanism makes its rows once, as many as it counted: use the run's own rows"
+                "rows: this mechanism makes its rows only once, as many as it counted; use the run's rows"
             )
         outcome = replace(self.outcome, rows=source.again(rows, seed))
         return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self.private)
@@ -224,7 +224,7 @@ class Output:
         if broken:
             listed = ", ".join(f"{n + 1} ({self.schema.constraints[n].text})" for n in broken)
             raise RunError(
-                f"rows came out that break constraint {listed}: a fault of fastdp, please report it"
+                f"synthetic rows violate constraint {listed}: this is an error in fastdp, please report it"
             )
         return codes
 

@@ -61,7 +61,7 @@ def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         if sum(_written_out(column) for column in batch.columns) > MOST_BATCH:
             raise RunError(
-                f"{name} unpacks to more than a run writes: {MOST_BATCH:,} bytes of text in a batch"
+                f"{name} unpacks to more than a run writes: over {MOST_BATCH:,} bytes of text in a batch"
             )
         yield batch
 
@@ -94,7 +94,7 @@ def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str)
         column = about.schema.column(number)
         wide = column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length > 32
         if wide or column.max_repetition_level or "." in column.path:
-            raise RunError(f"{name}: column {column.path!r} is of a type that a run does not write")
+            raise RunError(f"{name}: column {column.path!r} has a type that a run does not write")
         groups = (about.row_group(g).column(number) for g in range(about.num_row_groups))
         together += max((page for chunk in groups for page in _pages(stream, chunk, name)), default=0)
     if together > MOST_PAGES:
@@ -116,7 +116,7 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
             about, encoding = PAGES[page[1]]
             entries, encoded = int(page[about][1]), page[about][encoding]
         except (IndexError, KeyError, TypeError):
-            raise RunError(f"{name}: the header of a page is not one that a run writes") from None
+            raise RunError(f"{name}: a run does not write pages with such a header") from None
         if page[1] == DICTIONARY_PAGE and entries > unpacked:
             raise RunError(f"{name}: a dictionary has more entries than bytes")
         if not (0 <= unpacked <= MOST_PAGE and 0 <= packed <= MOST_PAGE):
@@ -157,7 +157,7 @@ class _Thrift:
             kind, step = head & 0x0F, head >> 4
             number = number + step if step else self._signed()
             if number in fields:
-                raise IndexError("a field is there twice")
+                raise IndexError("a field occurs twice")
             fields[number] = self._value(kind, depth)
         return fields
 
@@ -184,5 +184,5 @@ class _Thrift:
         elif kind == 12:
             return self.struct(depth + 1)
         else:
-            raise IndexError("no field of a page's header is of this type")
+            raise IndexError("a page's header has no field of this type")
         return None

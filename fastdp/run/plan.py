@@ -152,8 +152,8 @@ def plan(
     whole_mu = whole * math.sqrt(1 - costs.share)
     if rows is None:
         raise UsageError(
-            "plan needs a public guess of the number of rows, for example rows=100_000 (--rows 100000): "
-            "memory, time and what the noise leaves depend on it"
+            "rows= is missing: plan needs a public guess of the number of rows, for example "
+            "rows=100_000 (--rows 100000), to estimate memory, time and accuracy"
         )
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
     of_users = users_cost(config, schema, public is not False)

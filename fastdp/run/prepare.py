@@ -39,8 +39,8 @@ def check_ahead(spec: RunSpec) -> None:
     likely, public = spec.schema.stand_in(), spec.options.public
     if is_table(public):
         raise UsageError(
-            "public=: its schema is found in the run, so give the public source itself, not a table that "
-            "was read by some schema"
+            "public=: the run finds its schema, so give the public source itself instead of "
+            "a table that was read with another schema"
         )
     if public is not None:
         check_source(public, likely)
@@ -56,9 +56,9 @@ def check_ahead(spec: RunSpec) -> None:
 
 def _check_config(spec: RunSpec, config: Config) -> None:
     if spec.delta == 0 and not config.pure:
-        raise UsageError(f"{config.name} adds Gaussian noise and needs a delta above 0")
+        raise UsageError(f"delta must be above 0: {config.name} adds Gaussian noise")
     if _deals(spec, config) and config.ids.source == "public" and spec.options.public is None:
-        raise UsageError("ids from public data need public=; give it, or set the recipe's ids.source")
+        raise UsageError("ids from public data need public=; give it, or set ids.source in the recipe")
     check_users(config, spec.schema)
 
 
@@ -79,7 +79,8 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
         changed = [name for name in limits if limits[name] != used.get(name)]
         if changed and fixed:
             raise RunError(
-                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}, whose step "
-                f"{fixed[0]!r} is charged and may have been chosen by it; that run used {used}"
+                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. "
+                f"Its step {fixed[0]!r} is already charged and may depend on the earlier "
+                f"choice; that run used {used}"
             )
     folder.keep_limits(spec.limits())

@@ -34,8 +34,8 @@ def read_public(
     if isinstance(source, Table):
         if source.schema.columns != schema.columns:
             raise UsageError(
-                "public=: the table was read by another schema, so that its codes mean something else; read "
-                "it with the schema of the private data"
+                "public=: the table was read with another schema, so its codes mean "
+                "something else; read it with the schema of the private data"
             )
         return source
     if not relabel:
@@ -46,8 +46,7 @@ def read_public(
     table = read(source, replace(schema, fields=fields), public=True, threads=threads)
     if not table.rows:
         raise DataError(
-            f"the public data has no row that the schema knows, also after {', '.join(relabel)} was "
-            "relabelled"
+            f"public=: no row of the public data fits the schema, even after relabelling {', '.join(relabel)}"
         )
     table.schema = schema  # codes mean the same as in `schema`; only the values they were read from moved
     return table
@@ -67,7 +66,7 @@ def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | 
         else []
     )
     if not listed or not all(isinstance(v, int) and not isinstance(v, bool) for v in listed):
-        raise UsageError(f"public_relabel: column {name!r} must be of whole numbers, or of one value")
+        raise UsageError(f"public_relabel: column {name!r} must hold whole numbers, or a single value")
     shift = max(map(int, listed)) - _latest(source, field.source, schema)
     if isinstance(field, Integer):
         return replace(field, min=field.min - shift, max=field.max - shift)

@@ -71,13 +71,13 @@ class Run:
         import pyarrow.dataset as pads
 
         if self.out is None:
-            raise RunError("this run was not written to a folder (out=); its rows are run.data")
+            raise RunError("this run was not written to a folder (out=); its rows are in run.data")
         return pads.dataset(synthetic_path(self.out), format="parquet")
 
     @property
     def _made(self) -> Output:
         if self._output is None:
-            raise RunError("the rows of this run were neither written nor kept")
+            raise RunError("the rows of this run were neither written nor kept in memory")
         return self._output
 
     def reader(self) -> pa.RecordBatchReader:
@@ -155,7 +155,8 @@ class Run:
 
         if self._output is None:
             raise RunError(
-                "this run is a folder of rows; read them, or draw codes from its model (run.model.sample)"
+                "this run has only a folder of rows; read them, or draw codes from its model "
+                "(run.model.sample)"
             )
         if not is_whole(n, 0):
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
@@ -206,7 +207,7 @@ class Run:
         target = Path(path)
         suffix = target.suffix.lower()
         if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
-            raise UsageError(f"{target}: rows are written as .parquet, .csv, .arrow or .feather")
+            raise UsageError(f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather")
         with whole_file(target) as part, self.reader() as reader:
             if suffix == ".parquet":
                 with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
@@ -304,7 +305,9 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     try:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder} is not a finished run folder: privacy.json is missing or broken") from error
+        raise RunError(
+            f"{folder} is not a finished run folder: its privacy.json is missing or damaged"
+        ) from error
     kept = folder / "model.fastdp"  # mechanisms that count users have none
     model = Model.load(kept) if kept.exists() else None
     return Run(

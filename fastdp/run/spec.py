@@ -1,4 +1,4 @@
-"""What a run is asked to do: the options of `synthesize`, and the frozen spec that a checked call becomes."""
+"""The options of `synthesize`, and the frozen spec that a checked call becomes."""
 
 from __future__ import annotations
 

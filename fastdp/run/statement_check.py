@@ -1,4 +1,4 @@
-"""What a statement says, computed again from what it rests on.
+"""Recomputes the facts of a statement that follow from its other facts.
 
 A statement is made of a few facts: each part's releases, the reference to the ledger, the schema, and
 whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it does so
@@ -35,7 +35,7 @@ OTHER_BUILD = (
     "figures were"
 )
 TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")
-"""Fields from which the others are computed, or which are compared by themselves."""
+"""Fields from which the others are computed, or which are compared separately."""
 PROSE = {
     "unit.adjacency",
     "bound.how",
@@ -170,23 +170,25 @@ GRIDS = (
 def _fact_problems(statement: Mapping) -> Iterator[str]:
     """Problems of facts that are not computed from others, but bounded by them."""
     if not _texts(statement["notes"]) or not isinstance(statement["public_data"], list):
-        yield "notes is a list of texts, public_data a list of sources"
+        yield "notes must be a list of texts, public_data a list of sources"
     for i, part in enumerate(statement["parts"]):
         asked = part["asked"]
         if asked["method"] in ("gdp", "pure") and not asked["epsilon"] <= part["epsilon"] * (1 + 1e-4):
-            yield f"part {i} states that epsilon {asked['epsilon']!r} was asked, more than its bound spends"
+            yield (f"part {i} states a request for epsilon {asked['epsilon']!r}, which exceeds its bound")
         for release in part["releases"]:
             if not _texts(release["attributes"]) or not isinstance(release["label"], str):
-                yield f"part {i}: a release has a label and a list of attributes, all texts"
+                yield (f"part {i}: a release must have a label and a list of attributes, all of them texts")
             if release["kind"] in ("select", "distances", "guesses") and release["attributes"]:
-                yield f"{release['label']!r}: a release of its kind has no attributes"
+                yield f"{release['label']!r}: a release of this kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
-                yield f"{release['label']!r}: what is made of other releases has sensitivity 0"
+                yield (
+                    f"{release['label']!r}: a release computed from other releases must have sensitivity 0"
+                )
             if release["kind"] == "grid" and release.get("of") not in GRIDS:
-                yield f"{release['label']!r}: its cells are of nothing that a domain is found by"
+                yield f"{release['label']!r}: domains are not found from cells of this kind"
             for name in ("cap", "candidates"):
                 if not is_whole(release.get(name, 1), 1):
-                    yield f"{release['label']!r}: its {name} must be a whole number of at least 1"
+                    yield f"{release['label']!r}: {name} must be a whole number of at least 1"
 
 
 def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
@@ -195,7 +197,7 @@ def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
     if found is None:
         return
     if found.get("max_rows", schema.max_rows_per_user) != schema.max_rows_per_user:
-        yield "schema.json has another bound on rows per user than was found"
+        yield "schema.json has a different bound on rows per user than the run found"
     part = statement["parts"][found["part"]]
     events = [event_from_dict(r["event"]) for r in part["releases"] if r["kind"] in DOMAIN_KINDS]
     allowed = found["share"] * mu2([event_from_dict(part["event"])])
@@ -207,7 +209,7 @@ def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
             counts[release["attributes"][0]] += release["count"]
     for name, count in counts.items():
         if count not in _key_counts(schema, name):
-            yield f"{count} values of {name} were released, but schema.json has others"
+            yield f"{count} values of {name} were released, but schema.json has different ones"
 
 
 def _texts(value: Any) -> bool:
@@ -222,10 +224,13 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
 
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
-        yield "schema.json has another length than the finished schema that was released"
+        yield "schema.json has a different length than the released schema"
     if kind == "keys":
         if release.get("draws") != MOST_KEYS:
-            yield f"a selection of keys draws up to {MOST_KEYS} numbers, stated are {release.get('draws')!r}"
+            yield (
+                f"a selection of keys draws up to {MOST_KEYS} numbers, but the statement "
+                f"gives {release.get('draws')!r}"
+            )
     sizes = dict(schema.modelled)
     group = group_column(schema, release.get("of") == "users")
     if group in about:  # as many groups as the run chose
@@ -237,7 +242,7 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
         sizes |= release.get("recoded", {})
         cells = math.prod(sizes[name] for name in about)
         if count != cells:
-            yield f"it has {count} answers, but its columns {cells} cells"
+            yield f"it has {count} answers, but its columns have {cells} cells"
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:

@@ -92,7 +92,7 @@ class RunStatus:
 
     def text(self, again: str, resume: str) -> str:
         """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the commands (or
-        words) that start the run anew and that resume it."""
+        words) that start the run again and that resume it."""
         folder = self._folder
         if self._over and folder is not None:
             return f"the run was finished: its results are in {folder.out}; end it with: {resume}"

@@ -85,7 +85,7 @@ class Synthesizer:
         """Sets parameters by name; UsageError for one that does not exist."""
         for name, value in params.items():
             if name not in self._names():
-                raise UsageError(f"no parameter {name!r}; there are {', '.join(self._names())}")
+                raise UsageError(f"there is no parameter {name!r}; choose from {', '.join(self._names())}")
             setattr(self, name, value)
         return self
 
@@ -117,7 +117,7 @@ class Synthesizer:
             raise UsageError("call fit(X) before sample(n)")
         if n is None:
             if where:
-                raise UsageError("where: say how many rows are wanted, sample(n, where=...)")
+                raise UsageError("where needs a number of rows: sample(n, where=...)")
             table = self.run_.to_arrow()
         else:
             seed = None if self.random_state is None else _spawned(self.random_state, self._drawn)

@@ -35,7 +35,7 @@ def validate(
 ) -> RunSpec:
     """The spec of a run. Raises before any row is read and before anything is charged."""
     if isinstance(table, Schema):
-        raise UsageError("the first argument is the data; a schema goes to schema=")
+        raise UsageError("the first argument must be the data; pass the schema as schema=")
     epsilons = checked_epsilons(epsilon, delta)
     check_values(options)
     check_sources(table, options)
@@ -74,14 +74,16 @@ def check_sources(table: Any, options: RunOptions) -> None:
         same = public is table and not (is_table(public) and public.public)
         if same or (public is not table and overlap(public, table)):
             raise UsageError(
-                "public= is the private data itself, or shares a file or rows in memory with it: nothing of "
-                "that would be protected"
+                "public= is the private data, or shares a file or memory with it; that data "
+                "would not be protected"
             )
     if (options.resume or options.report or options.diagnose) and options.out is None:
-        raise UsageError("resume, report and diagnose need out=, the run's folder")
+        raise UsageError("resume, report and diagnose need out= (the run folder)")
     if options.diagnose:
         if is_spark(table):
-            raise UsageError("diagnose reads the values in this process, and Spark's rows do not come here")
+            raise UsageError(
+                "diagnose reads the values in this process, but Spark's rows stay on the cluster"
+            )
         if is_table(table) or read_once(table):
             raise UsageError(
                 "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a "
@@ -105,10 +107,11 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         schema = recipe.schema
     if schema is None:
         raise UsageError(
-            f"mechanism {recipe.name or recipe.mechanism!r} names no schema; give one (schema=). Write it "
-            "from public knowledge, or begin with a draft (fastdp.draft, `fastdp schema draft`) and replace "
-            "every line that it marks LEARNT unless the data is public. Or let the run find values, bounds "
-            "and bins within its budget: domain='private', with the user column as user="
+            f"schema= is missing, and mechanism {recipe.name or recipe.mechanism!r} names no "
+            "schema. Write one from public knowledge, or start from a draft (fastdp.draft, "
+            "`fastdp schema draft`) and replace every line marked LEARNT unless the data is "
+            "public. Or let the run find values, bounds and bins within its budget: "
+            "domain='private', with the user column as user="
         )
     return Schema.of(schema)
 
@@ -127,18 +130,19 @@ def asked_schema(
     if domain is not None and domain != PRIVATE:
         raise UsageError(f'domain must be "private", got {domain!r}')
     if domain is None:
-        raise UsageError("user= names the user column where domain='private' and no schema is given")
+        raise UsageError("user= needs domain='private' and no schema; it names the user column")
     check_rereading(source)
     if schema is None and recipe.schema is None:
         style = None if dialect is None else Dialect.from_plain(dialect)
         return guarded(lambda: asked_of(source, user, style))
     if user is not None:
-        raise UsageError("user= is for runs without a schema: the schema names its user column itself")
+        raise UsageError("user= cannot be used with a schema, because the schema names the user column")
     schema = resolve_schema(schema, recipe)
     if not schema.pending:
         raise UsageError(
-            "the schema has no column with a private domain: mark those that are to be found with "
-            'domain = "private" (docs/guide/domains.md), or leave the schema out'
+            "domain='private': no column of the schema has a private domain; mark the "
+            'columns to find with domain = "private" (docs/guide/domains.md), or leave the '
+            "schema out"
         )
     return schema
 
@@ -157,14 +161,15 @@ def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:
         raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
     if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
         raise UsageError(
-            "epsilon: give at least one, each once (in its first six digits, which name its folder)"
+            "epsilon: expected at least one, and no two with the same first six digits (they "
+            "name the folders)"
         )
     return epsilons
 
 
 def _number(name: str, value: Any) -> float:
     if value is None:
-        raise UsageError(f"{name} is required: it is the privacy budget, for example epsilon=1.0")
+        raise UsageError(f"{name} is required: it sets the privacy budget, for example epsilon=1.0")
     if isinstance(value, bool) or not isinstance(value, Real):
         raise UsageError(f"{name} must be a number, got {value!r}")
     try:
@@ -192,7 +197,7 @@ def check_values(options: RunOptions) -> None:
         shown = _short(options.dataset)
         raise UsageError(f"dataset must be the name of a data set in the ledger, got {shown}")
     if options.ledger is not None and options.seed is not None:
-        raise UsageError("seed fixes the noise and is for tests only; it cannot be used with a ledger")
+        raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
     resolve(options.threads)
 
 

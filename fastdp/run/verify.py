@@ -1,10 +1,10 @@
-"""`fastdp verify DIR`: does a released folder hold what its statement says, and nothing else?
+"""Checks that a released folder agrees with its statement, and holds nothing else (`fastdp verify DIR`).
 
 It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
 not for release. If all files have the stated hashes, it compares measurements, schema and model with the
 statement, and rows with the schema's constraints. With the run's ledger it also compares the hash of every
 noisy answer, and of the statement itself, with what the ledger holds. Without the ledger, a folder that was
-forged consistently cannot be told from a true one, and the verdict says so.
+forged consistently cannot be distinguished from a true one, and the verdict says so.
 
 A folder may be hostile: whatever it contains, no exception other than RunError is raised.
 """
@@ -40,7 +40,7 @@ from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_bu
 
 WITHOUT_LEDGER = (
     "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "
-    "private rows in place of synthetic ones, hashes made anew) cannot be told from a true one; give the "
+    "private rows in place of synthetic ones, new hashes) cannot be distinguished from a true one; give the "
     "run's ledger, ledger="
 )
 UNSEEN = (
@@ -114,7 +114,7 @@ def inspect(
     """As `verify`, but what is wrong is in the verdict's `problems`."""
     if isinstance(folder, Run | LinkedRun):
         if folder.out is None:
-            raise UsageError("this run is in memory: verify checks a run folder, which out= makes")
+            raise UsageError("this run is in memory; verify needs a run folder, which out= makes")
         folder = folder.out
     folder = as_path(folder, "a run folder")
     if not folder.is_dir():
@@ -130,7 +130,7 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     """`inner`: the folder belongs to one part, so it may not contain folders of others."""
     parts = [] if inner else statements.part_folders(folder)
     if not os.path.lexists(folder / statements.NAME):
-        raise RunError(f"{folder} has no {statements.NAME}; it is not a run's folder")
+        raise RunError(f"{folder} is not a run folder: it has no {statements.NAME}")
     statement = read_statement(folder)
     problems = list(statements.problems(statement))
     changed = guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
@@ -175,7 +175,7 @@ def _part_problems(joint: dict, part: Path) -> list[str]:
     statement."""
     own = read_statement(part)
     names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
-    return [f"{part.name}: its statement and the joint one differ in {', '.join(names)}"] if names else []
+    return [f"{part.name}: its statement differs from the joint one in {', '.join(names)}"] if names else []
 
 
 def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
@@ -186,7 +186,7 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
         return None
     number = statement.get("part", 0)
     if type(number) is not int or not 0 <= number < len(parts):
-        raise RunError("the statement names a part that it does not have")
+        raise RunError("the statement names a part that it does not contain")
     return number, parts[number]
 
 
@@ -200,7 +200,9 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
             return
         releases = own[1]["releases"]
         if not releases and any(os.path.lexists(folder / name) for name in (*ROWS, "model.fastdp")):
-            yield "there are rows or a model, but the statement lists no release that they could come from"
+            yield (
+                "the folder has rows or a model, but the statement lists no release that they could come from"
+            )
         measured, texts = measurements_of(folder, releases)
         entries.extend(measured)
         yield from texts
@@ -241,7 +243,7 @@ def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
         elif name not in listed:
             yield f"{name} is not in the statement"
         elif statements.file_hash(path) != listed[name]:
-            yield f"{name} was changed: its hash is not the stated one"
+            yield f"{name} was changed: its hash differs from the stated one"
     for name in listed:
         if name not in seen:
             yield f"{name} is in the statement but not in the folder"
@@ -267,7 +269,7 @@ def _required_problems(statement: Mapping) -> Iterator[str]:
     """The fields that the published schema requires; a full check needs a JSON-schema validator."""
     for name in statements.load_schema()["required"]:
         if name not in statement:
-            yield f"the statement lacks {name!r}"
+            yield f"the statement has no {name!r}"
 
 
 def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]) -> list[str]:
@@ -280,7 +282,7 @@ def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: li
     if not published:
         notes.append(UNSEEN)
     elif statements.file_hash(folder / statements.NAME) not in published:
-        return [f"ledger: {statements.NAME} is not the statement that the run published"]
+        return [f"ledger: {statements.NAME} differs from the statement that the run published"]
     return []
 
 
@@ -288,7 +290,7 @@ def _entry(ledger: Ledger, statement: Mapping) -> Mapping:
     name = statement["ledger"]["run"]
     entries = [entry for entry in ledger.entries() if entry["run"] == name]
     if not entries:
-        raise LedgerError(f"the ledger knows no run {name!r}")
+        raise LedgerError(f"the ledger has no run {name!r}")
     return entries[0]
 
 

@@ -175,14 +175,14 @@ def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
     kind = dtypes.family(dtype)
     if kind == "string":
         if isinstance(value, bool) or not isinstance(value, str):
-            raise fail(column, where, f"{value!r} is no text, but dtype is {dtype}; quote it")
+            raise fail(column, where, f"expected text (dtype is {dtype}), got {value!r}; put it in quotes")
         return value
     if kind in ("date", "timestamp"):
         text = value.isoformat() if isinstance(value, date) else value
         try:
             parsed = datetime.fromisoformat(str(text))
         except ValueError:
-            raise fail(column, where, f"{value!r} is no ISO date or time") from None
+            raise fail(column, where, f"expected an ISO date or time, got {value!r}") from None
         return parsed.date().isoformat() if kind == "date" else parsed.isoformat()
     if kind == "decimal":
         try:
@@ -194,20 +194,20 @@ def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
             if abs(scaled) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
                 raise InvalidOperation
         except ArithmeticError:
-            raise fail(column, where, f"{value!r} is no value of {dtype}") from None
+            raise fail(column, where, f"expected a value of type {dtype}, got {value!r}") from None
         return text
     if kind == "bool":
         if not isinstance(value, bool):
-            raise fail(column, where, f"{value!r} is neither true nor false")
+            raise fail(column, where, f"expected true or false, got {value!r}")
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise fail(column, where, f"{value!r} is no number, but dtype is {dtype}")
+        raise fail(column, where, f"expected a number (dtype is {dtype}), got {value!r}")
     if kind == "int":
         if not math.isfinite(value) or value != math.floor(value):
-            raise fail(column, where, f"{value!r} is no whole number, but dtype is {dtype}")
+            raise fail(column, where, f"expected a whole number (dtype is {dtype}), got {value!r}")
         low, high = dtypes.int_range(dtype)
         if not low <= value <= min(high, (1 << 63) - 1):
-            raise fail(column, where, f"{value!r} does not fit {dtype} (or 64 bits with sign)")
+            raise fail(column, where, f"{value!r} does not fit {dtype} (or a signed 64-bit integer)")
         return int(value)
     if not math.isfinite(value):
         raise fail(column, where, f"{value!r} is not finite")
@@ -226,7 +226,7 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise fail(self.name, "values", "the list is empty; list every value the column may take")
+            raise fail(self.name, "values", "the list is empty; list every value that the column may take")
         values = tuple(
             canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in enumerate(self.values)
         )
@@ -237,13 +237,15 @@ class Categorical(Column):
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_codes", codes)
         if self.names is not None and len(self.names) != len(values):
-            raise fail(self.name, "names", f"{len(self.names)} names for {len(values)} values; give one each")
+            raise fail(
+                self.name, "names", f"expected {len(values)} names, one per value, got {len(self.names)}"
+            )
         if self.other is not None:
             other = canonical_value(self.name, "other", self.other, self.dtype)
             object.__setattr__(self, "other", other)
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "clamp":
-                raise fail(self.name, where, "'clamp' is for numbers; use code, drop or a value")
+                raise fail(self.name, where, "'clamp' needs a column of numbers; use code, drop or a value")
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} is not among the listed values")
 
@@ -281,7 +283,7 @@ class Integer(Column):
         if dtypes.family(self.dtype) not in ("int", "float", "string", "decimal"):
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers")
         if not -(1 << 63) <= self.min or not self.max < 1 << 63:
-            raise fail(self.name, "max", "min and max must fit 64 bits with sign")
+            raise fail(self.name, "max", "min and max must fit a signed 64-bit integer")
         if self.max < self.min:
             raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
         if dtypes.family(self.dtype) == "int":
@@ -301,7 +303,7 @@ class Integer(Column):
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} is not between min and max")
         if self.null.action == "clamp":
-            raise fail(self.name, "null", "a null has no nearest value; use code, drop or a value")
+            raise fail(self.name, "null", "'clamp' does not apply to null; use code, drop or a value")
 
     @property
     def base(self) -> int:
@@ -370,34 +372,34 @@ class Numeric(Column):
             edges = with_atoms(self)
             object.__setattr__(self, "edges", edges)
         if len(edges) < 2:
-            raise fail(self.name, "edges", "at least two edges make a bin")
+            raise fail(self.name, "edges", "expected at least two edges")
         for i, (a, b) in enumerate(pairwise(edges)):
             if not a < b:
-                raise fail(self.name, f"edges[{i + 1}]", f"edges must increase, {b:g} follows {a:g}")
+                raise fail(self.name, f"edges[{i + 1}]", f"edges must increase, but {b:g} follows {a:g}")
         if dtypes.family(self.dtype) == "bool":
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
         if self.timely and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
-            raise fail(self.name, "edges", "edges of times are whole seconds, of dates whole days")
+            raise fail(self.name, "edges", "edges of times must be whole seconds, edges of dates whole days")
         if all(map(math.isinf, edges)):
             raise fail(self.name, "edges", "at least one edge must be finite")
         inner = [e for e in edges if math.isfinite(e)]
         if self.min is not None and self.min >= inner[0] and math.isinf(edges[0]):
-            raise fail(self.name, "min", "leaves the lowest bin empty; drop that edge or lower min")
+            raise fail(self.name, "min", "the lowest bin is empty; remove its edge or lower min")
         if self.max is not None and math.isinf(edges[-1]) and self.max < inner[-1]:
-            raise fail(self.name, "max", "leaves the highest bin empty; drop that edge or raise max")
+            raise fail(self.name, "max", "the highest bin is empty; remove its edge or raise max")
         if self.min is not None and self.max is not None and self.max < self.min:
             raise fail(self.name, "max", f"{self.max:g} is below min = {self.min:g}")
         if self.null.action == "clamp":
-            raise fail(self.name, "null", "a null has no nearest value; use code, drop or a value")
+            raise fail(self.name, "null", "'clamp' does not apply to null; use code, drop or a value")
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value" and self.code_of(policy.value) is None:
-                raise fail(self.name, where, f"{policy.value!r} lies in none of the bins")
+                raise fail(self.name, where, f"{policy.value!r} is not in any bin")
         if self.digits is not None and not 0 <= self.digits <= 15:
             raise fail(self.name, "digits", "must lie in 0..15")
         if self.whole:
             for i, (a, b) in enumerate(pairwise(edges)):
                 if math.isfinite(a) and math.isfinite(b) and math.ceil(a) >= math.ceil(b):
-                    raise fail(self.name, f"edges[{i + 1}]", "the bin holds no whole number")
+                    raise fail(self.name, f"edges[{i + 1}]", "the bin contains no whole number")
         check_inside(self)
 
     @property

@@ -65,27 +65,29 @@ class Constraint(
         listed = [k for k in ("allowed", "forbidden", "divide") if getattr(self, k) is not None]
         kinds = [*listed, *(k for k in ("require", "order", "column") if getattr(self, k))]
         if len(kinds) != 1:
-            raise ValueError("give one of allowed, forbidden, divide, require, order, column")
+            raise ValueError("expected one of allowed, forbidden, divide, require, order, column")
         if bool(listed) != bool(self.columns):
-            raise ValueError("columns: for allowed, forbidden and divide, which need them")
+            raise ValueError(
+                "columns: allowed, forbidden and divide need it, and no other constraint takes it"
+            )
         for names in (self.columns, self.order, self.sources):
             if len(set(names)) != len(names):
                 raise ValueError("name each column once")
         if self.divide is not None and (len(self.columns) != 2 or self.divide < 1):
-            raise ValueError("divide: a number >= 1, for two columns (general, detailed)")
+            raise ValueError("divide: expected a number >= 1 and two columns (general, detailed)")
         for combination in (*(self.allowed or ()), *(self.forbidden or ())):
             if len(combination) != len(self.columns):
-                raise ValueError("each combination has one value (or list of values) per column")
+                raise ValueError("each combination needs one value (or list of values) per column")
         if (self.strict and not self.order) or len(self.order) == 1:
-            raise ValueError("order: two columns or more; strict is for order alone")
+            raise ValueError("order: expected two columns or more; strict needs order")
         if self.column is None and (self.follows or self.sources or self.table or self.model is not None):
-            raise ValueError("follows, from, table and model are for a `column`")
+            raise ValueError("follows, from, table and model need `column`")
         if self.column is not None and (self.follows is None) == (self.table is None or not self.sources):
             raise ValueError("column: give either `follows` or both `from` and `table`")
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
                 raise ValueError(
-                    "table: each row has a value of every column in `from`, then the column's own"
+                    "table: each row needs a value of every column in `from`, then the value of the column"
                 )
 
     @property
@@ -178,7 +180,7 @@ def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
     if is_time(schema, name):
         return tuple(schema.fields[name].names.values())
     if name not in schema.columns:
-        raise SchemaError(f"order: the schema has no column {name!r} whose values have an order")
+        raise SchemaError(f"order: the schema has no column {name!r}, or its values have no order")
     return (name,)
 
 
@@ -200,10 +202,11 @@ def check(schema: Described) -> None:
                 if name not in schema.columns:
                     raise SchemaError(f"the schema has no column {name!r}")
             if len(set(names)) != len(names):
-                raise SchemaError("a column is named twice, as itself or as part of a timestamp")
+                raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
                 raise SchemaError(
-                    f"column {hidden[0]!r} has a private domain: constraints are about values that are public"
+                    f"column {hidden[0]!r} has a private domain, but constraints need public "
+                    "values; write its domain down"
                 )
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
@@ -211,12 +214,15 @@ def check(schema: Described) -> None:
                         code_of(schema.columns[name], one)
             if constraint.column is not None:
                 if constraint.column in following:
-                    raise SchemaError(f"column {constraint.column!r} follows twice")
+                    raise SchemaError(
+                        f"column {constraint.column!r} is computed by two constraints; remove one"
+                    )
                 if computed(schema, constraint):
                     _check_computed(schema, constraint)
                 elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
                     raise SchemaError(
-                        f"column {constraint.column!r}: only listed values, integers and numbers can follow"
+                        f"column {constraint.column!r}: only columns of listed values, "
+                        "integers and numbers can be computed"
                     )
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
@@ -241,12 +247,12 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
         raise SchemaError(
-            f"column {constraint.column!r} is computed from other values when rows are written: no other "
-            "constraint can name it, and it cannot be modelled"
+            f"column {constraint.column!r} is computed from other values when rows are "
+            "written, so no other constraint can name it and it cannot be modelled"
         )
     for name in Expression(schema, constraint.follows or "").operands:
         if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):
-            raise SchemaError(f"column {name!r}: numbers and times follow from columns of numbers and times")
+            raise SchemaError(f"column {name!r}: values are computed only from numbers and times")
 
 
 def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:

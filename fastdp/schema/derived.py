@@ -44,7 +44,7 @@ class Derived:
     def __post_init__(self) -> None:
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action not in ("code", "drop"):
-                raise fail(self.name, where, "a derived field knows 'code' and 'drop' only")
+                raise fail(self.name, where, "expected 'code' or 'drop' for a derived field")
 
     def _part(self, name: str, part: str, count: int, **more: Any) -> Part:
         return Part(
@@ -89,7 +89,7 @@ def shift_parts(
     if part == "day_of_week":
         return shift // per_day
     if u is None:
-        raise ValueError("the hour within a shift is drawn: it needs uniform numbers")
+        raise ValueError("the hour within a shift is random, so it needs uniform numbers")
     hours = 24 // per_day
     return shift % per_day * hours + np.minimum((u * hours).astype(np.int64), hours - 1)
 
@@ -114,31 +114,41 @@ class Timestamp(Derived):
     def __post_init__(self) -> None:
         super().__post_init__()
         if dtypes.family(self.dtype) not in ("timestamp", "date"):
-            raise fail(self.name, "dtype", f"{self.dtype} is neither a timestamp nor a date")
+            raise fail(self.name, "dtype", f"expected a timestamp or date type, got {self.dtype}")
         if not self.names:
             raise fail(self.name, "parts", f"name at least one of {', '.join(PARTS)}")
         for part in self.names:
             if part not in PARTS:
-                raise fail(self.name, "parts", f"{part!r} is none of {', '.join(PARTS)}")
+                raise fail(self.name, "parts", f"expected one of {', '.join(PARTS)}, got {part!r}")
         spanned = self.min is not None and self.max is not None
         if spanned and self.span[1] < self.span[0]:
             raise fail(self.name, "max", f"{self.max} is before min = {self.min}")
         if not spanned and ({"year", "date"} & set(self.names) or self.output != "parts"):
-            raise fail(self.name, "min", "give min and max (dates), or output = 'parts' without year or date")
+            raise fail(
+                self.name,
+                "min",
+                "min and max (dates) are missing; give both, or set output = 'parts' without year or date",
+            )
         first, last = epoch.day_range(self.dtype)
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
-            raise fail(self.name, "min", f"{self.dtype} holds the days from {days}; narrow min and max")
+            raise fail(
+                self.name,
+                "min",
+                f"{self.dtype} can hold only days from {days}; use a smaller range from min to max",
+            )
         if self.step != _DAY and (self.step < 1 or 3600 % self.step):
-            raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400: midnight")
+            raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)")
         if "minute" in self.names and self.step % 60 and 60 % self.step:
-            raise fail(self.name, "step", "with the part 'minute' it must be whole minutes, or divide one")
+            raise fail(
+                self.name, "step", "with the part 'minute' the grid must divide a minute, or be whole minutes"
+            )
         if self.step == _DAY and {"hour", "shift"} & set(self.names):
-            raise fail(self.name, "step", "times at midnight (86400) have no part 'hour' or 'shift'")
+            raise fail(self.name, "step", "a grid of 86400 (midnight) has no part 'hour' or 'shift'")
         if "minute" in self.names and "hour" not in self.names:
-            raise fail(self.name, "parts", "'minute', the minute of the hour, needs 'hour'")
+            raise fail(self.name, "parts", "'minute' (of the hour) needs 'hour'")
         if "day" in self.names and not {"year", "month"} <= set(self.names):
-            raise fail(self.name, "parts", "'day', the day of the month, needs 'year' and 'month'")
+            raise fail(self.name, "parts", "'day' (of the month) needs 'year' and 'month'")
         object.__setattr__(self, "parts", tuple(self._make(p, n) for p, n in self.names.items()))
 
     @property
@@ -314,10 +324,12 @@ class Transform(Derived):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.transform not in TRANSFORMS:
-            raise fail(self.name, "transform", f"{self.transform!r} is none of {', '.join(TRANSFORMS)}")
+            raise fail(
+                self.name, "transform", f"expected one of {', '.join(TRANSFORMS)}, got {self.transform!r}"
+            )
         sizes = self._rule.sizes(self)
         if len(self.names) != len(sizes):
-            raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts, name each")
+            raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts; name each of them")
         if self.top is not None and self.top < self._rule.least_top:
             raise fail(self.name, "top", f"must be at least {self._rule.least_top}")
         made = tuple(self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True)))

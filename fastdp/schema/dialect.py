@@ -52,23 +52,25 @@ class Dialect:
         if self.header is not True:
             object.__setattr__(self, "header", _texts("header", self.header))
             if not self.header:
-                raise _fail("header", "true, or the names of all fields")
+                raise _fail("header", "expected true, or the names of all fields")
         used: dict[str, str] = {}
         for name in ("delimiter", "quote", "escape"):
             mark = getattr(self, name)
             if mark is None or (mark == "" and name != "delimiter"):
                 continue
             if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
-                raise _fail(name, f"must be one ASCII character, got {mark!r}")
+                raise _fail(name, f"expected one ASCII character, got {mark!r}")
             if mark in used:
                 raise _fail(
-                    name, f"{mark!r} is the {used[mark]} too; quotes inside quotes are doubled anyway"
+                    name,
+                    f"{mark!r} is already the {used[mark]}; choose another (quotes "
+                    "inside quotes are doubled anyway)",
                 )
             used[mark] = name
         if not isinstance(self.newlines, bool):
             raise _fail("newlines", f"must be true or false, got {self.newlines!r}")
         if self.malformed not in _MALFORMED:
-            raise _fail("malformed", f"{self.malformed!r} is none of {', '.join(_MALFORMED)}")
+            raise _fail("malformed", f"expected one of {', '.join(_MALFORMED)}, got {self.malformed!r}")
         object.__setattr__(self, "encoding", _encoding(self.encoding))
 
     def named(self, name: str) -> Dialect:
@@ -100,7 +102,7 @@ class Dialect:
         names = [f.name for f in fields(cls)]
         for key in plain:
             if key not in names:
-                raise _fail(str(key), f"unknown; there are {', '.join(names)}")
+                raise _fail(str(key), f"unknown key; expected one of {', '.join(names)}")
         return cls(**plain)
 
     @classmethod
@@ -112,7 +114,8 @@ class Dialect:
             return cls.from_plain(tomllib.loads(f"dialect = {{ {text} }}")["dialect"])
         except tomllib.TOMLDecodeError:
             raise SchemaError(
-                f'dialect: {text!r} is no list like: delimiter = ";", encoding = "latin-1"'
+                'dialect: expected key = value pairs, for example delimiter = ";", '
+                f'encoding = "latin-1", got {text!r}'
             ) from None
 
 
@@ -135,12 +138,15 @@ def _encoding(name: Any) -> str:
     try:
         encoding = codecs.lookup(name).name
     except (LookupError, TypeError):
-        raise _fail("encoding", f"{name!r} is not known") from None
+        raise _fail("encoding", f"the encoding {name!r} is not known") from None
     if encoding == "utf-8-sig":
         encoding = "utf-8"
     if encoding in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(encoding) is not None:
         return encoding
-    raise _fail("encoding", f"{name!r}: lines cannot be told apart in it; convert the file to UTF-8")
+    raise _fail(
+        "encoding",
+        f"{name!r}: fastdp cannot find the ends of lines in this encoding; convert the file to UTF-8",
+    )
 
 
 def byte_table(encoding: str) -> str | None:

@@ -42,14 +42,14 @@ def _output(name: str, plain: Any) -> Output:
     if dtype is None or dtypes.family(dtype) != "int":
         raise SchemaError(f"output {name!r}, field 'dtype': must be an integer type")
     if plain.get("part") not in ("hour", "day_of_week"):
-        raise SchemaError(f"output {name!r}, field 'part': neither hour nor day_of_week")
+        raise SchemaError(f"output {name!r}, field 'part': expected hour or day_of_week")
     return Output(name, str(plain.get("from", "")), plain["part"], dtype)
 
 
 def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `Schema` that a whole document describes."""
     if not isinstance(plain, Mapping):
-        raise SchemaError(f"a schema is a table with [columns], got {kind_of(plain)}")
+        raise SchemaError(f"expected a schema with a table [columns], got {kind_of(plain)}")
     keys = ("fastdp", "name", "provenance", "learnt", "user", "dialect", "columns", "outputs", "constraints")
     if "tables" in plain:
         raise SchemaError(
@@ -58,33 +58,33 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         )
     for key in plain:
         if key not in keys:
-            raise SchemaError(f"schema, field {key!r}: unknown{hint(str(key), keys)}")
+            raise SchemaError(f"schema, field {key!r}: unknown field{hint(str(key), keys)}")
     version = plain.get("fastdp", FORMAT)
     if version != FORMAT:
-        raise SchemaError(f"schema, field 'fastdp': format {version!r}, this fastdp reads {FORMAT}")
+        raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {version!r}")
     columns, outputs = plain.get("columns"), plain.get("outputs", {})
     for key, table in (("columns", columns), ("outputs", outputs)):
         if not isinstance(table, Mapping):
-            raise SchemaError(f"schema, field {key!r}: must be a table of columns, got {kind_of(table)}")
+            raise SchemaError(f"schema, field {key!r}: expected a table of columns, got {kind_of(table)}")
     user = plain.get("user")
     if isinstance(user, str):
         user = {"column": user}
     user = {} if user is None else user
     if not isinstance(user, Mapping):
-        raise SchemaError(f"schema, field 'user': must be a table or a name, got {kind_of(user)}")
+        raise SchemaError(f"schema, field 'user': expected a table or a name, got {kind_of(user)}")
     for key in user:
         if key not in ("column", "max_rows", "null", "dtype", "order"):
-            raise SchemaError(f"user, field {key!r}: unknown; column, max_rows, null, dtype, order exist")
+            raise SchemaError(f"user, field {key!r}: expected column, max_rows, null, dtype or order")
     column = user.get("column")
     if user and (not isinstance(column, str) or not column):
         raise SchemaError("user, field 'column': the name of the user column is missing")
     dtype = user.get("dtype")
     if dtype is not None and (dtype := dtypes.canonical(str(dtype))) is None:
-        raise SchemaError(f"user, field 'dtype': {user['dtype']!r} is no type")
+        raise SchemaError(f"user, field 'dtype': {user['dtype']!r} is not a known type")
     order = user.get("order", ())
     order = (order,) if isinstance(order, str) else order
     if not isinstance(order, list | tuple) or not all(isinstance(name, str) for name in order):
-        raise SchemaError("user, field 'order': must be the name of a column or a list of names")
+        raise SchemaError("user, field 'order': expected the name of a column or a list of names")
     learnt = plain.get("learnt", [])
     if not isinstance(learnt, list | tuple) or not all(isinstance(item, str) for item in learnt):
         raise SchemaError("schema, field 'learnt': must be a list of texts")
@@ -121,7 +121,10 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
             near = nearest(str(source), builtin_names())
             meant = f" (did you mean {near!r}?)" if near else ""
             names = ", ".join(builtin_names())
-            raise SchemaError(f"no file and no built-in schema {str(source)!r}{meant}; built in are {names}")
+            raise SchemaError(
+                "there is no file and no built-in schema "
+                f"{str(source)!r}{meant}; built-in schemas are {names}"
+            )
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -137,7 +140,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
             return path, json.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise SchemaError(f"schema file {path}: {error}") from None
-    raise SchemaError(f"schema file {path}: the ending must be .toml or .json")
+    raise SchemaError(f"schema file {path}: the name must end in .toml or .json")
 
 
 def save(plain: dict[str, Any], json_plain: dict[str, Any], path: str | Path) -> None:
@@ -148,5 +151,5 @@ def save(plain: dict[str, Any], json_plain: dict[str, Any], path: str | Path) ->
     elif path.suffix == ".json":
         text = json.dumps(json_plain, indent=1, allow_nan=False) + "\n"
     else:
-        raise SchemaError(f"schema file {path}: the ending must be .toml or .json")
+        raise SchemaError(f"schema file {path}: the name must end in .toml or .json")
     path.write_text(text, encoding="utf-8")

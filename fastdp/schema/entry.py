@@ -33,17 +33,17 @@ class Entry:
 
     def __init__(self, name: str, plain: Any):
         if not isinstance(name, str) or not name:
-            raise SchemaError(f"columns: names are non-empty strings, got {name!r}")
+            raise SchemaError(f"columns: expected names that are non-empty strings, got {name!r}")
         if not isinstance(plain, Mapping):
-            raise SchemaError(f"column {name!r}: must be a table with a 'kind', got {kind_of(plain)}")
+            raise SchemaError(f"column {name!r}: expected a table with a 'kind', got {kind_of(plain)}")
         self.name, self.plain = name, plain
         kind = self.text("kind")
         if kind is None:
-            raise fail(name, "kind", f"missing; one of {', '.join(OPTIONS)}")
+            raise fail(name, "kind", f"missing; expected one of {', '.join(OPTIONS)}")
         if kind == ANY and self.text("domain") is None:
             raise fail(name, "domain", f'missing; kind {ANY!r} needs domain = "private"')
         if kind not in (*OPTIONS, ANY, Places.kind, TextKind.kind):
-            raise fail(name, "kind", f"{kind!r} is none of {', '.join(OPTIONS)}")
+            raise fail(name, "kind", f"expected one of {', '.join(OPTIONS)}, got {kind!r}")
         self.kind = kind
         self.private = self.text("domain") is not None
         keys: tuple[str, ...] = (*_COMMON, *OPTIONS.get(kind, ("grids",)), "domain")
@@ -65,7 +65,7 @@ class Entry:
         value = self.text(key)
         value = default if value is None else value
         if value not in options:
-            raise fail(self.name, key, f"{value!r} is none of {', '.join(options)}")
+            raise fail(self.name, key, f"expected one of {', '.join(options)}, got {value!r}")
         return value
 
     def whole(self, key: str, default: int | None = None) -> int | None:
@@ -109,24 +109,28 @@ class Entry:
         try:
             return date.fromisoformat(str(value)[:10]).isoformat()
         except ValueError:
-            raise fail(self.name, key, f"must be a date like 2022-01-31, got {value!r}") from None
+            raise fail(self.name, key, f"expected a date like 2022-01-31, got {value!r}") from None
 
     def dtype(self, default: str) -> str:
         value = self.text("dtype")
         named = dtypes.canonical(default if value is None else value)
         if named is None:
-            raise fail(self.name, "dtype", f"{value!r} is no type; e.g. int32, float64, string, bool")
+            raise fail(
+                self.name,
+                "dtype",
+                f"{value!r} is not a known type; use for example int32, float64, string, bool",
+            )
         return named
 
     def policy(self, key: str, default: str = "code") -> Policy:
         value = self.plain.get(key, default)
         if isinstance(value, Mapping):
             if set(value) != {"value"}:
-                raise fail(self.name, key, "as a table it holds exactly one key, 'value'")
+                raise fail(self.name, key, "a table here must have exactly one key, 'value'")
             shown = value["value"]
             return Policy("value", shown.isoformat() if isinstance(shown, date) else shown)
         if value not in ("code", "drop", "clamp"):
-            raise fail(self.name, key, f"{value!r} is none of code, drop, clamp, {{ value = ... }}")
+            raise fail(self.name, key, f"expected code, drop, clamp or {{ value = ... }}, got {value!r}")
         return Policy(str(value))
 
     def tail(self, key: str) -> Tail | None:
@@ -134,14 +138,14 @@ class Entry:
         if value is None:
             return None
         if not isinstance(value, Mapping) or not set(value) <= {"law", "mean", "width"}:
-            raise fail(self.name, key, "must be a table with law, and mean or width")
+            raise fail(self.name, key, "expected a table with law, and mean or width")
         law = value.get("law", "exponential")
         need = {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
         if need is None:
-            raise fail(self.name, f"{key}.law", f"{shown(law)} is neither exponential nor uniform")
+            raise fail(self.name, f"{key}.law", f"expected exponential or uniform, got {shown(law)}")
         size = value.get(need)
         if isinstance(size, bool) or not isinstance(size, NUMBER) or not 0 < size < math.inf:
-            raise fail(self.name, f"{key}.{need}", f"must be a number > 0, got {shown(size)}")
+            raise fail(self.name, f"{key}.{need}", f"expected a number > 0, got {shown(size)}")
         return Tail(law, **{need: size})
 
 

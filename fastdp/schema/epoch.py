@@ -32,7 +32,7 @@ def coarse(text: str, dtype: str) -> int:
         return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
     micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))
     if micro % 10**6:
-        raise ValueError("no whole second")
+        raise ValueError("expected whole seconds")
     return micro // 10**6
 
 

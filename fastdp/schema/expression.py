@@ -66,16 +66,16 @@ class Expression:
     def __init__(self, schema: Described, text: str):
         self.text, self._schema = text, schema
         if len(text) > LONGEST:
-            raise SchemaError(f"an expression has at most {LONGEST} characters")
+            raise SchemaError(f"the expression has more than {LONGEST} characters; shorten it")
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise SchemaError(f"{text!r} is no expression") from None
+            raise SchemaError(f"{text!r} is not a valid expression") from None
         self._places: dict[int, tuple[str, str]] = {}
         self._given: Mapping[str, np.ndarray] | None = None
         self.columns: tuple[str, ...] = tuple(dict.fromkeys(self._names(self._tree)))
         if not self.columns:
-            raise SchemaError(f"{text!r} names no column")
+            raise SchemaError(f"{text!r}: the expression must name a column")
 
     def _names(self, node: ast.AST) -> list[str]:
         """The code columns used in the subtree of a node. Also fills `_places`: for each node that stands for
@@ -95,7 +95,7 @@ class Expression:
             return [node.id]
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name) or node.func.id not in _CALLS or node.keywords:
-                raise SchemaError(f"{self.text!r}: functions are {', '.join((*_CALLS, *_PARTS))}")
+                raise SchemaError(f"{self.text!r}: known functions are {', '.join((*_CALLS, *_PARTS))}")
             return [name for child in node.args for name in self._names(child)]
         return [name for child in ast.iter_child_nodes(node) for name in self._names(child)]
 
@@ -109,7 +109,7 @@ class Expression:
             if part != "hour" and "date" in field.names:
                 return field.names["date"], part
             raise SchemaError(
-                f"{self.text!r}: column {name!r} has no part {part!r}, nor a date it follows from"
+                f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date to compute it from"
             )
         if name not in self._schema.columns:
             raise SchemaError(f"{self.text!r}: the schema has no column {name!r}")
@@ -132,7 +132,7 @@ class Expression:
         except FloatingPointError:
             raise SchemaError(f"{self.text!r}: a division by zero, or a number that is too large") from None
         except (TypeError, ValueError, np.exceptions.DTypePromotionError):
-            raise SchemaError(f"{self.text!r}: mixes texts, numbers or dates") from None
+            raise SchemaError(f"{self.text!r}: the expression mixes texts, numbers or dates") from None
         return np.broadcast_to(np.asarray(out), sizes)
 
     def of_rows(self, given: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -171,14 +171,14 @@ class Expression:
                 return self._compared(node)
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return _CALLS[name](*(_number(self._evaluate(a)) for a in arguments))
-        raise SchemaError(f"{self.text!r}: {ast.unparse(node)!r} is not part of what expressions may be")
+        raise SchemaError(f"{self.text!r}: {ast.unparse(node)!r} is not allowed in expressions")
 
     def _compared(self, node: ast.Compare) -> Any:
         left, out = self._evaluate(node.left), True
         for op, right_node in zip(node.ops, node.comparators):
             if isinstance(op, ast.In | ast.NotIn):
                 if not isinstance(right_node, ast.List | ast.Tuple | ast.Set):
-                    raise SchemaError(f"{self.text!r}: `in` is followed by a list of values")
+                    raise SchemaError(f"{self.text!r}: expected a list of values after `in`")
                 options = [self._evaluate(e) for e in right_node.elts]
                 inside = reduce(np.logical_or, [_same(left, o) for o in options], np.False_)
                 out, right = np.logical_and(out, inside == isinstance(op, ast.In)), left
@@ -188,7 +188,7 @@ class Expression:
                 now = _same(left, right) == equal if equal is not None else _COMPARE[type(op)](left, right)
                 out = np.logical_and(out, now)
             else:
-                raise SchemaError(f"{self.text!r}: compare by == != < <= > >= or in")
+                raise SchemaError(f"{self.text!r}: expected one of == != < <= > >= in")
             left = right
         return out
 
@@ -237,12 +237,15 @@ def column_values(schema: Described, name: str) -> np.ndarray:
         if family == "decimal":
             return np.array([float(v) for v in column.values])
         return np.array(column.values)
-    raise SchemaError(f"column {name!r}: a bin stands for many values; order and listed values are for bins")
+    raise SchemaError(
+        f"column {name!r}: each of its bins covers many values, so expressions "
+        "cannot use it; use order or listed values"
+    )
 
 
 def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:
     if values.dtype.kind != "M":
-        raise SchemaError(f"column {column.name!r}: {part}() is for dates and times")
+        raise SchemaError(f"column {column.name!r}: {part}() needs a column of dates or times")
     days, months = values.astype("datetime64[D]"), values.astype("datetime64[M]")
     if part == "year":
         return months.astype(np.int64) // 12 + 1970

@@ -52,7 +52,7 @@ def _edge(column: str, where: str, value: Any, dtype: str) -> float:
     if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
         raise fail(column, where, f"must be a number, got {shown(value)}")
     if float(value) != value:
-        raise fail(column, where, f"{value} is not a 64-bit float; the nearest is {int(float(value))}")
+        raise fail(column, where, f"{value} has no exact 64-bit float; the nearest is {int(float(value))}")
     return float(value)
 
 
@@ -67,7 +67,9 @@ def _moment(column: str, where: str, value: Any, dtype: str) -> float:
     try:
         return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
     except ValueError:
-        raise fail(column, where, f"{shown(value)} is no ISO date or time (whole seconds)") from None
+        raise fail(
+            column, where, f"expected an ISO date or time (whole seconds), got {shown(value)}"
+        ) from None
 
 
 def _limit(entry: Entry, key: str, dtype: str) -> float | None:
@@ -83,7 +85,7 @@ def _column(entry: Entry, common: dict[str, Any]) -> Column:
     if entry.kind in ("categorical", "string"):
         values = entry.list("values")
         if values is None:
-            raise fail(entry.name, "values", "missing; list every value the column may take")
+            raise fail(entry.name, "values", "missing; list every value that the column may take")
         default = "string" if entry.kind == "string" else _guess_dtype(values)
         return Categorical(
             **common,
@@ -119,7 +121,9 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     """A column with `domain = "private"`. A boolean column is returned finished, as its two values are
     public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
-        raise fail(entry.name, "dtype", "missing; say whether the values are texts or whole numbers")
+        raise fail(
+            entry.name, "dtype", "missing; set it to a text or whole-number type, for example string or int32"
+        )
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
     if entry.kind in ("categorical", "string") and dtype == "bool":
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
@@ -149,7 +153,7 @@ def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:
     if isinstance(parts, list | tuple):
         parts = {str(p): f"{entry.name}_{p}" for p in parts}
     if not isinstance(parts, Mapping) or not all(isinstance(v, str) for v in parts.values()):
-        raise fail(entry.name, "parts", "must be a list of parts or a table from part to name")
+        raise fail(entry.name, "parts", "expected a list of parts, or a table from part to name")
     low, high = entry.date("min"), entry.date("max")
     return Timestamp(
         **common,
@@ -200,5 +204,5 @@ def parse_field(name: str, plain: Any) -> Field:
         item = _column(entry, common)
     for column in item.parts if isinstance(item, Derived) else (item,):
         if column.size > MAX_CODES:
-            raise fail(name, "max", f"{column.size} codes, more than the {MAX_CODES} possible; bin it")
+            raise fail(name, "max", f"{column.size} codes, the limit is {MAX_CODES}; use bins")
     return item

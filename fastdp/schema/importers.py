@@ -20,9 +20,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
     except OSError as error:
         raise SchemaError(f"file {path}: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise SchemaError(f"file {path}: is no JSON ({error})") from None
+        raise SchemaError(f"file {path}: not valid JSON ({error})") from None
     if not isinstance(plain, dict):
-        raise SchemaError(f"file {path}: must hold a JSON object")
+        raise SchemaError(f"file {path}: expected a JSON object")
     return plain
 
 
@@ -37,7 +37,7 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     made = {}
     for key, size in domain.items():
         if isinstance(size, bool) or not isinstance(size, int | float) or size % 1 or size < 1:
-            raise SchemaError(f"column {key!r}: its size must be a whole number >= 1, got {size!r}")
+            raise SchemaError(f"column {key!r}: expected a size that is a whole number >= 1, got {size!r}")
         small = "uint8" if size <= 256 else "uint16" if size <= 65_536 else "uint32"
         made[key] = {
             "kind": "integer",

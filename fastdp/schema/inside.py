@@ -66,9 +66,9 @@ def with_atoms(column: Any) -> tuple[float, ...]:
     for i, atom in enumerate(column.atoms):
         where = f"atoms[{i}]"
         if unit is not None and not multiple(atom, unit):
-            raise fail(column.name, where, f"{atom:g} is not a multiple of {unit}, the column's last digit")
+            raise fail(column.name, where, f"{atom:g} must be a multiple of {unit}, the column's last digit")
         if not column.edges[0] <= atom < column.edges[-1]:
-            raise fail(column.name, where, f"{atom:g} lies in none of the bins")
+            raise fail(column.name, where, f"{atom:g} is not in any bin")
         edges |= {atom, after(atom, column.dtype, unit)}
     return tuple(sorted(edges))
 
@@ -85,13 +85,15 @@ def check_inside(column: Any) -> None:
     for i, grid in enumerate(column.grids):
         where = f"grids[{i}]"
         if unit is None:
-            raise fail(column.name, where, "steps are for rounded values; set whole = true or digits")
+            raise fail(column.name, where, "steps need rounded values; set whole = true or digits")
         if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
             raise fail(
-                column.name, where, f"step and at must be multiples of {unit}, the last digit, step > 0"
+                column.name,
+                where,
+                f"step and at must be multiples of {unit}, the column's last digit, and step > 0",
             )
         if max(abs(e) for e in column.edges if math.isfinite(e)) / float(unit) >= 1 << 53:
-            raise fail(column.name, where, "steps are for numbers of at most 2^53 units of the last digit")
+            raise fail(column.name, where, "steps need numbers of at most 2^53 units of the last digit")
     if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
         raise fail(column.name, "grids", "shares must be at least 0 and add up to at most 1")
     if column.rank is not None and not 0 <= column.rank.share <= 1:
@@ -101,11 +103,13 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, "means", f"expected a list of numbers, {PRIVATE!r} or {EVEN!r}")
         return
     if len(column.means) != column.base:
-        raise fail(column.name, "means", f"{len(column.means)} means for {column.base} bins; give one each")
+        raise fail(
+            column.name, "means", f"expected {column.base} means, one per bin, got {len(column.means)}"
+        )
     for i, mean in enumerate(column.means):
         low, high = column.edges[i], column.edges[i + 1]
         if not max(low, -math.inf) <= mean <= high or math.isinf(mean):
-            raise fail(column.name, f"means[{i}]", f"{mean:g} lies outside the bin [{low:g}, {high:g})")
+            raise fail(column.name, f"means[{i}]", f"{mean:g} is outside its bin [{low:g}, {high:g})")
 
 
 def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, Any]:
@@ -121,7 +125,7 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
 
     given = [k for k in ("step", "endings", "grids") if k in plain]
     if len(given) > 1:
-        raise fail(name, given[1], f"give either {given[0]} or {given[1]}")
+        raise fail(name, given[1], f"give {given[0]} or {given[1]}, not both")
     grids = [Grid(number(plain["step"], "step"))] if "step" in plain else []
     endings, means, rank = listed("endings"), plain.get("means"), plain.get("rank")
     grids += [Grid(1.0, ending, 1 / len(endings)) for ending in endings]

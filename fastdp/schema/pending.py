@@ -73,7 +73,9 @@ class Pending(Column):
     def __post_init__(self) -> None:
         if self.wanted not in KEPT:
             raise fail(
-                self.name, "domain", f"a column of kind {self.wanted!r} has nothing to be found privately"
+                self.name,
+                "domain",
+                f'domain = "private" has no effect on a column of kind {self.wanted!r}; remove it',
             )
         if not 2 <= self.bins <= MOST_BINS:
             raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
@@ -82,17 +84,28 @@ class Pending(Column):
             raise fail(self.name, "keys_per_user", f"must lie in 1..{MOST_KEYS_PER_USER}")
         family = dtypes.family(self.dtype)
         if self.keyed and family not in ("string", "int", "bool"):
-            raise fail(self.name, "dtype", f"{self.dtype}: values are found of texts and whole numbers only")
+            raise fail(
+                self.name,
+                "dtype",
+                f"private values need a column of texts or whole numbers, got {self.dtype}",
+            )
         if self.wanted in ("integer", "numeric") and family in ("bool", "string"):
-            raise fail(self.name, "dtype", f"{self.dtype}: bounds are found of numbers, dates and times only")
+            raise fail(
+                self.name,
+                "dtype",
+                f"private bounds need a column of numbers, dates or times, got {self.dtype}",
+            )
         if self.wanted == "integer" and family not in ("int", "float"):
-            raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers here; use kind 'numeric'")
+            raise fail(self.name, "dtype", f"{self.dtype} does not hold whole numbers; use kind 'numeric'")
         if self.wanted == "timestamp" and family not in ("timestamp", "date"):
-            raise fail(self.name, "dtype", f"{self.dtype} is neither a timestamp nor a date")
+            raise fail(self.name, "dtype", f"expected a timestamp or date type, got {self.dtype}")
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value":
                 raise fail(
-                    self.name, where, "names a value of a domain that is yet to be found; code or drop"
+                    self.name,
+                    where,
+                    "a private domain is not known yet, so this cannot "
+                    "name one of its values; use code or drop",
                 )
         if self.low is not None and self.high is not None and self.high < self.low:
             raise fail(self.name, "max", "is below min")
@@ -161,8 +174,8 @@ class Pending(Column):
     @property
     def base(self) -> int:
         raise SchemaError(
-            f"column {self.name!r}: its domain is private and not found yet; give the schema to "
-            "`fastdp synth` or `synthesize`, which finds it within the run's budget"
+            f"column {self.name!r}: its domain is private and not found yet; use the schema "
+            "with `fastdp synth` or `synthesize`, which find it within the run's budget"
         )
 
     def to_plain(self) -> dict[str, Any]:

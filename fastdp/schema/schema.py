@@ -61,25 +61,26 @@ class Schema:
 
     def __post_init__(self) -> None:
         if not self.fields:
-            raise SchemaError("the schema has no columns; give at least one under [columns]")
+            raise SchemaError("columns: the schema has none; give at least one under [columns]")
         if self.null_user not in ("drop", "own"):
-            raise SchemaError(f"user, field 'null': {self.null_user!r} is neither 'drop' nor 'own'")
+            raise SchemaError(f"user, field 'null': expected 'drop' or 'own', got {self.null_user!r}")
         bound = self.max_rows_per_user
         if bound is not None:
             if isinstance(bound, bool) or not isinstance(bound, int) or not 1 <= bound < 1 << 31:
-                raise SchemaError(f"user, field 'max_rows': a whole number >= 1, got {bound!r}")
+                raise SchemaError(f"user, field 'max_rows': expected a whole number >= 1, got {bound!r}")
             if self.user is None:
-                raise SchemaError("user, field 'max_rows': given without a user column")
+                raise SchemaError("user, field 'max_rows': it needs a user column")
         if self.user is not None:
             clash = next((f.name for f in self.fields.values() if f.source == self.user), None)
             if clash is not None:
-                raise SchemaError(f"column {clash!r}, field 'source': it is the user column too")
+                raise SchemaError(f"column {clash!r}, field 'source': it is also the user column; remove one")
         ordering.check(self.fields, self.user, self.order)
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
                 raise SchemaError(
-                    f"output {extra.name!r}, field 'from': no shift column {extra.of!r} (its codes are the "
-                    "equal shifts of a week, so 7 times a divisor of 24)"
+                    f"output {extra.name!r}, field 'from': there is no shift column "
+                    f"{extra.of!r} (a shift column has 7 times a divisor of 24 codes, the "
+                    "equal shifts of a week)"
                 )
         for name, column in self.columns.items():
             rank = column.rank if isinstance(column, Numeric) else None
@@ -278,7 +279,7 @@ class Schema:
         if isinstance(source, str | os.PathLike):
             return cls.load(os.fspath(source))
         raise UsageError(
-            f"a schema is a fastdp.Schema, a path or a built-in name, not {type(source).__name__}"
+            f"schema: expected a fastdp.Schema, a path or a built-in name, got {type(source).__name__}"
         )
 
     @classmethod

@@ -29,7 +29,7 @@ def from_sdv(
         raise SchemaError("SDV metadata: 'columns' is missing")
     user = user or plain.get("sequence_key")
     if user is not None and user not in listed:
-        raise SchemaError(f"SDV metadata has no column {user!r}; there are {', '.join(listed)}")
+        raise SchemaError(f"user: the SDV metadata has no column {user!r}; it has {', '.join(listed)}")
     made: dict[str, Any] = {}
     left_out = []
     for column, about in listed.items():
@@ -41,7 +41,7 @@ def from_sdv(
         else:
             made[column] = dict(document)
     if unknown := sorted(set(columns) - set(listed)):
-        raise SchemaError(f"SDV metadata has no column {unknown[0]!r}; there are {', '.join(listed)}")
+        raise SchemaError(f"the SDV metadata has no column {unknown[0]!r}; it has {', '.join(listed)}")
     without = f"; without {', '.join(left_out)} (ids, personal texts)" if left_out else ""
     out: dict[str, Any] = {"name": name, "provenance": f"SDV metadata{without}", "columns": made}
     if user is not None:
@@ -56,7 +56,7 @@ def _plain(metadata: Any) -> Mapping[str, Any]:
         metadata = metadata.to_dict()
     if not isinstance(metadata, Mapping):
         raise SchemaError(
-            f"SDV metadata: an object of SDV, a mapping or a path, got {type(metadata).__name__}"
+            f"SDV metadata: expected an SDV object, a mapping or a path, got {type(metadata).__name__}"
         )
     return metadata
 
@@ -68,7 +68,9 @@ def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str
     if table is None and len(tables) == 1:
         table = next(iter(tables))
     if table is None or table not in tables:
-        raise SchemaError(f"SDV metadata: name one of its tables ({', '.join(tables)}), got {table!r}")
+        raise SchemaError(
+            f"table: expected one of the tables in the SDV metadata ({', '.join(tables)}), got {table!r}"
+        )
     return tables[table], table
 
 

@@ -74,7 +74,7 @@ def in_chunks(
 def check_int(name: str, value: object, low: int, high: int) -> int:
     """The argument as an int in [low, high], or a UsageError that says so."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise UsageError(f"{name} must be a whole number, not {type(value).__name__}")
+        raise UsageError(f"{name} must be a whole number, got {type(value).__name__}")
     if not low <= value <= high:
         raise UsageError(f"{name} must be between {low} and {high}, got {int(value)}")
     return int(value)

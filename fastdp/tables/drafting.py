@@ -153,8 +153,8 @@ def draft(
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
-            what = "user column" if name == user else "drop=:"
-            raise SchemaError(f"{what} {name!r} is not in the data{did_you_mean(name, names)}")
+            what = "user=" if name == user else "drop="
+            raise SchemaError(f"{what}: the data has no column {name!r}{did_you_mean(name, names)}")
     entries, values, left_out, users = {}, {}, {}, []
     for name in names:
         if name in drop:
@@ -178,7 +178,7 @@ def draft(
             notes += looked.notes
     if not entries:
         why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(f"no column is left to draft{': ' if why else ''}{why}")
+        raise SchemaError(f"the draft would have no column{': ' if why else ''}{why}")
     columns = Columns(values, entries)
     proposed = propose(columns)
     document: dict[str, Any] = {
@@ -192,14 +192,14 @@ def draft(
     schema, refused = _constrained(document, proposed)
     if proposed:
         texts = [c.text for c in schema.constraints]
-        notes.append(f"Proposed as constraints, each to be kept where it is a rule: {'; '.join(texts)}.")
+        notes.append(f"Proposed as constraints; keep those that are rules: {'; '.join(texts)}.")
     notes += [f"Not proposed as a constraint: {text}." for text in refused]
     if not public:
         schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
         if any(entry["kind"] == "numeric" for entry in entries.values()):
             notes.append(
-                "Bins are even and have round edges. Where everyone may look at the data, draft it as "
-                "public: bins then hold equal counts."
+                "Bins are even and have round edges. If the data is public, draft it as public: bins then "
+                "have equal counts."
             )
     return _finished(schema, user, users, left_out, notes)
 
@@ -236,9 +236,9 @@ def _finished(
     ranked = sorted(users, key=order)
     if user is None and ranked:
         names = " or ".join(map(str, ranked[:3]))
-        notes.append(f"Who is to be protected? Perhaps {names}: see [user] below.")
+        notes.append(f"Possible user column: {names}; see [user] below.")
     elif user is None:
-        notes.append("No column looks as if it said whose row it is: each row is then its own user.")
+        notes.append("No column looks like a user id, so each row counts as a separate user.")
     else:
         notes.append(
             f"Users are the values of {user!r}. A public bound on the rows of one user goes to max_rows; "

@@ -135,7 +135,8 @@ def guarded(call: Callable[[], Any]) -> Any:
         call,
         "not enough memory for the private data",
         lambda failed: DataError(
-            f"reading the private data failed ({failed}); read it with public=True to see why, if it is"
+            f"reading the private data failed ({failed}); if the data is public, read it with "
+            "public=True to see why"
         ),
     )
 
@@ -178,7 +179,7 @@ class Gathering:
                 self._numbers.append(self.users.add(piece.user))
         except OSError as error:
             where = tempfile.gettempdir()
-            raise DataError(f"cannot spool codes to {where!r}: {error.strerror}") from None
+            raise DataError(f"cannot write temporary codes to {where!r}: {error.strerror}") from None
 
     def table(self, public: bool = False, malformed: int = 0, threads: int = 1) -> Table:
         users = self.users
@@ -221,9 +222,9 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
             near = nearest(name, part.schema.names)
             problems.append(f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}")
         elif times > 1:
-            problems.append(f"column {name!r} is there {times} times")
+            problems.append(f"column {name!r} occurs {times} times")
     if problems:
-        problems.append(f"there are {', '.join(part.schema.names[:30])}{part.hint}")
+        problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
         raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)
     fields = [

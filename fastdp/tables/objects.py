@@ -46,8 +46,9 @@ def open_object(source: Any) -> Part:
     if module == "pyarrow" and hasattr(source, "get_fragments"):
         if type(getattr(source, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
             raise UsageError(
-                "an Arrow dataset of text files: in Arrow's reader one line can swallow others; "
-                "give the files' paths, and a dialect where they need one"
+                "fastdp does not read an Arrow dataset of text files, because one damaged "
+                "line can hide others; give the paths of the files, and a dialect if they "
+                "need one"
             )
         return Part(
             where,
@@ -81,9 +82,9 @@ def open_object(source: Any) -> Part:
             lambda columns, user: _each((b.select(list(columns)) for b in reader), checked),
         )
     raise UsageError(
-        f"cannot read a {type(source).__name__}: give a path, glob or list of them, a polars, pandas or "
-        "pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or anything with "
-        "__arrow_c_stream__"
+        f"cannot read a {type(source).__name__}: give a path, glob or list of paths, a "
+        "polars, pandas or pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), "
+        "or an object with __arrow_c_stream__"
     )
 
 

@@ -28,10 +28,11 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
         columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
     if first.any_name:
         raise UsageError(
-            f"{first.where}: JSON lines name no columns beforehand; give a schema (docs/guide/domains.md)"
+            f"{first.where}: JSON lines do not name their columns in advance; give a schema "
+            "(docs/guide/domains.md)"
         )
     if user is not None and user not in first.schema.names:
-        raise UsageError(f"{first.where}: no column {user!r} for the users")
+        raise UsageError(f"{first.where}: user: there is no column {user!r}")
     plain: dict[str, Any] = {"provenance": "columns and types of the source", "columns": columns}
     if user is not None:
         plain["user"] = {"column": user}
@@ -51,7 +52,10 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
         kind = pa.binary()
     dtype = dtypes.name_of(kind)
     if dtype is None:
-        raise UsageError(f"{where}: column {field.name!r} is {field.type}, which has no domain; leave it out")
+        raise UsageError(
+            f"{where}: column {field.name!r} has type {field.type}, for which no "
+            "domain can be found; leave the column out"
+        )
     family = dtypes.family(dtype)
     if family == "bool":
         entry = {"kind": "categorical", "overflow": "drop"}

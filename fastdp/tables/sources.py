@@ -36,8 +36,8 @@ def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
             raise UsageError("the list of sources is empty")
         if isinstance(source[0], Mapping):
             raise UsageError(
-                "a list of dicts has no types but those of its values, which are private; make a frame of it "
-                "with types that you state: polars.DataFrame(rows, schema=...) or pyarrow.Table.from_pylist"
+                "a list of dicts states no types; make a frame with types that you choose: "
+                "polars.DataFrame(rows, schema=...) or pyarrow.Table.from_pylist"
             )
         return [part for item in source for part in open_parts(item, dialect)]
     return [objects.open_object(source)]
@@ -53,7 +53,7 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
             if file.is_file() and not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)
         )
         if not paths:
-            raise DataError(f"folder {path!r} holds no files")
+            raise DataError(f"folder {path!r} contains no files")
         return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
     if os.path.exists(path):
         return [(path, {})]
@@ -91,9 +91,9 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
                 part = textlines.delimited(path, dialect)
             else:
                 raise DataError(
-                    f"file {path!r}: unknown kind; known endings are .parquet, .arrow, .csv, .tsv, .jsonl, "
-                    "and of text also .gz, .zst, .bz2; text of any other name needs a dialect with a "
-                    "delimiter"
+                    f"file {path!r}: unknown format; known endings are .parquet, .arrow, "
+                    ".csv, .tsv, .jsonl, and for text also .gz, .zst, .bz2; a text file with "
+                    "another ending needs a dialect with a delimiter"
                 )
         list(part.schema.names)  # raises where a name is not UTF-8
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
@@ -104,7 +104,9 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
 def _broken(where: str, error: BaseException) -> DataError:
     if isinstance(error, OSError) and error.strerror:
         return DataError(f"file {where!r} cannot be read: {error.strerror}")
-    return DataError(f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})")
+    return DataError(
+        f"{where!r} is damaged, truncated or not in the format of its name ({type(error).__name__})"
+    )
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -56,10 +56,11 @@ def sql(connection: Any, query: str) -> Query:
         A source; the query runs each time the source is read.
     """
     if not isinstance(query, str) or not query.strip():
-        raise UsageError("sql: the query is a text, such as 'select * from trips'")
+        raise UsageError("sql: expected the query as a text, such as 'select * from trips'")
     if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
         raise UsageError(
-            f"sql: a {type(connection).__name__} is no connection; give one of DuckDB, ADBC or DB-API"
+            f"sql: {type(connection).__name__} is not a supported connection; give one of "
+            "DuckDB, ADBC or DB-API"
         )
     return Query(connection, query)
 
@@ -101,7 +102,7 @@ def _rows(cursor: Any, own: bool) -> Part:
     fetches the rows, which is the thread that opened the connection; any thread may convert them to Arrow."""
 
     if cursor.description is None:
-        raise DataError("<sql>: the statement gives no rows; write a select")
+        raise DataError("<sql>: the statement returns no rows; write a select")
     names = [str(column[0]) for column in cursor.description]
     schema = pa.schema([(name, pa.binary()) for name in names])
 
@@ -171,14 +172,17 @@ def connect(uri: str | None = None) -> Any:
     URI."""
     uri = os.environ.get(URI) if uri is None else uri
     if not uri:
-        raise UsageError(f"--sql: name the database in the environment, {URI}=sqlite:///trips.db for one")
+        raise UsageError(
+            f"--sql: the environment variable {URI} must name the database, for "
+            f"example {URI}=sqlite:///trips.db"
+        )
     scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
     try:
         if scheme in ("sqlite", "duckdb"):
             file = path.removeprefix("/")
             if not os.path.exists(file):
                 raise DataError(
-                    f"{URI}: there is no such file ({scheme}:///here.db, {scheme}:////from/root.db)"
+                    f"{URI}: the file does not exist (write {scheme}:///here.db or {scheme}:////from/root.db)"
                 )
             if scheme == "sqlite":
                 import sqlite3
@@ -198,4 +202,4 @@ def connect(uri: str | None = None) -> Any:
         raise
     except Exception as error:
         raise DataError(f"{URI}: cannot connect ({type(error).__name__})") from None
-    raise UsageError(f"{URI}: it begins with sqlite://, duckdb:// or postgresql://")
+    raise UsageError(f"{URI}: expected a URL that begins with sqlite://, duckdb:// or postgresql://")

@@ -28,7 +28,7 @@ def code_dtype(size: int) -> np.dtype:
     for dtype in (np.uint8, np.uint16, np.uint32):
         if size - 1 <= np.iinfo(dtype).max:
             return np.dtype(dtype)
-    raise UsageError(f"a column of {size} codes: at most 2^32 are supported")
+    raise UsageError(f"a column has {size} codes, the limit is 2^32")
 
 
 class Table:
@@ -53,7 +53,7 @@ class Table:
         malformed: int = 0,
     ):
         if rows > MAX_ROWS:
-            raise DataError(f"a table may have at most {MAX_ROWS} rows (exact int64 sums)")
+            raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
         self.schema = schema
         self.codes = dict(codes)
         self.rows = rows
@@ -84,25 +84,25 @@ class Table:
         if user is not None:
             user = np.asarray(user)
             if user.ndim != 1:
-                raise DataError(f"user: ids are a 1-D array, got {user.ndim} dimensions")
+                raise DataError(f"user: expected the ids as a 1-D array, got {user.ndim} dimensions")
         rows = None if user is None else len(user)
         for name, size in schema.domain.items():
             if name not in codes:
                 raise DataError(f"column {name!r} is missing")
             column = np.asarray(codes[name])
             if column.ndim != 1 or column.dtype.kind not in "iub":
-                raise DataError(f"column {name!r}: codes are a 1-D integer array, got {column.dtype}")
+                raise DataError(f"column {name!r}: expected codes as a 1-D integer array, got {column.dtype}")
             rows = len(column) if rows is None else rows
             if len(column) != rows:
-                raise DataError(f"column {name!r} is not as long as the others")
+                raise DataError(f"column {name!r} has a different length than the other columns")
             if rows and (column.max() >= size or column.min() < 0):
                 raise DataError(f"column {name!r} has codes outside 0..{size - 1}")
             checked[name] = np.ascontiguousarray(column, code_dtype(size))
         index = users = hashes = None
         if user is None and schema.user is not None:
-            raise DataError(f"the schema has a user column {schema.user!r}; give its ids as user=")
+            raise DataError(f"user= is missing: give the ids of the schema's user column {schema.user!r}")
         if user is not None and schema.user is None:
-            raise DataError("user ids given, but the schema has no user column")
+            raise DataError("user= gives ids, but the schema has no user column")
         if user is not None:
             index, hashes, has_id = numbered(user, schema.user_dtype)
             if schema.null_user == "drop" and not has_id.all():

@@ -135,12 +135,12 @@ def first_line(path: str, dialect: Dialect) -> str:
             line += chunk
     line = line.partition(b"\n")[0]
     if len(line) > MAX_LINE:
-        raise DataError(f"{path!r}: the first line, which should hold the names of columns, is too long")
+        raise DataError(f"{path!r}: the first line is too long; it should hold the column names")
     try:
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(
-            f"{path!r}: the first line, which should hold the names of columns, is not {dialect.encoding}; "
-            "declare the encoding in the dialect"
+            f"{path!r}: the first line, which should hold the column names, is not "
+            f"{dialect.encoding}; set encoding in the dialect"
         ) from None
     return text.removeprefix("\ufeff").removesuffix("\r")

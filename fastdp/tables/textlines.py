@@ -2,7 +2,7 @@
 
 Law. The result of a line (a row, no row, or a malformed row) is a function of that line, the dialect and
 MAX_LINE alone. It does not depend on where the file is cut into blocks, nor on the thread that reads it. Two
-kinds of dialect do not obey this law and must be declared (`Dialect.trusts_writer`): newlines in values, and
+kinds of dialect break this rule and must be declared (`Dialect.trusts_writer`): newlines in values, and
 UTF-16 or UTF-32.
 """
 
@@ -47,11 +47,10 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
         names = next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
     except csv.Error:
         raise DataError(
-            f"{path!r}: the first line, which should hold the names of columns, does not parse; "
-            "declare the dialect"
+            f"{path!r}: the first line, which should hold the column names, does not parse; set the dialect"
         ) from None
     if not names:
-        raise DataError(f"{path!r}: the first line is empty; it should hold the names of columns")
+        raise DataError(f"{path!r}: the first line is empty; it should hold the column names")
     return names
 
 

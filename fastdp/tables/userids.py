@@ -83,7 +83,7 @@ class UserIndex:
         ):
             return self._strings(ids, valid)
         raise DataError(
-            f"user column {self.column!r} has type {kind}; ids are whole numbers, strings, dates or binaries"
+            f"user column {self.column!r}: expected whole numbers, strings, dates or binaries, got {kind}"
         )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
@@ -123,8 +123,8 @@ class UserIndex:
             self.kind = kind
         elif kind != self.kind:
             raise DataError(
-                f"user column {self.column!r} is of type {self.kind} in one part of the source and "
-                f"{kind} in another; cast it to one type"
+                f"user column {self.column!r} has type {self.kind} in one part of the source "
+                f"and {kind} in another; cast it to one type"
             )
 
     def add(self, batch: Prepared) -> np.ndarray:
@@ -146,7 +146,7 @@ class UserIndex:
                 out[batch.codes < 0] = self._ids.add(zeros, zeros[:nulls], none)
             return out
         except OverflowError as error:
-            raise DataError("more than 2^32-2 distinct users are not supported") from error
+            raise DataError("the table has more than 2^32-2 distinct users, which is the limit") from error
 
     def hashes(self) -> np.ndarray:
         """uint64[len(self)]: public hash of each user's id value."""
@@ -164,7 +164,7 @@ def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray
     elif ids.dtype.kind == "O":
         array = column_of_objects(ids.tolist(), True)
     if array is None:
-        raise DataError(f"user: ids are numbers, texts, dates or times, got {ids.dtype}")
+        raise DataError(f"user: expected ids that are numbers, texts, dates or times, got {ids.dtype}")
     index, array = UserIndex(), idvalues.normal(array, dtype)
     numbers = index.add(index.prepare(array))
     has_id = idvalues.has_id(array)

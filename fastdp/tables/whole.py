@@ -62,7 +62,9 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         if part.any_name:
             names, nested = _keys(part.where)
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-            raise DataError(f"{part.where}: column {twice[0]!r} is there more than once; names must differ")
+            raise DataError(
+                f"{part.where}: column {twice[0]!r} occurs more than once; column names must differ"
+            )
         batches = [
             batch
             for unit in sources.guarded(part.where, part.units(names, None))

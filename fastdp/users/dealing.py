@@ -300,7 +300,7 @@ def _chunks(wanted: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarra
     """(first user, first row) of each chunk: segments, large ones in parts of about CHUNK_ROWS rows."""
     rows = np.concatenate([[0], np.cumsum(wanted)]).astype(np.int64)
     if rows[-1] >= 1 << 32:
-        raise UsageError("users are dealt to fewer than 2^32 rows at once")
+        raise UsageError("users can be assigned to fewer than 2^32 rows at once")
     cuts = [0]
     for end in ends.tolist():
         while cuts[-1] < end:

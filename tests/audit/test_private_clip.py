@@ -200,7 +200,7 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
 
     bugs = {
         "": lambda events: events,
-        "without a charge": lambda events: [],
+        "must have a charge": lambda events: [],
         "AssertionError": lambda events: None,  # the engine's complaint, by its kind only
         "not all of it is charged": lambda events: [Gaussian(e.mu / 2) for e in events],
     }
@@ -330,7 +330,7 @@ def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
     with forced(2):
         ask(session)
     _, session = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
-    with forced(1), pytest.raises(LedgerError, match="another question"):
+    with forced(1), pytest.raises(LedgerError, match="different question"):
         ask(session)
 
 

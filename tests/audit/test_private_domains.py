@@ -318,7 +318,7 @@ def test_planted_candidates_without_users_are_caught(way, tmp_path):
     """By the program, which refuses to draw; and by the audit where that check is planted away too."""
     with (
         patch.object(keyselect, "count_keys", zero_counts_too),
-        pytest.raises(FastdpError, match="without users"),
+        pytest.raises(FastdpError, match="has no users"),
     ):
         attack(way, ATTACKS["many values"], tmp_path)
     with (

@@ -242,7 +242,10 @@ def test_statement_and_refusals():
     for pairs in ([], [("a",)], [("a", "b", "c")]):
         with pytest.raises(UsageError, match="pairs"):
             door.guesses(pairs, mu=0.1, label="x")
-    with patch.object(gateway, "DENSE_CELLS", 5), pytest.raises(UsageError, match="at most 5"):
+    with (
+        patch.object(gateway, "DENSE_CELLS", 5),
+        pytest.raises(UsageError, match="limit for a filtered marginal is 5"),
+    ):
         door.filtered(("a", "b"), mu=0.1, lifted=1, label="x")
 
 

@@ -17,7 +17,7 @@ def test_synth_reads_another_dialect_and_tells_the_owner_what_it_dropped(tmp_pat
         file.write(b'"open;1\n\xe9;1;1;1\n')
     synth = ("synth", "data.csv", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--quiet")
     refused = fastdp_cli(*synth, "--out", "run", cwd=tmp_path, check=False)
-    assert refused.returncode == 4 and "declare the dialect" in refused.stderr
+    assert refused.returncode == 4 and "set the dialect" in refused.stderr
     fastdp_cli(*synth, "--out", "run", "--dialect", 'delimiter = ";"', cwd=tmp_path)
     reading = json.loads((tmp_path / "run.private/reading.json").read_text())
     assert reading["rows"] == rows.num_rows and reading["malformed_lines"] == 2

@@ -245,8 +245,8 @@ def test_wages_come_back_in_their_class(value, transform):
         ({}, "at least one column"),
         ({"y": np.zeros(1, int)}, "no column 'y'"),
         ({"x": np.zeros(1)}, "whole numbers"),
-        ({"x": np.array([4])}, "must lie in 0..3"),
-        ({"x": np.array([-1])}, "must lie in 0..3"),
+        ({"x": np.array([4])}, "expected codes in 0..3"),
+        ({"x": np.array([-1])}, "expected codes in 0..3"),
         ({"x": np.zeros((1, 1), int)}, "1-D"),
     ],
 )

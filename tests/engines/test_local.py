@@ -177,7 +177,7 @@ def test_refused_before_any_work():
         Table.from_codes({"a": 3}, {"a": [0, 3]})
     with pytest.raises(DataError, match="missing"):
         Table.from_codes({"a": 3}, {})
-    with pytest.raises(DataError, match="not as long"):
+    with pytest.raises(DataError, match="different length"):
         Table.from_codes({"a": 3, "b": 2}, {"a": [0], "b": [0, 1]})
 
 

@@ -144,9 +144,9 @@ def test_answers_that_are_no_answers_are_refused():
             add(np.array(cells), np.array(sums))
     with pytest.raises(DataError, match="exact integers"):
         add(np.array([0]), np.array([0.5]))
-    with pytest.raises(DataError, match="another question"):
+    with pytest.raises(DataError, match="different request"):
         add(*good, digest=MarginalRequest((("a",),), 1).digest())
-    with pytest.raises(DataError, match="another question"):
+    with pytest.raises(DataError, match="different request"):
         add(*good, partition=1)
 
 

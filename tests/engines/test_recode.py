@@ -114,5 +114,5 @@ def test_a_resumed_step_with_another_recoding_fails_closed(tmp_path):
     assert (again.measure([Request(("b",), session.mu)], "x", recode=one)[0].values == first[0].values).all()
     for other in (two, None):
         _, changed = door_to(content, run="r", work=tmp_path)
-        with pytest.raises(LedgerError, match="another question"):
+        with pytest.raises(LedgerError, match="different question"):
             changed.measure([Request(("b",), session.mu)], "x", recode=other)

@@ -47,7 +47,7 @@ def test_a_path_is_read_and_its_schema_found_beside_it(tmp_path):
     [
         ("mechanism = ", "not TOML"),
         ("clip = 3", "mechanism ="),
-        ('mechanism = "nope"', "there are"),
+        ('mechanism = "nope"', "choose one of"),
         ('mechanism = "mst"\nschema = 3', "schema"),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_type_that_cannot_fit_its_list_is_refused_before_anything_is_charged(t
     ledger.open("people", epsilon=1.0, delta=1e-6)
     options = {"schema": listed, "ledger": ledger, "dataset": "people"}
     both = pa.table({"a": [1, 2], "b": [1, 2], "c": [["x"], []]})
-    with pytest.raises(DataError, match=r"'a' is int64, and no value.*'c' is list"):
+    with pytest.raises(DataError, match=r"'a' is int64, which can hold none.*'c' is list"):
         fastdp.synthesize(both, "mst", 1.0, 1e-6, **options)
     assert ledger.spent("people")["epsilon"] == 0
     fine = pa.table({"a": pa.array([1, 1]).cast(pa.string()), "b": [1, 2], "c": [True, None]})

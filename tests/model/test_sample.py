@@ -301,13 +301,13 @@ def test_rows_in_a_separator_cell_without_mass_take_the_overall_law(method):
         ([((), ("z",), np.ones((1, 2)))], "no attribute 'z'"),
         ([((), (), np.ones((1, 1)))], "no new attribute"),
         ([(("a",), ("b",), np.ones((2, 3)))], "not sampled before"),
-        ([((), ("a",), np.ones((1, 2))), ((), ("a",), np.ones((1, 2)))], "was sampled before"),
+        ([((), ("a",), np.ones((1, 2))), ((), ("a",), np.ones((1, 2)))], "is already sampled before"),
         ([((), ("a", "a"), np.ones((1, 4)))], "twice"),
         ([((), ("a",), np.ones((1, 3)))], "expected"),
         ([((), ("a",), np.array([[1.0, -1e-9]]))], "finite and >= 0"),
         ([((), ("a",), np.array([[1.0, np.nan]]))], "finite and >= 0"),
         ([((), ("a",), np.array([[1.0, np.inf]]))], "finite and >= 0"),
-        ([((), ("a",), np.zeros((1, 2)))], "no cell has any weight"),
+        ([((), ("a",), np.zeros((1, 2)))], "all weights are 0"),
     ],
 )
 def test_bad_trees(nodes, error):

@@ -209,5 +209,5 @@ def test_where_autodp_has_no_answer_nothing_is_drawn(error, monkeypatch):
 
     monkeypatch.setattr(dp_bank, "get_eps_ana_gaussian", fails)
     parts = [Gaussian(0.3)]
-    with pytest.raises(PrivacyError, match="gave no answer; nothing was drawn"):
+    with pytest.raises(PrivacyError, match="did not answer; nothing was drawn"):
         crosscheck.agree(parts, spent(parts, 1e-6), 1e-6)

@@ -84,8 +84,8 @@ def test_a_whole_run():
 @pytest.mark.parametrize(
     "records, match",
     [
-        ([opened(), opened()], "open already"),
-        ([opened(), reserve(Pure(0.1), dataset="other")], "not open"),
+        ([opened(), opened()], "already open"),
+        ([opened(), reserve(Pure(0.1), dataset="other")], "has no data set"),
         ([*RUN, reserve(Pure(0.1))], "only once"),
         ([opened(), reserve()], "at least one part"),
         ([opened(), ("reserve", {k: v for k, v in reserve(Pure(0.1))[1].items() if k != "unit"})], "unit"),
@@ -95,22 +95,22 @@ def test_a_whole_run():
         ([*RUN, step(Gaussian(0.1), number=1)], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Gaussian(0.1))], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Pure(0.1), part=1, number=1)], "out of order"),
-        ([*RUN, step()], "without a charge"),
+        ([*RUN, step()], "must have a charge"),
         ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
-        ([*RUN, finish(), finish()], "finished already"),
+        ([*RUN, finish(), finish()], "already finished"),
         ([*RUN, finish("nobody")], "no run"),
-        ([*RUN, answer()], "none yet"),
-        ([*RUN, step(Gaussian(0.1)), answer(), answer()], "none yet"),
-        ([*RUN, step(Gaussian(0.1)), answer(part=1)], "none yet"),
+        ([*RUN, answer()], "belong to no step"),
+        ([*RUN, step(Gaussian(0.1)), answer(), answer()], "belong to no step"),
+        ([*RUN, step(Gaussian(0.1)), answer(part=1)], "belong to no step"),
         ([*RUN, answer("nobody")], "no run"),
         ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=1.0)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=True)], "how many numbers"),
-        ([*RUN, step(Gaussian(0.1), draws=1001)], "breaks its budget"),
-        ([*RUN, step(Gaussian(0.30001))], "breaks its budget"),
-        ([*RUN, step(Gaussian(0.1), part=1)], "breaks its budget"),
-        ([*RUN, step(Pure(0.20001), part=1)], "breaks its budget"),
-        ([*RUN, step(Threshold(0.1, 1e-9))], "breaks its budget"),
+        ([*RUN, step(Gaussian(0.1), draws=1001)], "exceeds its budget"),
+        ([*RUN, step(Gaussian(0.30001))], "exceeds its budget"),
+        ([*RUN, step(Gaussian(0.1), part=1)], "exceeds its budget"),
+        ([*RUN, step(Pure(0.20001), part=1)], "exceeds its budget"),
+        ([*RUN, step(Threshold(0.1, 1e-9))], "exceeds its budget"),
         ([*RUN, ("novelty", {})], "unknown kind"),
         ([*RUN, ("step", {"run": "r"})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": [{"law": "magic"}]})], "malformed"),
@@ -146,12 +146,12 @@ def test_records_just_within_their_limits_are_taken(records):
 
 def test_reservations_add_up_and_give_back_what_was_not_entered():
     whole = [opened(), reserve(Pure(1.5))]
-    refused(*whole, reserve(Pure(0.6), run="s"), match="breaks its budget")
+    refused(*whole, reserve(Pure(0.6), run="s"), match="exceeds its budget")
     state = grown(*whole, step(Pure(0.5)), finish())
     assert state.totals["d"] == Totals.of([Pure(0.5)])
     grown(reserve(Pure(1.5), run="s"), state=state)
     assert state.totals["d"].pure == 2
-    with pytest.raises(LedgerError, match="breaks its budget"):
+    with pytest.raises(LedgerError, match="exceeds its budget"):
         grown(reserve(Pure(1e-6), run="t"), state=state)
 
 
@@ -175,9 +175,13 @@ def test_a_data_set_protects_one_unit():
 
 def test_groups_of_one_data_set_are_over_the_same_columns():
     first = [*RUN, step(Gaussian(0.1), group=["a"])]
-    wider = "this step one user's rows of one group over a, b; the two do not add up"
+    wider = "but this step protects one user's rows of one group over a, b; the two do not add up"
     refused(*first, step(Gaussian(0.1), number=1, group=["a", "b"]), match=wider)
-    refused(*first, step(Gaussian(0.1), number=1, group=[]), match="this step one row; the two do not add up")
+    refused(
+        *first,
+        step(Gaussian(0.1), number=1, group=[]),
+        match="this step protects one row; the two do not add up",
+    )
     state = grown(*first, step(Gaussian(0.1), number=1, group=["a"]), step(Gaussian(0.1), number=2))
     assert state.groups == {"d": ("a",)} and state.runs["r"].steps[0, 2].group is None
 
@@ -208,7 +212,7 @@ def test_records_follow_each_other_without_gap_or_change():
     text = canonical(body)
     right = record_hash(state.hash, 2, kind, text)
     for seq, hashed in ((3, right), (1, right), (2, record_hash(state.hash, 3, kind, text)), (2, "0" * 64)):
-        with pytest.raises(LedgerError, match=r"chain breaks|was changed"):
+        with pytest.raises(LedgerError, match=r"is damaged|was changed"):
             state.append(seq, kind, text, hashed)
     state.append(2, kind, text, right)
     assert state.hash == right and state.seq == 2

@@ -113,7 +113,9 @@ def test_where_the_clip_comes_from(clip, rows):
 
 def test_a_clip_needs_a_number_or_a_bound_unless_it_is_chosen():
     schema = Schema.from_domain({"a": 4}, user="id")
-    with pytest.raises(UsageError, match=r"how many rows of one user .column 'id'.*Give the recipe a `clip`"):
+    with pytest.raises(
+        UsageError, match=r"number of rows of one user .column 'id'.*set `clip` in the recipe"
+    ):
         clip_rules.resolve(None, schema)
     assert clip_rules.resolve("private", schema) == clip_rules.MAX_CHOSEN
 

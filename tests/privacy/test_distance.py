@@ -1,4 +1,4 @@
-"""What the noise sampler's own distance adds to delta, and which runs are refused for it."""
+"""What the noise sampler's sampler's error adds to delta, and which runs are refused for it."""
 
 import math
 import re
@@ -94,7 +94,9 @@ def engine():
 )
 def test_runs_whose_delta_would_not_hold_are_refused_before_anything(engine, epsilon, delta):
     ask = reserve.BudgetRequest(epsilon=float(epsilon), delta=delta, clip=3)
-    with pytest.raises(PrivacyError, match=r"own distance .* ask for (an epsilon of at most|a larger delta)"):
+    with pytest.raises(
+        PrivacyError, match=r"sampler's error .* ask for (an epsilon of at most|a larger delta)"
+    ):
         reserve.reserve(SCHEMA, [ask])
 
 
@@ -118,7 +120,7 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
     made = reserved.statement()
     assert statement.problems(made) == []
     made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
-    assert any("own distance" in text for text in statement.problems(made))
+    assert any("sampler's error" in text for text in statement.problems(made))
 
 
 def test_pure_promises_are_exact_to_two_to_the_minus_sixty():

@@ -70,7 +70,7 @@ def test_several_data_sets_must_be_named(ledger):
     ledger.open("other", mu=1.0)
     with pytest.raises(LedgerError, match="several data sets"):
         ledger.reserve(None, "two", [Gaussian(0.01)], unit=ROW)
-    with pytest.raises(LedgerError, match="not open"):
+    with pytest.raises(LedgerError, match="has no data set"):
         ledger.reserve("third", "two", [Gaussian(0.01)], unit=ROW)
 
 
@@ -111,8 +111,8 @@ def test_a_resumed_run_must_be_the_same_run(ledger):
     with pytest.raises(LedgerError, match="other settings"):
         ledger.reserve("trips", "r", [Gaussian(0.1)], "another plan", unit=ROW)
     same = ledger.reserve("trips", "r", [Gaussian(0.1)], "plan", unit=ROW)
-    with pytest.raises(LedgerError, match="another question"):
-        same.enter(0, 0, "another question", "step", [Gaussian(0.1)], draws=1)
+    with pytest.raises(LedgerError, match="different question"):
+        same.enter(0, 0, "different question", "step", [Gaussian(0.1)], draws=1)
 
 
 def test_finish_gives_back_what_no_step_entered_and_nothing_else(ledger):
@@ -312,7 +312,7 @@ def test_a_budget_has_one_unit(path, other, opened):
         ledger.reserve("trips", "first", [Gaussian(0.01)], unit=TAXIS)
     for book in (ledger, Ledger(path)):
         assert book.unit("trips") == TAXIS
-        with pytest.raises(LedgerError, match=r"data set of its own .*--unit"):
+        with pytest.raises(LedgerError, match=r"separate data set .*--unit"):
             book.reserve("trips", "second", [Gaussian(0.01)], unit=other)
     ledger.reserve("trips", "third", [Gaussian(0.01)], unit=TAXIS)
     with pytest.raises(LedgerError, match="another unit"):

@@ -99,11 +99,11 @@ def test_scales_outside_the_samplers_range_are_refused():
     scale.check_range(np.array([noise.SCALE_MIN, most]))
     scale.check_range(np.empty(0))
     for bad in (math.nextafter(noise.SCALE_MIN, 0.0), math.nextafter(most, math.inf)):
-        with pytest.raises(PrivacyError, match="scales must lie within"):
+        with pytest.raises(PrivacyError, match="scales must be between"):
             scale.check_range(np.array([1.0, bad]))
-        with pytest.raises(PrivacyError, match="scales must lie within"):
+        with pytest.raises(PrivacyError, match="scales must be between"):
             scale.check_laplace(bad, 1, 1e6)
-        with pytest.raises(PrivacyError, match="scales must lie within"):
+        with pytest.raises(PrivacyError, match="scales must be between"):
             scale.check_gaussian(bad, None, 1, 1e12)
 
 

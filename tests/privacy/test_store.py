@@ -34,7 +34,7 @@ def test_a_ledger_without_its_file_is_not_begun_anew(ledger, path):
     """With the head alone, neither reading nor opening a data set makes a new chain."""
     path.rename(path.with_name("aside"))
     for attempt in (ledger.datasets, lambda: Ledger(path).open("other", epsilon=1.0, delta=1e-6)):
-        with pytest.raises(LedgerError, match="is gone but its head file is there; restore it"):
+        with pytest.raises(LedgerError, match="is missing, but its head file exists; restore"):
             attempt()
     assert not path.exists()
     path.with_name("aside").rename(path)
@@ -56,7 +56,7 @@ def test_another_ledger_in_its_place_is_noticed(ledger, path, tmp_path):
     ledger.datasets()
     for made, place in ((other, path), (head(other), head(path))):
         shutil.copy(made, place)
-    with pytest.raises(LedgerError, match="was replaced by another one"):
+    with pytest.raises(LedgerError, match="was replaced by another ledger"):
         ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
     assert Ledger(path).datasets()["trips"]["epsilon"] == 30.0
 
@@ -126,5 +126,5 @@ def test_a_head_lags_by_one_record_at_most(ledger, path):
         head(path).write_bytes(old)
         with pytest.raises(LedgerError) as caught:
             Ledger(path).open("flights", epsilon=1.0, delta=1e-6)
-        text = f"the head file {head(path)} is too old for the ledger; one of them was rolled back"
-        assert str(caught.value) == text
+        text = f"the head file {head(path)} is older than the ledger's start; one of them was rolled back"
+        assert str(caught.value).startswith(text)

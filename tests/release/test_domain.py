@@ -127,8 +127,8 @@ def test_the_run_s_statement_lists_it_and_adds_up():
         ({"threshold": keys["threshold"] - 3}, "threshold is too low"),
         ({"sigma": keys["sigma"] / 2}, "noise is too small"),
         ({"cap": 8}, "threshold is too low"),
-        ({"sensitivity": math.sqrt(2)}, "not that of its cap"),
-        ({"cap": 1 << 40}, "not that of its cap"),
+        ({"sensitivity": math.sqrt(2)}, "does not follow from its cap"),
+        ({"cap": 1 << 40}, "does not follow from its cap"),
     ):
         wrong = {**made, "parts": [{**made["parts"][0], "releases": [keys | changed]}]}
         assert any(word in text for text in statements.problems(wrong))
@@ -277,7 +277,7 @@ def test_planted_a_step_that_is_not_charged_is_caught(tmp_path):
     ledger.open("e", epsilon=30.0, delta=1e-5, keys=1e-6)
     with patch.object(Reservation, "enter", cheap):
         wrong = statement("e")
-    with pytest.raises(LedgerError, match="another charge"):
+    with pytest.raises(LedgerError, match="different charge"):
         ledger.verify(wrong)
 
 

@@ -88,7 +88,7 @@ def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
         out / "measurements.parquet",
     )
     statement.write(out, document)
-    assert [p for p in inspect(out).problems if "another histogram" in p]
+    assert [p for p in inspect(out).problems if "different histogram" in p]
     (out / "measurements.json").write_text("{}")
     statement.write(out, document)
     assert [p for p in inspect(out).problems if "cannot be checked" in p]

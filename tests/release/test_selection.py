@@ -15,5 +15,5 @@ def test_weights_are_whole_units_and_one_at_least():
 
 @pytest.mark.parametrize("weights", [[1.0], [1.0, 1.0, 1.0], [1.0, 0.0], [1.0, -1.0], [2.0**20, 1.0]])
 def test_weights_beyond_their_limits_are_refused(weights):
-    with pytest.raises(UsageError, match="'pick': one positive weight per clique, below 2\\^20"):
+    with pytest.raises(UsageError, match="'pick': expected one positive weight per clique, below 2\\^20"):
         score_weights(weights, 2, "pick")

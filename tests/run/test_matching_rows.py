@@ -58,6 +58,6 @@ def test_what_cannot_be_is_said(run, monkeypatch):
     with pytest.raises(UsageError, match="column 'age' holds int64"):
         run.sample(3, where={"age": "old"})
     monkeypatch.setattr(matching_rows, "MOST", 1 << 16)
-    with pytest.raises(RunError, match="ask for fewer rows"):
+    with pytest.raises(RunError, match="request fewer rows"):
         run.sample(3, where={"city": "Paris"})
     assert run.sample(0, where={"city": "Rome"}).num_rows == 0

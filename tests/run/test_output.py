@@ -41,8 +41,10 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
     made = Output(schema_of(*rules), Outcome(Shards(codes)), None, 1)
     with pytest.raises(RunError) as caught:
         list(made.tables())
-    text = f"rows came out that break constraint 2 ({made.schema.constraints[1].text}): a fault of fastdp, "
-    assert str(caught.value) == text + "please report it"
+    text = (
+        f"synthetic rows violate constraint 2 ({made.schema.constraints[1].text}): this is an error in fastdp"
+    )
+    assert str(caught.value) == text + ", please report it"
     good = {"a": codes["a"][:2], "b": codes["b"][:2]}
     (table,) = Output(schema_of(*rules), Outcome(Shards(good)), None, 1).tables()
     assert table["a"].to_pylist() == [0, 1] and table["b"].to_pylist() == [0, 2]

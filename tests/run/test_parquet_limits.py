@@ -99,7 +99,7 @@ def test_encodings_and_types_in_which_a_text_repeats_others_are_refused(tmp_path
     assert "encoding 7" in refused(path, ["t"])
     for kind in (pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.binary(1000)):
         pq.write_table(pa.table({"t": pa.nulls(5, kind)}), path)
-        assert "of a type that a run does not write" in refused(path, ["t"]), kind
+        assert "has a type that a run does not write" in refused(path, ["t"]), kind
 
 
 def test_a_footer_that_is_too_long_or_none_is_refused(tmp_path):

@@ -55,7 +55,7 @@ def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_ye
     statement = json.loads(path.read_text())
     statement["mechanism"]["public"]["prior_only"] = []
     path.write_text(json.dumps(statement))
-    with pytest.raises(FastdpError, match="which no release is"):
+    with pytest.raises(FastdpError, match="there is no such release"):
         fastdp.verify(tmp_path / "run")
 
 
@@ -70,7 +70,7 @@ def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_p
         with pytest.raises(KeyboardInterrupt):
             go(table, last_year, out=tmp_path / "run")
     other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)
-    with pytest.raises(FastdpError, match="asks another question"):
+    with pytest.raises(FastdpError, match="asks a different question"):
         go(table, other, out=tmp_path / "run", resume=True)
     run = go(table, last_year, out=tmp_path / "run", resume=True)
     assert run.privacy["mechanism"]["public"]["prior_only"]

@@ -113,7 +113,7 @@ def test_a_state_that_cannot_be_read_is_refused_and_the_lock_let_go(folder, cont
     path = folder.private / "state.json"
     whole = path.read_bytes()
     path.write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(RunError, match=r"start anew|another version"):
+    with pytest.raises(RunError, match=r"start again|another version"):
         RunFolder(folder.out, resume=True).open()
     path.write_bytes(whole)
     RunFolder(folder.out, resume=True).open().close()

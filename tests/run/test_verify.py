@@ -112,8 +112,8 @@ def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, r
     pq.write_table(small_data(800), folder / "synthetic.parquet")
     rehash(folder)
     problems = inspect(folder, ledger).problems
-    assert any("not those that were drawn" in p for p in problems)
-    assert any("not the statement that the run published" in p for p in problems)
+    assert any("differ from those that were drawn" in p for p in problems)
+    assert any("differs from the statement that the run published" in p for p in problems)
     assert WITHOUT_LEDGER in inspect(folder).notes
 
 
@@ -123,7 +123,7 @@ def test_private_rows_alone_are_seen_through_by_the_ledger(run):
     rehash(folder)
     assert inspect(folder).ok
     assert inspect(folder, ledger).problems == (
-        "ledger: privacy.json is not the statement that the run published",
+        "ledger: privacy.json differs from the statement that the run published",
     )
 
 
@@ -140,7 +140,7 @@ def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tm
     assert verify(tmp_path / "run", ledger).notes == (UNSEEN,)
     true_counts(tmp_path / "run", table)
     rehash(tmp_path / "run")
-    assert any("not those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems)
+    assert any("differ from those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems)
 
 
 def replaced(folder, name, change):
@@ -267,7 +267,7 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     rehash(folder)
     read_rows = []
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: read_rows.append(1) or iter(()))
-    assert any("other rows or columns" in p for p in inspect(folder).problems)
+    assert any("different rows or columns" in p for p in inspect(folder).problems)
     assert not read_rows
 
 
@@ -403,8 +403,8 @@ CLAIMS = {
     "no unit": lambda s: s.pop("unit"),
     "a part less": lambda s: s["parts"].pop(),
     "a release less": lambda s: s["parts"][0]["releases"].pop(),
-    "another charge": lambda s: s["parts"][0]["event"].update(mu=0.5),
-    "another charge of a release": lambda s: s["parts"][0]["releases"][0]["event"].update(mu=0.5),
+    "different charge": lambda s: s["parts"][0]["event"].update(mu=0.5),
+    "different charge of a release": lambda s: s["parts"][0]["releases"][0]["event"].update(mu=0.5),
     "a release without its charge": lambda s: s["parts"][0]["releases"][0].pop("event"),
     "another data set": lambda s: s["ledger"].update(dataset="other"),
     "another run": lambda s: s["ledger"].update(run="other"),
@@ -447,7 +447,7 @@ def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
     with open(folder / "synthetic.parquet", "ab") as file:
         file.write(b"x")
     verdict = inspect(folder, ledger)
-    assert verdict.problems == ("synthetic.parquet was changed: its hash is not the stated one",)
+    assert verdict.problems == ("synthetic.parquet was changed: its hash differs from the stated one",)
     assert UNREAD in verdict.notes and {UNREAD, WITHOUT_LEDGER} <= set(inspect(folder).notes)
 
 
@@ -478,4 +478,4 @@ def test_a_part_is_named_by_its_number(finished, tmp_path, part):
     for place in (first, second):
         assert not inspect(place).problems
         rehash(place, lambda s: s.update(part=part))
-        assert any("a part that it does not have" in text for text in inspect(place).problems)
+        assert any("a part that it does not contain" in text for text in inspect(place).problems)

@@ -80,18 +80,18 @@ def test_without_any_value_one_stands_for_all():
 @pytest.mark.parametrize(
     ("entry", "word"),
     [
-        ({"kind": "numeric", "domain": "public"}, "none of private"),
-        ({"kind": "derived", "domain": "private"}, "nothing to be found"),
+        ({"kind": "numeric", "domain": "public"}, "expected one of private"),
+        ({"kind": "derived", "domain": "private"}, "has no effect"),
         ({"kind": "numeric", "domain": "private", "edges": [1, 2]}, "private domain"),
         ({"kind": "string", "domain": "private", "values": ["a"]}, "private domain"),
         ({"kind": "numeric", "domain": "private", "bins": 1}, "must lie in 2"),
-        ({"kind": "numeric", "domain": "private", "dtype": "string"}, "bounds are found of numbers"),
-        ({"kind": "categorical", "domain": "private"}, "texts or whole numbers"),
-        ({"kind": "categorical", "dtype": "float64", "domain": "private"}, "texts and whole numbers only"),
-        ({"kind": "numeric", "domain": "private", "null": {"value": 3}}, "yet to be found"),
+        ({"kind": "numeric", "domain": "private", "dtype": "string"}, "private bounds need"),
+        ({"kind": "categorical", "domain": "private"}, "a text or whole-number type"),
+        ({"kind": "categorical", "dtype": "float64", "domain": "private"}, "texts or whole numbers"),
+        ({"kind": "numeric", "domain": "private", "null": {"value": 3}}, "not known yet"),
         ({"kind": "numeric", "domain": "private", "min": 3, "max": 2}, "below min"),
         ({"kind": "string", "domain": "private", "keys_per_user": 0}, "must lie in 1"),
-        ({"kind": "timestamp", "domain": "private", "parts": ["week"]}, "'week' is none"),
+        ({"kind": "timestamp", "domain": "private", "parts": ["week"]}, "got 'week'"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(entry, word):

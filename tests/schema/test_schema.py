@@ -117,11 +117,11 @@ def _with(column: dict) -> dict:
 @pytest.mark.parametrize(
     ("plain", "text"),
     [
-        ({}, "schema, field 'columns': must be a table of columns, got NoneType"),
-        ({"columns": {}}, "the schema has no columns; give at least one under [columns]"),
-        ({"colums": {}}, "schema, field 'colums': unknown; did you mean 'columns'?"),
-        (_with({}), "column 'x', field 'kind': missing; one of categorical"),
-        (_with({"kind": "cat"}), "column 'x', field 'kind': 'cat' is none of categorical"),
+        ({}, "schema, field 'columns': expected a table of columns, got NoneType"),
+        ({"columns": {}}, "columns: the schema has none; give at least one under [columns]"),
+        ({"colums": {}}, "schema, field 'colums': unknown field; did you mean 'columns'?"),
+        (_with({}), "column 'x', field 'kind': missing; expected one of categorical"),
+        (_with({"kind": "cat"}), "column 'x', field 'kind': expected one of categorical"),
         (_with({"kind": "integer"}), "column 'x', field 'max': missing"),
         (_with({"kind": "integer", "max": -1}), "column 'x', field 'max': -1 is below min = 0"),
         (_with({"kind": "integer", "max": 2.5}), "column 'x', field 'max': must be a whole number"),
@@ -131,36 +131,51 @@ def _with(column: dict) -> dict:
         (_with({"kind": "categorical"}), "column 'x', field 'values': missing"),
         (_with({"kind": "categorical", "values": []}), "'values': the list is empty"),
         (_with({"kind": "categorical", "values": [1, 1]}), "'values': 1 is listed twice"),
-        (_with({"kind": "categorical", "values": [1], "names": []}), "'names': 0 names for 1 values"),
-        (_with({"kind": "categorical", "values": [1, "a"]}), "'values[0]': 1 is no text"),
+        (_with({"kind": "categorical", "values": [1], "names": []}), "'names': expected 1 names"),
+        (_with({"kind": "categorical", "values": [1, "a"]}), "'values[0]': expected text (dtype is"),
         (_with({"kind": "categorical", "values": [300], "dtype": "int8"}), "300 does not fit int8"),
         (_with({"kind": "categorical", "values": [1], "null": {"value": 2}}), "2 is not among"),
-        (_with({"kind": "categorical", "values": [1], "overflow": "clamp"}), "'clamp' is for numbers"),
-        (_with({"kind": "categorical", "values": [1], "null": "keep"}), "'null': 'keep' is none of"),
+        (
+            _with({"kind": "categorical", "values": [1], "overflow": "clamp"}),
+            "'clamp' needs a column of numbers",
+        ),
+        (_with({"kind": "categorical", "values": [1], "null": "keep"}), "'null': expected code, drop"),
         (_with({"kind": "numeric"}), "column 'x', field 'edges': missing"),
-        (_with({"kind": "numeric", "edges": [0, 5, 5]}), "'edges[2]': edges must increase, 5 follows 5"),
+        (_with({"kind": "numeric", "edges": [0, 5, 5]}), "'edges[2]': edges must increase, but 5 follows 5"),
         (_with({"kind": "numeric", "edges": [0, "a"]}), "'edges[1]': must be a number, got 'a'"),
-        (_with({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 0}}), "'tail.mean': must be a number"),
-        (_with({"kind": "numeric", "edges": [0, 1], "tail": {"law": []}}), "'tail.law': a list is neither"),
-        (_with({"kind": "categorical", "dtype": "int8", "values": [math.nan]}), "nan is no whole number"),
+        (_with({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 0}}), "'tail.mean': expected a number"),
+        (
+            _with({"kind": "numeric", "edges": [0, 1], "tail": {"law": []}}),
+            "'tail.law': expected exponential or uniform",
+        ),
+        (
+            _with({"kind": "categorical", "dtype": "int8", "values": [math.nan]}),
+            "expected a whole number (dtype is int8), got nan",
+        ),
         (
             _with({"kind": "categorical", "dtype": "int8", "values": [0, -math.inf]}),
-            "-inf is no whole number",
+            "expected a whole number (dtype is int8), got -inf",
         ),
-        (_with({"kind": "numeric", "edges": [0, 1], "dtype": "enum5"}), "'dtype': 'enum5' is no type"),
-        (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': leaves the lowest bin"),
-        (_with({"kind": "timestamp", "parts": ["week"]}), "'parts': 'week' is none of shift"),
-        (_with({"kind": "timestamp", "parts": ["year"]}), "'min': give min and max"),
-        (_with({"kind": "derived", "transform": "z", "parts": ["a"]}), "'transform': 'z' is none of"),
+        (
+            _with({"kind": "numeric", "edges": [0, 1], "dtype": "enum5"}),
+            "'dtype': 'enum5' is not a known type",
+        ),
+        (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': the lowest bin is empty"),
+        (_with({"kind": "timestamp", "parts": ["week"]}), "'parts': expected one of shift"),
+        (_with({"kind": "timestamp", "parts": ["year"]}), "'min': min and max (dates) are missing"),
+        (_with({"kind": "derived", "transform": "z", "parts": ["a"]}), "'transform': expected one of"),
         (_with({"kind": "derived", "transform": "valueh"}), "'parts': valueh makes 1 parts"),
-        ({"user": {"column": "x"}, **_with({"kind": "integer", "max": 1})}, "it is the user column too"),
+        ({"user": {"column": "x"}, **_with({"kind": "integer", "max": 1})}, "it is also the user column"),
         ({"user": {}, **_with({"kind": "integer", "max": 1})}, None),
         ({"user": {"null": "own"}, **_with({"kind": "integer", "max": 1})}, "user, field 'column'"),
         ({"user": {"column": "u", "max_rows": 0}, **_with({"kind": "integer", "max": 1})}, "'max_rows'"),
-        ({"fastdp": 2, **_with({"kind": "integer", "max": 1})}, "field 'fastdp': format 2"),
+        (
+            {"fastdp": 2, **_with({"kind": "integer", "max": 1})},
+            "field 'fastdp': this fastdp reads format 1, got 2",
+        ),
         (
             {"outputs": {"d": {"from": "x", "part": "hour"}}, **_with({"kind": "integer", "max": 1})},
-            "output 'd', field 'from': no shift column 'x'",
+            "output 'd', field 'from': there is no shift column 'x'",
         ),
     ],
 )
@@ -183,7 +198,7 @@ def test_a_name_used_twice_is_refused():
 
 
 def test_loading_says_which_file(tmp_path):
-    with pytest.raises(SchemaError, match="no built-in schema 'taxy'; built in are census1940"):
+    with pytest.raises(SchemaError, match="no built-in schema 'taxy'; built-in schemas are census1940"):
         Schema.load("taxy")
     with pytest.raises(SchemaError, match="No such file"):
         Schema.load(tmp_path / "none.toml")
@@ -194,7 +209,7 @@ def test_loading_says_which_file(tmp_path):
     (tmp_path / "c.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(SchemaError, match="not UTF-8"):
         Schema.load(tmp_path / "c.toml")
-    with pytest.raises(SchemaError, match="ending"):
+    with pytest.raises(SchemaError, match="must end in"):
         Schema.load("taxi-deid2").save(tmp_path / "a.yaml")
 
 

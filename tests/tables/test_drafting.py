@@ -126,11 +126,11 @@ def test_one_broken_line_changes_no_other(place, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
-        ("twice.csv", "a,a,b\n1,2,3\n", "column 'a' is there more than once"),
+        ("twice.csv", "a,a,b\n1,2,3\n", "column 'a' occurs more than once"),
         ("empty.csv", "", "the first line is empty"),
         ("blank.tsv", "\n1\t2\n", "the first line is empty"),
         ("other.csv", "a;b;c\n1;2;3\n", "looks delimited by ';'"),
-        ("deep.jsonl", '{"a": [1]}\n', "no column is left to draft: 'a'"),
+        ("deep.jsonl", '{"a": [1]}\n', "the draft would have no column: 'a'"),
     ],
 )
 def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says):
@@ -291,4 +291,4 @@ def test_checks_refuse_what_a_run_refuses(tmp_path, command):
     }
     more = ["--rows", "1000"] if command == "plan" else []
     done = fastdp_cli(*command.split(), *arguments[command], *more, cwd=tmp_path, check=False)
-    assert done.returncode == 3 and "nothing follows" in done.stderr
+    assert done.returncode == 3 and "no value is defined" in done.stderr

@@ -201,6 +201,6 @@ def test_codes_with_ids_follow_the_null_policy(ids, users, null):
 @pytest.mark.parametrize("ids", [np.array(3), np.zeros((2, 2)), np.zeros(2, complex), np.zeros(2, "i4,i4")])
 def test_ids_of_another_shape_or_type_are_refused(ids):
     """And the error keeps nothing of them."""
-    with pytest.raises(DataError, match=r"^user: ids are") as caught:
+    with pytest.raises(DataError, match=r"^user: expected") as caught:
         fastdp.Table.from_codes({"a": 5}, {"a": [1, 2]}, ids)
     assert caught.value.__context__ is None and caught.value.__cause__ is None

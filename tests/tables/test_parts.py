@@ -132,7 +132,7 @@ def test_text_files_are_not_read_by_another_reader(tmp_path):
     (tmp_path / "x.csv").write_bytes(b'who,a\n1,"1\n2,2\n')
     (tmp_path / "x.json").write_bytes(b'{"who": 1, "a": 1}\n')
     for form in ("csv", "json"):
-        with pytest.raises(UsageError, match="give the files' paths"):
+        with pytest.raises(UsageError, match="give the paths of the files"):
             fastdp.read(pads.dataset(tmp_path / f"x.{form}", format=form), SCHEMA)
     assert fastdp.read(tmp_path / "x.csv", SCHEMA).rows == 1
 
@@ -190,7 +190,7 @@ def test_public_data_that_is_the_private_file(tmp_path):
         [other, path],
     ):
         assert overlap(same, path) and overlap(path, same)
-        with pytest.raises(UsageError, match="private data itself"):
+        with pytest.raises(UsageError, match="is the private data"):
             fastdp.synthesize(path, "mst", 1.0, schema=SCHEMA, public=same)
     assert overlap(tmp_path / "soft.parquet", folder) and overlap(pads.dataset(str(path)), path)
     assert not overlap(other, path) and not overlap(other, folder) and not overlap(tmp_path / "none", path)
@@ -232,7 +232,7 @@ def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
     assert overlap(cut(frame, 0, 40), cut(frame, 32, 10)) and overlap([frame], {"a": frame["a"]})
     assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), "other rows of one frame are other rows"
     assert not overlap(copy(frame), frame)
-    with pytest.raises(UsageError, match="private data itself"):
+    with pytest.raises(UsageError, match="is the private data"):
         fastdp.synthesize(frame, "mst", 1.0, schema=SCHEMA, public=cut(frame, 3, 5))
 
 

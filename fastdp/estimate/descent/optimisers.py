@@ -144,7 +144,7 @@ class DescentState:
 
     def restart(self) -> float:
         """Takes back an `accept` that was not followed by an attempt, and goes on from z = x, whose residual
-        is made anew from its tables. Returns the loss there."""
+        is computed again from its tables. Returns the loss there."""
         self._pending = 0.0
         np.copyto(self._z.cells, self._x)
         self.engine.adopt(self._z, self.total)
@@ -164,8 +164,8 @@ class DescentState:
         return self._x
 
     def restated(self) -> float:
-        """The loss of `tables()`, made anew from them: sums over steps lose it where a step went very far.
-        Writes over the point that was tried last."""
+        """The loss of `tables()`, computed again from them: sums over steps lose it where a step went very
+        far. Writes over the point that was tried last."""
         tables, state = self.tables(), self._z_next
         np.copyto(state.cells, tables)
         self.engine.adopt(state, self.total)

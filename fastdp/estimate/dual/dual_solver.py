@@ -1,4 +1,4 @@
-"""The dual as a strategy: for measurements of whole marginals (each cell by itself, or each bin of merged
+"""The dual as a strategy: for measurements of whole marginals (each single cell, or each bin of merged
 codes)."""
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
 
 
 def _errors(problem: Regions) -> dict[tuple[str, ...], np.ndarray]:
-    """Standard error of every cell measured by itself, per measured clique."""
+    """Standard error of every cell that was measured separately, per measured clique."""
     return {
         r.clique: np.broadcast_to(r.sigma, r.y.shape)
         for r in problem.regions

@@ -271,13 +271,14 @@ class _Solver:
 
 
 def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, total: float) -> CliqueTables:
-    """The cliques' tables over all codes: inside merged codes each attribute by itself."""
+    """The cliques' tables over all codes: inside merged codes each attribute separately."""
     split = {}
     for a in {a for r in problem.regions for a in r.clique}:
         i = finest_about(problem, a)
         if i is None:
             raise ValueError(
-                f"no region about {a} is finer than all others: the tables are not in closed form"
+                f"no region about {a} is finer than all others: these tables have no closed "
+                'form; use method="auto"'
             )
         axis = problem.regions[i].clique.index(a)
         sums = tables[i].sum(axis=tuple(k for k in range(tables[i].ndim) if k != axis))

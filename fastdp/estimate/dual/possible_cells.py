@@ -46,7 +46,9 @@ def possible_cells(
                     )
                     changed = True
     if any(not mask.any() for mask in out.values()):
-        raise MeasurementError("structural zeros leave no possible row: check `zeros` for a contradiction")
+        raise MeasurementError(
+            "zeros: the structural zeros leave no possible row; check them for a contradiction"
+        )
     return out
 
 

@@ -131,7 +131,7 @@ class CliqueTables:
 
     @classmethod
     def independent(cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float) -> CliqueTables:
-        """Every attribute by itself; `shares` add up to 1."""
+        """Every attribute separately; `shares` add up to 1."""
         tables = []
         for axes in frame.axes:
             table = np.full((), total)
@@ -191,7 +191,7 @@ class CliqueTables:
         return done
 
     def _steps(self, held: Sequence[Sequence[Target]], floor: float, up: bool) -> list[tuple]:
-        """One tour as steps of csrc/rake.h; `up`: cliques are told of those below them, too."""
+        """One tour as steps of csrc/rake.h; `up`: cliques also learn from those below them."""
         frame = self.frame
         steps: list[tuple] = []
         pending: dict[int, View] = {}

@@ -1,7 +1,7 @@
 """Measured marginals as regions, and the constraints under which their tables agree, for the dual
 (`dual.py`).
 
-A *region* is a measured marginal: every cell of a clique by itself, or of its codes merged into bins,
+A *region* is a measured marginal: every single cell of a clique, or of its codes merged into bins,
 attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of
 one partition per attribute (one block: the attribute is left out). The finest marginal that two regions
 both determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions
@@ -166,7 +166,7 @@ class Regions:
 
 
 def is_whole_marginal(measurement: Any, cells: int) -> bool:
-    """Whether a measurement is of a whole marginal: each cell by itself, or each bin of merged codes."""
+    """Whether a measurement is of a whole marginal: each single cell, or each bin of merged codes."""
     return isinstance(as_query(measurement.query, cells), Identity | Binned)
 
 

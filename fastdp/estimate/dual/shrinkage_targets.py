@@ -40,8 +40,8 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
 
 
 def first_shares(problem: Regions) -> dict[str, np.ndarray]:
-    """The share of every code of the measured attributes: from the attribute by itself, or summed up from
-    the region that has it with the least noise."""
+    """The share of every code of the measured attributes: from the attribute's own marginal, or summed up
+    from the region that has it with the least noise."""
     out = {}
     for a in {a for r in problem.regions for a in r.clique}:
         about = [r for r in problem.regions if a in r.clique]

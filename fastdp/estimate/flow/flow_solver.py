@@ -198,7 +198,9 @@ class Flow:
         """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`."""
         way = self._direction(slope, soft)
         descent = dot(slope, way)
-        if not descent < 0:  # no descent direction: rounding has spoilt the pairs, so they are dropped
+        if (
+            not descent < 0
+        ):  # no descent direction: the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
             way = -self._inverse.solve(slope)
             descent = dot(slope, way)

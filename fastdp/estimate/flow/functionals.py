@@ -44,9 +44,7 @@ class Functionals:
 
     def __init__(self, plan: Plan, quadratic: Quadratic):
         if quadratic.matrix is None or quadratic.targets:
-            raise ValueError(
-                "functionals are for vectors that hold all that was measured, remainders with it"
-            )
+            raise ValueError("functionals need the vectors of all measured cells, including the remainders")
         matrix = quadratic.matrix
         single = np.diff(matrix.indptr) == 1
         cell, weight, answer = (

@@ -209,7 +209,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             lines.append(pair)
         notes = [
             f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
-            "the 1-ways may be measured again, out of the batches' share, where noise would spoil them",
+            "the 1-ways may be measured again, out of the batches' share, if they are mostly noise",
         ]
         if wide:
             notes.append(
@@ -225,7 +225,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, float]]) -> dict[str, pa.Table]:
-    """What is written beside the rows: which codes were merged, and how far the finished model is from sets
+    """What is written next to the rows: which codes were merged, and how far the finished model is from sets
     of columns that were not measured (L1, in rows that count)."""
     import pyarrow as pa
 

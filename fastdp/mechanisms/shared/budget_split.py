@@ -1,7 +1,7 @@
 """Division of a budget among marginals that minimises the total harm of noise.
 
-If noise of standard deviation sigma costs `harm * sigma` (harm: weight times cells that noise can spoil), the
-sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2 in proportion to harm^(2/3)
+If noise of standard deviation sigma costs `harm * sigma` (harm: weight times cells that noise can affect),
+the sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2 in proportion to harm^(2/3)
 (Lagrange). Every marginal of a table has the same sensitivity, so shares of mu^2 are shares of 1 / sigma^2.
 """
 

@@ -3,7 +3,7 @@ expanded again.
 
 `merge_rare` decides from noisy counts alone, so the code maps are public. `Compression` holds them;
 `Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes one of the
-values merged into it, by weight, and never one that public constraints rule out beside the row's other
+values merged into it, by weight, and never one that public constraints exclude together with the row's other
 values.
 """
 
@@ -237,7 +237,10 @@ class Expansion:
             every = [np.arange(self._compression.full[name]) for name in group]
             self._fallback[group] = self._possible(group, every, rng)[0]
         if not len(self._fallback[group]):
-            raise UsageError(f"the constraints on {', '.join(group)} rule out every combination together")
+            raise UsageError(
+                f"the constraints on {', '.join(group)} together exclude every "
+                "combination; correct one of them"
+            )
         return self._fallback[group]
 
 
@@ -251,7 +254,9 @@ class _Groups:
         self._starts = np.cumsum(self._counts) - self._counts
         weight = np.ones(codes.size) if frequencies is None else np.asarray(frequencies, float).reshape(-1)
         if weight.size != codes.size or not np.isfinite(weight).all() or (weight < 0).any():
-            raise UsageError(f"frequencies of {name!r}: one number >= 0 for each of its {codes.size} codes")
+            raise UsageError(
+                f"frequencies of {name!r}: expected one number >= 0 for each of its {codes.size} codes"
+            )
         mass = np.bincount(codes, weight, size)
         self.weight = np.where(mass[codes] > 0, weight, 1.0)
         self._ends = np.cumsum(self.weight[self._order])

@@ -45,7 +45,7 @@ STRICT = 0.005
 that are taken as they are. Below it only the largest cell of a value is."""
 PAIR_CELLS = 8
 """Effective cells of the pair that joins a column to the model, per effective code of the column, when the
-budget is divided between the model and the tables beside it."""
+budget is divided between the model and the tables outside it."""
 
 MOST_PART = 0.9
 """The most of the batches' budget that such tables get: what the columns are drawn from needs some too."""

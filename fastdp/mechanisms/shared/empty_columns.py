@@ -45,9 +45,9 @@ class EmptyColumn:
 def empty_columns(
     schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
 ) -> list[EmptyColumn]:
-    """The columns, in the schema's order, that hold next to no value of their domain. Columns without a code
-    for nulls or overflow cannot be judged. `ones`: 1-ways over the schema's codes; several of one column are
-    averaged by their precision. `leave_out`: fields that are never reported."""
+    """The columns, in the schema's order, that contain almost no value of their domain. Columns without a
+    code for nulls or overflow cannot be judged. `ones`: 1-ways over the schema's codes; several of one
+    column are averaged by their precision. `leave_out`: fields that are never reported."""
     total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
     if total <= 0:
         return []

@@ -8,7 +8,7 @@ sum of weight * difference^2 over items and cells, csrc/halve.h).
 Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both choices are
 as good a fair bit decides, and with all bits the other way round every pair keeps its other row. So expected
 counts are the model's; only their spread is less. The number of rows in a run of neighbours, as those that
-agree in the leading columns are, comes out as half of it to within one. Everything here is a function of the
+agree in the leading columns are, is half of it to within one. Everything here is a function of the
 model, of public facts and of the sample's own randomness.
 """
 
@@ -22,7 +22,7 @@ from ..._core.halve import halve
 from ...domain import Clique, Domain
 
 SWEEPS = (0, 1, 1)
-"""How often, in each halving, each pair is decided anew once all are decided. What one halving leaves uneven
+"""How often, in each halving, each pair is decided again once all are decided. What one halving leaves uneven
 weighs half as much after the next, and the first has the most rows: it goes without."""
 LEVELS = len(SWEEPS)
 MAX_COUNTS = 1 << 23

@@ -38,7 +38,7 @@ LEAST_ROWS = 1e-6
 """Rows of a model that none are left for."""
 
 HALVING = 1 << 31
-"""The stream of randomness that halvings use, beside those of `Expansion`, one per column."""
+"""The stream of randomness that halvings use, in addition to those of `Expansion`, one per column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Merged:
     """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
     `merged_for_size`: values of each column that were merged, though not rare, to keep all pairs within
     `PAIR_CELLS`; `zeros`: impossible combinations of merged codes. Values are merged only with values that
-    all constraints treat alike, so that the zeros are exact and each column can be expanded by itself."""
+    all constraints treat alike, so that the zeros are exact and each column can be expanded separately."""
 
     compression: Compression
     ones: tuple[Measurement, ...]
@@ -108,7 +108,8 @@ class Merged:
         halving: Halving | None = None,
         beside: Sequence[Conditional] = (),
     ) -> ExpandedRows:
-        """`spread`, `beside`: see `Expansion`. `halving`: see `BalancedRows`."""
+        """Rows of the model with merged codes expanded. `spread`, `beside`: see `Expansion`. `halving`:
+        see `BalancedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, beside=beside)
         if halving is None:
             return ExpandedRows(model, total, seed, expansion)

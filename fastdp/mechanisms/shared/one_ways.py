@@ -26,7 +26,7 @@ def part_mu(session: Session, share: float) -> float:
     """The Gaussian-DP parameter of a share of the session's budget; UsageError where only pure releases are
     paid for."""
     if session.mu is None:
-        raise UsageError("this mechanism adds Gaussian noise and needs a delta above 0")
+        raise UsageError("delta must be above 0: this mechanism adds Gaussian noise")
     return session.mu * math.sqrt(share)
 
 
@@ -86,6 +86,6 @@ def noise_tv(one: Measurement, total: float, scale: float = 1.0) -> float:
 
 
 def effective_cells(estimate: np.ndarray, sigma: float) -> float:
-    """How many cells noise of `sigma` can spoil. A cell counts as min(1, expected rows / sigma): one that is
-    expected to be empty comes out of the fit as 0 whatever the noise."""
+    """How many cells noise of `sigma` can affect. A cell counts as min(1, expected rows / sigma): one that is
+    expected to be empty is 0 after the fit, whatever the noise."""
     return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

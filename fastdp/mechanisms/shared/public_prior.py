@@ -144,8 +144,8 @@ def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
 
 
 def shrunk(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
-    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen beside the
-    `rows` of `table`, K being the variance of a draw over the squared gap that such a draw does not
+    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in addition
+    to the `rows` of `table`, K being the variance of a draw over the squared gap that such a draw does not
     explain."""
     p, q = table / table.sum(), estimate / estimate.sum()
     spread = 1 - float(np.square(p).sum())

@@ -49,7 +49,7 @@ class ScreenedPairs:
         self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros | None = None
     ) -> list[Clique]:
         """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the strongest
-        of the other pairs that connect them; a column in no pair is a marginal by itself. With constraints
+        of the other pairs that connect them; a column in no pair is a 1-way marginal. With constraints
         only pairs, so that no cycle arises through the constraints."""
         if zeros is not None and zeros.cliques:
             chosen = [c.clique for c in self.tree(domain, zeros)]

@@ -1,7 +1,7 @@
 """Chooses what to measure next, from a screening round: noisy distances of every candidate from the model.
 
 Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the model and adds
-the error of the noise, NOISE * sigma * cells, where cells are *effective* cells: those the noise can spoil.
+the error of the noise, NOISE * sigma * cells, where cells are *effective* cells: those that noise can affect.
 With weights w the whole batch is worth
 
     sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
@@ -30,7 +30,7 @@ Key = tuple[Clique, bool]
 @dataclass(frozen=True)
 class Candidate:
     """A marginal that may be measured: its noisy `distance` from the model (or from its public prior), the
-    `cells` that noise can spoil, its `weight`, and the distance that a public prior `explained` at no
+    `cells` that noise can affect, its `weight`, and the distance that a public prior `explained` at no
     cost. `use_prior_only`: that prior is better than an answer would be, so only what it leaves can be
     gained. `grouped`: it is measured over groups of neighbouring codes."""
 

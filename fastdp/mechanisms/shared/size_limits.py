@@ -28,9 +28,9 @@ PUBLIC_PAIR_BYTES = 32
 def check(memory: int | None, deadline: float | None) -> None:
     """ValueError where a limit is out of its range."""
     if memory is not None and memory < 1 << 24:
-        raise ValueError("memory is a number of bytes, at least 16 MiB")
+        raise ValueError("memory must be a number of bytes, at least 16 MiB")
     if deadline is not None and not 0 < deadline < float("inf"):
-        raise ValueError("deadline is a number of seconds above 0")
+        raise ValueError("deadline must be a number of seconds above 0")
 
 
 def model_cells(
@@ -62,4 +62,4 @@ def parse_bytes(text: str) -> int:
     try:
         return int(float(number.removesuffix(unit)) * units[unit])
     except (ValueError, OverflowError):
-        raise UsageError(f"memory: a number of bytes such as 4G or 512M, got {text!r}") from None
+        raise UsageError(f"memory: expected a number of bytes such as 4G or 512M, got {text!r}") from None

@@ -78,7 +78,7 @@ def check_possible(schema: Schema) -> None:
         if not _some_row(schema, _of(masks, without)):
             left = without
     named = "; ".join(f"{n + 1} ({schema.constraints[n].text})" for n in left)
-    raise SchemaError(f"no row is possible: constraints that contradict each other: {named}")
+    raise SchemaError(f"the schema's constraints exclude every row; these contradict each other: {named}")
 
 
 def _of(masks: Iterable[Mask], numbers: Sequence[int]) -> list[Mask]:

@@ -43,7 +43,7 @@ class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         if not (math.isfinite(self.weight) and self.weight > 0):
             raise ValueError("weight must be positive")
         if not self.columns or len(set(self.columns)) != len(self.columns):
-            raise ValueError("columns: at least one, each once")
+            raise ValueError("columns: expected at least one, each named once")
 
 
 class Workload:

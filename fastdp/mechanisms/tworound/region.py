@@ -23,7 +23,7 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self):
         if not self.groups or not all(self.groups.values()):
-            raise ValueError("groups: at least one, each with values")
+            raise ValueError("groups: expected at least one, each with values")
 
     def infer(self, schema: Schema, measured: Measurement) -> tuple[str, np.ndarray]:
         """(name of the group whose noisy total is the most standard errors above 0, bool per code: whether it

@@ -57,7 +57,7 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             if name not in self.clique:
                 raise ValueError(f"edges: {name!r} is not in the clique")
             if not edges or edges[0] != 0 or any(b <= a for a, b in pairwise(edges)):
-                raise ValueError("edges: codes that ascend from 0")
+                raise ValueError("edges: expected codes in ascending order, starting at 0")
 
     def query(self, domain: Domain) -> Binned | None:
         if not self.edges:
@@ -116,13 +116,15 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_marginal < 1:
             raise ValueError("max_marginal must be at least 1")
         if any(not c.columns for c in self.constraints):
-            raise ValueError("constraints of a recipe list values of columns; put others into the schema")
+            raise ValueError(
+                "constraints: a recipe can only list values of columns; put other constraints into the schema"
+            )
         for m in self.listed:
             if not m.clique:
                 raise ValueError("round2: a marginal needs at least one column")
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
-                    f"edges are over the schema's codes: put {', '.join(sorted(loose))} in `keep`"
+                    f"edges: they refer to the schema's codes, so put {', '.join(sorted(loose))} in `keep`"
                 )
 
     @property

@@ -25,8 +25,9 @@ SWEEPS = 4
 
 @dataclass(frozen=True)
 class Noise:
-    """The law of a histogram's noise. `pure`: discrete Laplace of scale cap / (share * whole), `whole` being
-    epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) * whole), `whole` being mu."""
+    """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share * whole),
+    `whole` being epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) * whole), `whole`
+    being mu."""
 
     pure: bool
     cap: int

@@ -90,8 +90,8 @@ def whole_grid(columns: Sequence[str], shape: Sequence[int], t_max: int) -> Cell
     cells = math.prod(shape) * t_max
     if cells > MAX_GRID:
         raise UsageError(
-            f"usercounts: the whole grid has {cells} cells, at most {MAX_GRID} are asked about; "
-            "give public data, which says which cells matter, or group by fewer columns"
+            f"usercounts: the grid has {cells} cells, the limit is {MAX_GRID}; give public "
+            "data, which selects cells, or group by fewer columns"
         )
     return Cells(tuple(columns), tuple(shape), t_max)
 
@@ -115,7 +115,10 @@ def from_public(
     shape = schema.domain.shape(tuple(columns))
     groups, seen = _seen(public, schema, tuple(columns), shape)
     if not len(groups):
-        raise DataError("the public data has no row that the schema knows, so no cell would be asked about")
+        raise DataError(
+            "public=: no row of the public data fits the schema, so no cell "
+            "could be selected; check its columns and values"
+        )
     top = int(max(*repeats, seen.max())) if t_max is None else t_max
     pairs = distinct(groups * top + np.minimum(seen, top) - 1)
     pairs = _widen(pairs, top, shape, columns, month_shifts(schema, columns, year, month, months))
@@ -135,7 +138,7 @@ def public_people(public: Public, schema: Schema, columns: Sequence[str], groups
 def _seen(public: Public, schema: Schema, columns: tuple[str, ...], shape) -> tuple[np.ndarray, np.ndarray]:
     """Groups of the public users and how many rows they have in them (with repetitions)."""
     if math.prod(shape) >= 1 << 32:
-        raise UsageError("usercounts: at most 2^32 groups can be taken from public data; use fewer columns")
+        raise UsageError("usercounts: the public data has more than 2^32 groups; use fewer columns")
     if schema.user is None:
         groups = np.flatnonzero(public.marginals([columns])[columns])
         return groups, np.ones(len(groups), np.int64)
@@ -173,7 +176,7 @@ def month_shifts(
     number = _whole_values(schema, month)
     wrong = [v for v in number.values() if not 1 <= v <= 12]
     if wrong:
-        raise UsageError(f"column {month!r}: {wrong[0]} is no month; months are 1 to 12")
+        raise UsageError(f"column {month!r}: expected months from 1 to 12, got {wrong[0]}")
     time = (year, month) if year is not None and year in columns else (month,)
     sizes = [schema.domain[c] for c in time]
     years = _whole_values(schema, time[0]) if len(time) == 2 else {0: 0}
@@ -194,5 +197,5 @@ def _whole_values(schema: Schema, name: str) -> dict[int, int]:
         return dict(enumerate(range(column.min, column.max + 1)))
     values = column.values if isinstance(column, Categorical) else ()
     if not values or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        raise UsageError(f"column {name!r}: years and months must be whole numbers, listed or a range")
+        raise UsageError(f"column {name!r}: expected years and months as whole numbers, as a list or a range")
     return dict(enumerate(int(v) for v in values))

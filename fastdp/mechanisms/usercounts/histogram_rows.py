@@ -39,7 +39,7 @@ class Histogram:
 
 
 class TidyRows:
-    """One row per group, `counts(i)` beside the codes of shard i."""
+    """One row per group, `counts(i)` with the codes of shard i."""
 
     shard_rows = 1 << 20
 
@@ -122,7 +122,7 @@ def submission(runs: CountsRun | Sequence[CountsRun]) -> pa.Table:
     tables = [_wide_of(run) for run in runs]
     if not tables or any(t is None for t in tables):
         raise UsageError(
-            "submission: these runs have no wide table (mechanism usercounts, grid not too large)"
+            "submission: this run has no wide table; use mechanism usercounts with a smaller grid"
         )
     return pa.concat_tables(tables)
 

@@ -62,7 +62,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `cells`: "public" counts the groups seen in public data and those in the `months` before and after, with
     T as seen and in `repeats`; "full" counts the whole grid with T up to `t_max` (None: the largest of
     `repeats`), which stands for "or more"; "auto" is "public" where public data is given. `cap`: groups
-    per user (None: the schema's bound on rows); `noise`: "auto" takes the law with less variance. `method`:
+    per user (None: the schema's bound on rows); `noise`: "auto" takes the noise with less variance. `method`:
     "clip" (as published) or "hierarchy"; see docs/explain/usercounts.md. `false_presence`: for
     "hierarchy", how often
     a kind shown with a share of `presence` or more may truly have less. `totals`: the levels of "hierarchy"
@@ -101,15 +101,17 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.months < 0:
             raise ValueError("months must be at least 0")
         if not self.repeats or min(self.repeats) < 1:
-            raise ValueError("repeats must be whole numbers from 1")
+            raise ValueError("repeats must be whole numbers >= 1")
         if self.t_max is not None and self.t_max < max(self.repeats):
-            raise ValueError("t_max must not be below the largest of repeats")
+            raise ValueError("t_max must be at least the largest of repeats")
         if not 0 < self.false_presence < 1:
             raise ValueError("false_presence must lie strictly between 0 and 1")
         if not 0 <= self.presence < 1:
             raise ValueError("presence must be at least 0 and below 1")
         if sum(t.share for t in self.totals or ()) >= 1:
-            raise ValueError("the shares of totals must leave something for the groups")
+            raise ValueError(
+                "totals: their shares must add up to less than 1, so that the groups get a share"
+            )
 
     @property
     def deals_ids(self) -> bool:  # type: ignore[override]
@@ -121,7 +123,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.noise == "laplace"
 
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> UserCounts:
-        """With columns, cap, levels and law filled in; UsageError where they make no sense for the schema."""
+        """With columns, cap, levels and noise filled in; UsageError where they make no sense for the
+        schema."""
         return resolve(self, schema, epsilon, delta)
 
     def shares(self, people: float = 0.0) -> tuple[float, list[float]]:
@@ -180,7 +183,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
             return whole_grid(columns, job.schema.domain.shape(columns), t_max)
         if job.public is None:
-            raise UsageError('usercounts: cells = "public" needs public data; give public=')
+            raise UsageError('usercounts: cells = "public" needs public data (public=)')
         cells = from_public(
             job.public,
             job.schema,
@@ -311,8 +314,8 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     schema."""
     if config.unit == "user" and schema.user is None:
         raise UsageError(
-            'usercounts: unit = "user" needs a user column in the schema; without one only unit = "event" '
-            "can be promised"
+            'usercounts: unit = "user" needs a user column in the schema; without one, '
+            'only unit = "event" is possible'
         )
     if config.unit == "event" and schema.user is not None and config.method == "hierarchy":
         raise UsageError(
@@ -324,8 +327,8 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
         cap = 1
     if cap is None:
         raise UsageError(
-            "in how many groups may one user count? Give the recipe a `cap`, or the schema's user a "
-            "`max_rows`"
+            "usercounts: the number of groups in which one user may count is missing; set "
+            "`cap` in the recipe, or `max_rows` of the schema's user"
         )
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
     config = msgspec.structs.replace(
@@ -335,7 +338,7 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
 
 
 def _law(config: UserCounts, cap: int, epsilon: float, delta: float) -> str:
-    """The law that the config sets; else Laplace, unless Gaussian noise has less variance in the groups'
+    """The noise that the config sets; else Laplace, unless Gaussian noise has less variance in the groups'
     answers at this delta."""
     if config.noise == "gaussian" and delta == 0:
         raise UsageError('usercounts: noise = "gaussian" needs a delta above 0')
@@ -353,13 +356,13 @@ def _columns(config: UserCounts, schema: Schema) -> tuple[str, ...]:
     """The columns a group is made of, `kind` last."""
     columns = schema.domain.check(config.columns if config.columns is not None else tuple(schema.domain))
     if not columns:
-        raise UsageError("usercounts, field 'columns': at least one is needed")
+        raise UsageError("usercounts, field 'columns': expected at least one column")
     kind = config.kind or ([c for c in columns if c not in (config.year, config.month)] or columns)[-1]
     if kind not in columns:
-        raise UsageError(f"usercounts, field 'kind': {kind!r} is not among the columns")
+        raise UsageError(f"usercounts, field 'kind': expected one of the columns, got {kind!r}")
     for c in columns:
         if schema.columns[c].kind == "numeric":
-            raise UsageError(f"usercounts: column {c!r} is numeric; group by columns whose values are listed")
+            raise UsageError(f"usercounts: column {c!r} is numeric; group by columns with listed values")
     if config.output == "events" and set(columns) != set(schema.domain):
         raise UsageError('usercounts: output = "events" needs all columns of the schema in `columns`')
     return (*(c for c in columns if c != kind), kind)
@@ -372,7 +375,8 @@ def _totals(config: UserCounts, columns: tuple[str, ...]) -> tuple[Total, ...]:
         for total in config.totals:
             if not total.columns or not set(total.columns) < set(columns):
                 raise UsageError(
-                    f"usercounts, field 'totals': {total.columns} must be some, not all, of {columns}"
+                    f"usercounts, field 'totals': expected some of {columns}, but not all, "
+                    f"got {total.columns}"
                 )
         return config.totals
     *others, kind = columns

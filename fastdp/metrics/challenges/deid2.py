@@ -162,7 +162,7 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
     values = numbers(column)
     if values is None:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-            raise DataError(f"column {name!r}: numbers are needed for this score, not {column.type}")
+            raise DataError(f"column {name!r}: this score needs numbers, got {column.type}")
         values = column.fill_null(-1).to_numpy()
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
@@ -193,9 +193,7 @@ def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.nda
     seen = [np.bincount(c, minlength=size) > 0 for c in (a, b)]
     shared = seen[0] & seen[1]
     if shared.sum() > 254:
-        raise DataError(
-            f"column {name!r}: more than 254 values for a column of categories; give it its codes"
-        )
+        raise DataError(f"column {name!r}: this score takes at most 254 categories; pass the column as codes")
     table = np.full(size, 255, dtype=np.uint8)
     table[seen[0] & ~seen[1]] = 254
     table[shared] = np.arange(shared.sum())

@@ -30,14 +30,16 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     if not table.public:
         raise UsageError("archetypes are fitted on public data only; read the table with public=True")
     if table.user is None:
-        raise DataError("archetypes are kinds of users: the schema of the public data needs a user column")
+        raise DataError("archetypes describe users, so the schema of the public data needs a user column")
     if not table.rows:
-        raise DataError("the public data has no rows (or none that the schema keeps)")
+        raise DataError("public=: the public data has no row that fits the schema")
     domain = table.domain
     resolved = options.resolve(domain)
     for name in domain:
         if name not in table.codes:
-            raise DataError(f"the public data was read without column {name!r}, which the chain needs")
+            raise DataError(
+                f"public=: the chain needs column {name!r}, which was not read from the public data"
+            )
     shape = domain.shape(resolved.features)
     cell = cell_numbers(table.codes, resolved.features, shape, table.rows)
     user, users = _dense(table.user)

@@ -76,7 +76,7 @@ def fit(
     """
     points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)
     if counts.sum() <= 0:
-        raise DataError("the public data has no rows to fit archetypes on")
+        raise DataError("public=: the public data has no row to fit archetypes on")
     share = counts / counts.sum()
     centre = share @ points
     spread = np.sqrt(share @ (points - centre) ** 2)

@@ -28,7 +28,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self):
         if self.target in self.given:
-            raise ValueError(f"{self.target!r} cannot be drawn given itself")
+            raise ValueError(f"chain: {self.target!r} cannot depend on itself")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,14 +59,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
             raise UsageError(
-                f"features {', '.join(features)} have {domain.cells(features)} cells together; at most "
-                f"{MAX_CELLS}: name fewer"
+                f"features: {', '.join(features)} have {domain.cells(features)} cells "
+                f"together, the limit is {MAX_CELLS}; name fewer"
             )
         made = [*features]
         if self.trait is not None:
             domain.check((self.trait,))
             if self.trait in features:
-                raise UsageError(f"trait {self.trait!r} is also a feature; a trait has one value per user")
+                raise UsageError(
+                    f"trait: {self.trait!r} is also a feature, but a trait has "
+                    "one value per user; name another column"
+                )
             made.append(self.trait)
         chain = self.chain
         if chain is None:
@@ -75,18 +78,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for step in chain:
             domain.check((step.target,))
             if step.target in made:
-                raise UsageError(f"chain: {step.target!r} is drawn twice, or is a feature or the trait")
+                raise UsageError(f"chain: {step.target!r} is drawn twice, or is also a feature or the trait")
             levels = _levels(step, features)
             for name in {n for level in levels for n in level}:
                 if name not in made:
                     raise UsageError(
-                        f"chain: {step.target!r} depends on {name!r}, which is not drawn before it"
+                        f"chain: {step.target!r} depends on {name!r}, which is drawn later or not at all"
                     )
             links.append((step.target, levels))
             made.append(step.target)
         missing = [name for name in domain if name not in made]
         if missing:
-            raise UsageError(f"chain: nothing says how to draw {', '.join(missing)}")
+            raise UsageError(f"chain: no step draws {', '.join(missing)}; add one for each")
         habits = features if self.habits is None else domain.check(self.habits)
         prior = None if self.prior is None else tuple(domain.check(c) for c in self.prior)
         return Resolved(features, self.trait, tuple(links), habits, prior)
@@ -105,7 +108,7 @@ class Resolved(msgspec.Struct, frozen=True):
 def options_of(wanted: Mapping[str, Any]) -> Options:
     """Options from the fields that a recipe sets; UsageError without features."""
     if "features" not in wanted:
-        raise UsageError("archetypes: which columns make a user's archetype? Give the recipe `features`")
+        raise UsageError("archetypes: `features` is missing; name the columns that describe a user's habits")
     return msgspec.convert(msgspec.to_builtins(dict(wanted)), Options)
 
 

@@ -89,7 +89,7 @@ def _joint(domain: Domain, counts: Counts, axes: Clique) -> np.ndarray:
     """Public counts over `axes`, summed from the smallest counted clique that contains them."""
     holders = [c for c in counts if set(axes) <= set(c)]
     if not holders:
-        raise UsageError(f"the public model has no counts over {', '.join(axes)}; fit it again")
+        raise UsageError(f"the public model has no counts of {', '.join(axes)}; fit it again")
     clique = min(holders, key=domain.cells)
     cells, times = counts[clique]
     codes = dict(zip(clique, np.unravel_index(cells, domain.shape(clique))))

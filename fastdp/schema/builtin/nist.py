@@ -48,11 +48,11 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
     plain = read_json(path)
     columns, runs = plain.get("schema"), plain.get("runs")
     if not isinstance(columns, dict) or not isinstance(runs, list) or not runs:
-        raise SchemaError(f"file {path}: no DeID2 parameters, 'schema' or 'runs' is missing")
+        raise SchemaError(f"file {path}: not a file of DeID2 parameters: 'schema' or 'runs' is missing")
     try:
         bound = min(int(run["max_records_per_individual"]) for run in runs)
     except (KeyError, TypeError, ValueError):
-        raise SchemaError(f"file {path}: a run has no max_records_per_individual") from None
+        raise SchemaError(f"file {path}: a run lacks max_records_per_individual") from None
     outputs: dict[str, Any] = {}
     user: dict[str, Any] = {"max_rows": bound, "null": "drop"}
     if "periods" in columns:
@@ -72,7 +72,7 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
             else:
                 made[key] = _deid2_column(path, key, column)
     if "column" not in user:
-        raise SchemaError(f"file {path}: no column of kind 'id'")
+        raise SchemaError(f"file {path}: there is no column of kind 'id'")
     return {
         "name": name,
         "provenance": f"NIST DeID2 challenge, {Path(path).name}",

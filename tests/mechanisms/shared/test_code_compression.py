@@ -124,7 +124,7 @@ def test_joint_constraints_that_no_pair_shows():
     full = Expansion(compression, impossible=impossible)(lone)
     assert all(not mask[full[c[0]], full[c[1]]].any() for c, mask in impossible.items())
     never = {("a",): np.ones(3, bool)}
-    with pytest.raises(UsageError, match="rule out every combination"):
+    with pytest.raises(UsageError, match="exclude every combination"):
         Expansion(compression, impossible=never)(lone)
 
 

@@ -110,7 +110,7 @@ def test_refusals():
     with pytest.raises(DataError, match="user column"):
         fitting.fit(Table.from_codes(SIZES, codes, public=True), OPTIONS)
     none = {name: column[:0] for name, column in codes.items()}
-    with pytest.raises(DataError, match="no rows"):
+    with pytest.raises(DataError, match="no row that fits"):
         fitting.fit(Table.from_codes(schema, none, user=user[:0], public=True), OPTIONS)
     table = Table.from_codes(schema, codes, user=user, public=True)
     del table.codes["pay"]
