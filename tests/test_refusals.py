@@ -120,7 +120,7 @@ def test_every_kind_of_error_has_the_exit_code_of_the_manual():
     kinds = (
         (errors.UsageError, 2, "wrong argument"),
         (errors.SchemaError, 3, "malformed schema"),
-        (errors.DataError, 4, "data cannot be read as the schema asks"),
+        (errors.DataError, 4, "data does not fit the schema"),
         (errors.BudgetError, 5, "budget does not cover the run"),
         (errors.LedgerError, 6, "ledger missing, locked or tampered with"),
         (errors.PrivacyError, 7, "a check of the guarantee failed"),

@@ -345,6 +345,9 @@ def test_two_threads_cannot_choose_two_clips():
                 chosen.append(session.choose_clip(NOISE, mu=session.mu / 10, label="first")[1].clip)
         return real(self, *arguments, **options)
 
-    with patch.object(Session, "user_histogram", meanwhile), pytest.raises(PrivacyError, match="meanwhile"):
+    with (
+        patch.object(Session, "user_histogram", meanwhile),
+        pytest.raises(PrivacyError, match="in the meantime"),
+    ):
         session.choose_clip(NOISE, mu=session.mu / 10, label="second")
     assert [session.clip] == chosen and session.clip_choice["release"] == "first"

@@ -49,6 +49,7 @@ WORDS: dict[str, dict[str, Any]] = {
         },
     },
 }
+WORDS["text-files.md"] = TRIPS
 WORDS["schema.md"] = {**TRIPS, **WORDS["constraints.md"]}
 """Columns that the fragments of a page's schemas and recipes speak about."""
 

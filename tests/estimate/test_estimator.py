@@ -281,7 +281,7 @@ def test_warm_start_begins_where_the_model_was():
     [
         (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
         ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
-        (("a", [1.0, 2.0, 3.0], 1.0), "3 values"),
+        (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
         (("a", [1.0, math.nan], 1.0), "NaN"),
         (("a", [1.0, 2.0], 0.0), "positive"),
         (("a", [1.0, 2.0], -1.0), "positive"),

@@ -88,7 +88,7 @@ def test_round_shares_split_the_budget_by_round():
     for r in session.asked:
         spent[len(r.clique)] += r.mu**2
     assert math.isclose(spent[2], 3 * spent[1]) and math.isclose(spent[1] + spent[2], 1.0)
-    with pytest.raises(ValueError, match="2 rounds need 2 shares"):
+    with pytest.raises(ValueError, match="2 shares for 2 rounds"):
         adagrid.AdaGrid(outer=(W,), rounds=(1.0,))
 
 

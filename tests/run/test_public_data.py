@@ -39,12 +39,12 @@ def test_one_value_takes_all_rows_and_several_are_shifted():
 
 def test_what_cannot_be_moved_is_said(tmp_path):
     words = schema(kind="categorical", dtype="string", values=["a", "b"])
-    with pytest.raises(UsageError, match="'year' must be of whole numbers"):
+    with pytest.raises(UsageError, match="'year' must hold whole numbers"):
         read_public(rows(2018), words, ["year"])
     with pytest.raises(SchemaError, match="did you mean 'year'"):
         read_public(rows(2018), schema(max=2020), ["years"])
     nothing = rows(2018).set_column(1, "month", pa.array(np.full(240, 77)))
-    with pytest.raises(DataError, match="also after year was relabelled"):
+    with pytest.raises(DataError, match="even after relabelling year"):
         read_public(nothing, schema(min=5, max=5), ["year"])
 
 

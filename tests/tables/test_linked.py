@@ -90,7 +90,7 @@ def test_orphans_need_parents_columns_that_can_be_null():
 def test_keys_of_two_kinds_are_refused():
     links = Links(LinkedSchema.from_dict(document()))
     texts = CHILDREN.set_column(0, "of", pa.array(["1", "2", "3", "4", "5", "6", "7"]))
-    with pytest.raises(DataError, match="is of type integer in one part"):
+    with pytest.raises(DataError, match="has type integer in one part"):
         read_linked({"p": PARENTS, "c": texts}, links, 1)
 
 
