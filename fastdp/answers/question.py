@@ -96,14 +96,19 @@ def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
     if match is None:
         raise UsageError(f"expected COUNT [by COLUMNS] [where CONDITIONS], got {text!r}")
     by = tuple(n.strip() for n in (match["by"] or "").split(",") if n.strip())
+    return match["of"], by, conditions(match["where"])
+
+
+def conditions(text: str | None) -> dict[str, Any]:
+    """`where` of a line, for the command line: "payment = Card and hour in 6..9"."""
     where: dict[str, Any] = {}
-    for part in re.split(r"\s+and\s+", match["where"]) if match["where"] else ():
+    for part in re.split(r"\s+and\s+", text) if text else ():
         found = re.match(r"^\s*(.+?)\s*(=|\bin\b)\s*(.+?)\s*$", part)
         if found is None:
             raise UsageError(f"where: expected COLUMN = VALUE or COLUMN in LOW..HIGH, got {part!r}")
         name, sign, value = found.groups()
         where[name.strip()] = _span(value) if sign == "in" else _value(value)
-    return match["of"], by, where
+    return where
 
 
 def _span(text: str) -> Any:

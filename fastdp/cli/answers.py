@@ -1,7 +1,8 @@
-"""The command that answers questions about a run: numbers with intervals, at no cost."""
+"""Commands that use what a run released, at no cost: numbers with intervals, and rows under a condition."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -57,6 +58,33 @@ def answer(
     for note in dict.fromkeys(n for n in found.column("note").to_pylist() if n):
         typer.echo(note)
     typer.echo(sentence)
+
+
+@answers_app.command(
+    epilog="Examples:\n\n\b\n"
+    "  fastdp sample run --rows 1000 --out some.parquet\n"
+    "  fastdp sample run --rows 500 --where 'payment_type = Card and shift in 0..3' --out card.csv"
+)
+def sample(
+    run: Annotated[str, typer.Argument(help="A run folder.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .arrow.")],
+    rows: Annotated[int, typer.Option(help="Number of rows.")],
+    where: Annotated[str | None, typer.Option(help="Conditions, as in `fastdp answer`.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Fixes which rows are chosen.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Write some of a run's synthetic rows, at random: all kinds, or those that match conditions.
+
+    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH), joined by
+    and. No row is written twice, and no budget is spent.
+    """
+    from ..answers.question import conditions
+    from ..run.result import load_run, write_rows
+
+    made = load_run(run).sample(rows, seed, conditions(where))
+    write_rows(made.to_reader(), out)
+    if as_json:
+        emit({"rows": made.num_rows, "out": str(out)})
 
 
 def _text(value: Any) -> str:

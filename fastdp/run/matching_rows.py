@@ -1,8 +1,9 @@
-"""Synthetic rows under a condition: rows are drawn and those that match are kept, until there are enough."""
+"""Synthetic rows under a condition: rows of the model are drawn, and those that match are kept until there
+are enough; or rows of a folder are chosen at random among those that match."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,17 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
         total, attempt = min(MOST, max(4 * total, int(SPARE * n * total / max(found, 1)))), attempt + 1
 
 
+def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
+    """n of these rows that match `where`, at random and each at most once. RunError where too few match."""
+    table = pa.concat_tables([part.filter(_matches(part, where)) for part in rows])
+    if table.num_rows < n:
+        raise RunError(
+            f"the folder has {table.num_rows:,} matching rows, but {n:,} were requested; request fewer rows, "
+            "use a wider condition, or make a run with more rows (rows=)"
+        )
+    return table.take(np.random.default_rng(seed).permutation(table.num_rows)[:n])
+
+
 def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
 
     mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
@@ -67,9 +79,7 @@ def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
         return pc.is_null(column)
     if isinstance(condition, tuple):
         low, high = condition
-        return pc.and_(
-            pc.greater_equal(column, pa.scalar(low, column.type)),
-            pc.less(column, pa.scalar(high, column.type)),
-        )
+        above = pc.is_valid(column) if low is None else pc.greater_equal(column, pa.scalar(low, column.type))
+        return above if high is None else pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
     values = list(condition) if isinstance(condition, list | set | frozenset) else [condition]
     return pc.is_in(column, pa.array(values, column.type))

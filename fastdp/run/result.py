@@ -20,7 +20,7 @@ from ..privacy.statement import part_folders
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema
 from .folder import whole_file
-from .matching_rows import matching_rows
+from .matching_rows import matching_rows, stored_rows
 from .output import Output
 
 if TYPE_CHECKING:
@@ -147,20 +147,18 @@ class Run:
     def sample(self, n: int, seed: int | None = None, where: Mapping[str, Any] | None = None) -> pa.Table:
         """`n` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
-        Only for a run made in this process: a run loaded from its folder has its rows and a model
-        (`Model.sample` gives codes). seed: fixes the rows; None: other rows each time. where: a column to a
-        value, a list of values, or a range (low, high) with low <= value < high; only such rows are drawn.
+        A run that was loaded from its folder gives rows of that folder instead, at random and each at most
+        once. seed: fixes the rows; None: other rows each time. where: a column to a value, a list of values,
+        or a range (low, high) with low <= value < high; only such rows are drawn.
         """
         import secrets
 
-        if self._output is None:
-            raise RunError(
-                "this run has only a folder of rows; read them, or draw codes from its model "
-                "(run.model.sample)"
-            )
         if not is_whole(n, 0):
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
         seed = secrets.randbits(63) if seed is None else seed
+        if self._output is None:
+            parts = (pa.Table.from_batches([batch]) for batch in self.dataset.to_batches())
+            return stored_rows(parts, n, where or {}, seed)
         if where:
             return matching_rows(self._output, n, where, seed)
         return pa.concat_tables(self._output.again(n, seed).tables())
@@ -203,27 +201,8 @@ class Run:
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
-
-        target = Path(path)
-        suffix = target.suffix.lower()
-        if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
-            raise UsageError(f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather")
-        with whole_file(target) as part, self.reader() as reader:
-            if suffix == ".parquet":
-                with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
-                    for batch in reader:
-                        writer.write_batch(batch)
-            elif suffix == ".csv":
-                import pyarrow.csv as csv
-
-                plain = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in reader.schema])
-                with csv.CSVWriter(part, plain) as writer:
-                    for batch in reader:
-                        writer.write_table(pa.Table.from_batches([batch]).cast(plain))
-            else:
-                with pa.ipc.new_file(part, reader.schema) as writer:
-                    for batch in reader:
-                        writer.write_batch(batch)
+        with self.reader() as reader:
+            write_rows(reader, path)
 
     @property
     def _rows(self) -> int | None:
@@ -289,6 +268,30 @@ class LinkedRun:
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
         return f"<fastdp.LinkedRun {', '.join(self.runs)} epsilon={self.privacy['epsilon']:.6g}{where}>"
+
+
+def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:
+    """Writes a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
+    target = Path(path)
+    suffix = target.suffix.lower()
+    if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
+        raise UsageError(f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather")
+    with whole_file(target) as part:
+        if suffix == ".parquet":
+            with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+        elif suffix == ".csv":
+            import pyarrow.csv as csv
+
+            plain = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in reader.schema])
+            with csv.CSVWriter(part, plain) as writer:
+                for batch in reader:
+                    writer.write_table(pa.Table.from_batches([batch]).cast(plain))
+        else:
+            with pa.ipc.new_file(part, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
 
 
 def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:

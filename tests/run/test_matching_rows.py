@@ -3,9 +3,12 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pytest
+from typer.testing import CliRunner
 
 import fastdp
+from fastdp.cli.app import app
 from fastdp.errors import RunError, UsageError
 from fastdp.run import matching_rows
 
@@ -61,3 +64,24 @@ def test_what_cannot_be_is_said(run, monkeypatch):
     with pytest.raises(RunError, match="request fewer rows"):
         run.sample(3, where={"city": "Paris"})
     assert run.sample(0, where={"city": "Rome"}).num_rows == 0
+
+
+def test_a_folder_gives_some_of_its_rows_each_at_most_once(run, tmp_path):
+    """`fastdp sample` and a loaded run give rows of the folder that match."""
+    made = fastdp.synthesize(run.data, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, out=tmp_path / "run")
+    stored = fastdp.load_run(made.out)
+    there = stored.data.filter(pc.equal(stored.data["city"], "Oslo"))
+    every = stored.sample(there.num_rows, seed=1, where={"city": "Oslo"})
+    keys = [("fare", "ascending"), ("age", "ascending")]
+    assert every.sort_by(keys).equals(there.sort_by(keys)) and not every.equals(there)
+    with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
+        stored.sample(there.num_rows + 1, where={"city": "Oslo"})
+    arguments = ["sample", str(made.out), "--rows", "20", "--where", "city = Oslo and fare in 10.."]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "some.csv")])
+    assert done.exit_code == 0, done.output
+    some = pacsv.read_csv(tmp_path / "some.csv")
+    assert (
+        some.num_rows == 20
+        and set(some["city"].to_pylist()) == {"Oslo"}
+        and pc.min(some["fare"]).as_py() >= 10
+    )
