@@ -10,7 +10,7 @@ have: it knows their type and which of them are round numbers.
 
 A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and days of
 times), and each multiple is a cell of its own. So a value that many rows have gets a cell of its own as soon
-as the steps are fine enough for it to be a multiple. Measured accuracy: docs/guide/domains.md.
+as the steps are fine enough for it to be a multiple. Measured accuracy: docs/research/ranges.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """What finding a schema's private columns costs, from public facts alone: shares of a run's budget, the
-charge for a column's values, and which runs may find domains. Guarantee and proof: docs/guide/domains.md."""
+charge for a column's values, and which runs may find domains. Proof: docs/explain/domain-releases.md."""
 
 from __future__ import annotations
 

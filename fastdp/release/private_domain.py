@@ -23,7 +23,7 @@ of the run's one reservation and is entered in the ledger before anything is cou
   charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
 
 A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof:
-docs/guide/domains.md.
+docs/explain/domain-releases.md.
 """
 
 from __future__ import annotations
