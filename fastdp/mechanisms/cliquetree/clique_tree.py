@@ -20,6 +20,7 @@ from ...domain import Clique, Domain
 from ..base import Job, Outcome, Outline, Planned, whole_total
 from ..shared import dependencies, size_limits
 from ..shared.bounded_model import BoundedModelConfig
+from ..shared.halving import HalvingRule
 from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
 from ..shared.prior_screening import prior_notes
@@ -128,7 +129,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 whole_total(model.total * users.clip_correction, job.rows),
                 job.seed,
                 state.workload.spread(),
-                state.workload.halving(session.domain),
+                HalvingRule(session.domain, state.workload.halving(session.domain)),
                 beside.conditionals(merged.shape),
             ),
             measurements=(*users.released, *released, *state.measured),

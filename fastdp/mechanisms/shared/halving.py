@@ -1,9 +1,9 @@
-"""Rows whose marginals of a workload are closer to the model's than independent rows are.
+"""Rows whose marginals, of a workload or of all pairs, are closer to the model's than independent rows are.
 
-More rows than wanted are drawn, 2^LEVELS times as many, and halved LEVELS times. A halving sorts the rows by
-the columns that the workload weighs most, so that neighbours are alike, and keeps one row of each two
-neighbours: the one with which the counts of kept and of other rows differ less over the workload's items (the
-sum of weight * difference^2 over items and cells, csrc/halve.h).
+More rows than wanted are drawn, 2^levels times as many, and halved as often. A halving sorts the rows by the
+columns that matter most, so that neighbours are alike, and keeps one row of each two neighbours: the one with
+which the counts of kept and of other rows differ less over the items (the sum of weight * difference^2 over
+items and cells, csrc/halve.h).
 
 Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both choices are
 as good a fair bit decides, and with all bits the other way round every pair keeps its other row. So expected
@@ -15,16 +15,20 @@ model, of public facts and of the sample's own randomness.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
 from ..._core.halve import halve
 from ...domain import Clique, Domain
 
-SWEEPS = (0, 1, 1)
-"""How often, in each halving, each pair is decided again once all are decided. What one halving leaves uneven
-weighs half as much after the next, and the first has the most rows: it goes without."""
-LEVELS = len(SWEEPS)
+LEVELS = 3
+"""The most halvings. In each but the first, each pair of rows is decided anew once all are decided: what one
+halving leaves uneven weighs half as much after the next, and the first has the most rows."""
+MOST_WORK = 1 << 25
+"""The most (rows drawn) * (pairs of columns) where all pairs are balanced: with more rows there are fewer
+halvings, or none, and chance matters less. A fifth of a run on adult."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10
@@ -35,9 +39,12 @@ WEIGHT = 1 << 20
 
 class Halving:
     """`items`: marginals to balance, of two columns or more, and their weights; `order`: their columns, those
-    to sort by first."""
+    to sort by first; `levels`: the number of halvings."""
 
-    def __init__(self, domain: Domain, items: Mapping[Clique, float], order: Sequence[str]):
+    def __init__(
+        self, domain: Domain, items: Mapping[Clique, float], order: Sequence[str], levels: int = LEVELS
+    ):
+        self.levels = levels
         largest = sorted(items, key=lambda c: -items[c])[:MAX_ITEMS]
         named = {a for clique in largest for a in clique}
         self.columns = [a for a in order if a in named]
@@ -57,12 +64,12 @@ class Halving:
         self._size, self._weight = np.array(sizes, np.uint64), np.array(weights, np.int64)
 
     def __call__(self, rows: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """One in 2^LEVELS of the rows, whose number is a multiple of that, in the order they had."""
+        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had."""
         kept = self._sorted(rows)
         codes = np.column_stack([np.asarray(rows[a], np.uint32) for a in self.columns])
-        for sweeps in SWEEPS if len(kept) else ():
+        for level in range(self.levels if len(kept) else 0):
             bits = rng.integers(0, 2, len(kept) // 2, np.uint8)
-            kept = halve(kept, codes, self._items, self._size, self._weight, bits, sweeps)
+            kept = halve(kept, codes, self._items, self._size, self._weight, bits, int(level > 0))
         kept = np.sort(kept)
         return {a: values[kept] for a, values in rows.items()}
 
@@ -74,3 +81,24 @@ class Halving:
                 break
             key, size = key * n + rows[a], size * n
         return np.argsort(key, kind="stable")
+
+
+@dataclass(frozen=True)
+class HalvingRule:
+    """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns that this
+    many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs, every second or
+    third is balanced, and so on."""
+
+    domain: Domain
+    named: Halving | None = None
+
+    def __call__(self, rows: int) -> Halving | None:
+        if self.named is not None:
+            return self.named
+        domain = self.domain
+        pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= rows << LEVELS]
+        pairs = pairs[:: max(1, -(-len(pairs) // MAX_ITEMS))]
+        levels = min(LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
+        if not pairs or levels < 1:
+            return None
+        return Halving(domain, dict.fromkeys(pairs, 1.0), sorted(domain, key=lambda a: domain[a]), levels)

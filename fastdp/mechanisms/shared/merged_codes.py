@@ -8,7 +8,7 @@ functions of released answers, hence public.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -21,7 +21,7 @@ from ...measurement import Measurement
 from ...model import Model
 from ...model.adjust import onto_simplex
 from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
-from .halving import LEVELS, Halving
+from .halving import Halving
 from .model_rows import ModelRows
 from .one_ways import estimate_total, noise_tv
 
@@ -105,7 +105,7 @@ class Merged:
         total: int,
         seed: int,
         spread: Mapping[str, Sequence[str]] | None = None,
-        halving: Halving | None = None,
+        halving: Callable[[int], Halving | None] | None = None,
         beside: Sequence[Conditional] = (),
     ) -> ExpandedRows:
         """Rows of the model with merged codes expanded. `spread`, `beside`: see `Expansion`. `halving`:
@@ -139,24 +139,38 @@ class ExpandedRows(ModelRows):
 
 
 class BalancedRows(ExpandedRows):
-    """Rows that are drawn 2^LEVELS times over and halved, so that the marginals of a workload are closer to
-    the model's (see `halving`), shard by shard."""
+    """Rows that are drawn several times over and halved, so that the marginals of a workload, or all pairs,
+    are closer to the model's (see `halving`), shard by shard. `halving`: how a number of rows is halved; None:
+    not at all."""
 
-    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion, halving: Halving):
+    def __init__(
+        self,
+        model: Model,
+        total: int,
+        seed: int,
+        expansion: Expansion,
+        halving: Callable[[int], Halving | None],
+    ):
         super().__init__(model, total, seed, expansion)
-        self._halving = halving
+        self._halving_of = halving
 
     @property
     def shard_rows(self) -> int:
-        """2^LEVELS times as many rows are in memory at once."""
-        return 1 << 18
+        """Several times as many rows are in memory at once."""
+        return super().shard_rows if self._halving_of(self.total) is None else 1 << 18
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
+        halving = self._halving_of(self.total)
+        if halving is None:
+            return super().shard(i)
         drawn = self.model.sample(
-            self.total << LEVELS, seed=self._seed, shard=i, shard_rows=self.shard_rows << LEVELS
+            self.total << halving.levels,
+            seed=self._seed,
+            shard=i,
+            shard_rows=self.shard_rows << halving.levels,
         )
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
-        return self._halving(self._expansion(drawn, i), rng)
+        return halving(self._expansion(drawn, i), rng)
 
 
 def merge(

@@ -12,7 +12,7 @@ from fastdp.domain import Domain
 from fastdp.estimate import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import halving
-from fastdp.mechanisms.shared.halving import LEVELS
+from fastdp.mechanisms.shared.halving import LEVELS, HalvingRule
 from fastdp.mechanisms.shared.merged_codes import BalancedRows, ExpandedRows, merge
 from fastdp.mechanisms.shared.workload_weights import Workload
 
@@ -119,11 +119,12 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
     made = {}
     for name, rows in {
         "plain": compressed.rows(model, total, 1),
-        "balanced": compressed.rows(model, total, 1, None, item),
+        "balanced": compressed.rows(model, total, 1, None, HalvingRule(domain, item)),
+        "all pairs": compressed.rows(model, total, 1, None, HalvingRule(domain)),
     }.items():
         shards = [rows.shard(i) for i in range(3)]
         assert [len(s["a"]) for s in shards] == [600, 600, 301]
-        assert isinstance(rows, BalancedRows) == (name == "balanced")
+        assert isinstance(rows, BalancedRows) == (name != "plain")
         assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
         assert not np.array_equal(rows.again(total, 2).shard(1)["a"], shards[1]["a"])
         drawn = {a: np.concatenate([s[a] for s in shards]) for a in domain}
@@ -131,4 +132,19 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
             np.abs(cells(domain, drawn, c) / total - model.marginal(c).reshape(-1) / model.total).sum()
             for c in (("b", "c"), ("a", "c"))
         )
-    assert made["balanced"] < 0.8 * made["plain"]
+    assert max(made["balanced"], made["all pairs"]) < 0.8 * made["plain"]
+
+
+def test_many_rows_are_halved_less_often_and_pairs_they_cannot_fill_are_left_out():
+    """The work, rows drawn times pairs, stays within its bound; runs of millions of rows are as fast as
+    before."""
+    domain = Domain({"a": 20, "b": 15, "c": 3, "id": 100_000})
+    levels = {}
+    for rows in (100, 3_000, 300_000, 3_000_000, 30_000_000):
+        rule = HalvingRule(domain)(rows)
+        levels[rows] = 0 if rule is None else rule.levels
+        if rule is not None:
+            assert (rows << rule.levels) * 3 <= halving.MOST_WORK
+            assert ("id" in rule.columns) == (8 * rows >= 3 * 100_000)
+    assert list(levels.values()) == sorted(levels.values(), reverse=True)
+    assert levels[100] == LEVELS and levels[30_000_000] == 0
