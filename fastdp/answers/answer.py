@@ -277,7 +277,7 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
                 own.append(
-                    f"{column.name}: counted together with {members[codes[line]] - 1} other rare values; the "
+                    f"{column.name}: counted together with {members[codes[line]] - 1} other values; the "
                     "upper end is for all of them"
                 )
         out.append("; ".join(own + common))

@@ -74,8 +74,8 @@ def _values(facts: Facts) -> list[str]:
             f"{n} ({k} of {size}, {s:.1%} of the rows)" for s, n, k, size in sorted(merged, reverse=True)
         ]
         out.append(
-            f"Rare values were counted together in pairs: {listed(names)}. How they go with other columns is "
-            "not kept."
+            f"Rare or neighbouring values were counted together in pairs: {listed(names)}. How they go with "
+            "other columns is not kept."
         )
     if alone:
         out.append(f"Nothing but noise: {listed(alone)}. These columns are unrelated to all others.")

@@ -166,7 +166,7 @@ class Model:
         shared = [a for a in clique if a in self.merged]
         if shared and not merged:
             raise UsageError(
-                f"answer: rare values of {', '.join(shared)} share a code in this model, so "
+                f"answer: values of {', '.join(shared)} share a code in this model, so "
                 "its cells differ from the schema's; use run.answer, or pass merged=True to "
                 "use the model's cells"
             )

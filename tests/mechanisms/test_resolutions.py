@@ -1,6 +1,7 @@
 """Marginals over groups of neighbouring codes, wide pairs, columns that follow, small tables."""
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -9,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
+from fastdp.estimate import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import whole_total
 from fastdp.mechanisms.cliquetree import resolutions, tree_state
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
-from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells
-from fastdp.mechanisms.shared.screening import Candidate, candidates, least_cells
+from fastdp.mechanisms.shared.one_ways import effective_cells
+from fastdp.mechanisms.shared.screening import candidates, least_cells
 from fastdp.queries import Binned
 from fastdp.release.wide import Filtered
 
@@ -83,28 +85,70 @@ def test_a_row_in_two_groups_would_be_noticed():
     assert np.abs(twice @ np.array([1.0, 0.0])).sum() == 2
 
 
-@given(
-    st.floats(1, 1e5),
-    st.floats(0, 1),
-    st.floats(1, 500),
-    st.floats(1, 500),
-    st.floats(0.1, 50),
-    st.floats(0, 1),
-)
-def test_the_price_is_what_is_left_over_all_codes(d, part, fine_cells, coarse_cells, sigma, step):
-    fine = Candidate(("a", "b"), d, fine_cells)
-    coarse = resolutions.priced(Candidate(("a", "b"), part * d, coarse_cells), fine, sigma)
-    noise = NOISE * sigma * coarse_cells
-    left = math.sqrt(d * d * (1 - part * part) + noise * noise)
-    assert coarse.grouped and math.isclose(
-        coarse.gain(sigma), d - left, rel_tol=1e-6, abs_tol=1e-6 * (d + left)
-    )
+@given(st.floats(1, 1e5), st.floats(0, 1), st.floats(0.1, 1e5))
+def test_groups_remove_what_stands_out_of_their_noise(d, part, noise):
+    got = resolutions.removed(d, part * d, noise)
+    assert math.isclose(d - got, math.sqrt(d * d * (1 - part * part) + noise * noise), rel_tol=1e-6)
     if abs(part * d - noise) > 1e-6 * d:
-        assert (coarse.gain(sigma) > 0) == (part * d > noise), (
-            "worth measuring where it stands out of its noise"
-        )
-    whole = resolutions.priced(Candidate(("a", "b"), d, coarse_cells), fine, sigma)
-    assert math.isclose(whole.gain(sigma), d - noise, rel_tol=1e-6, abs_tol=1e-6 * (d + noise))
+        assert (got > 0) == (part * d > noise)
+    assert math.isclose(resolutions.removed(d, 2 * d, noise), d - noise, rel_tol=1e-6, abs_tol=1e-6 * d)
+
+
+MERGED = merge(
+    Domain({"a": 5, "b": 4, "c": 3}),
+    [
+        Measurement(a, np.arange(1.0, n + 1) * 60 / n / (n + 1), 0.1)
+        for a, n in (("a", 5), ("b", 4), ("c", 3))
+    ],
+    0.0,
+)
+
+
+def test_a_model_over_groups_is_the_model_over_all_codes():
+    """As long as all marginals of a column are over groups. The planted bug: with a marginal over all codes
+    of the column, the model over groups is another one."""
+    rng = np.random.default_rng(2)
+    table = rng.gamma(1.0, 1.0, (5, 4, 3)) * 3
+    over_groups = Measurement(
+        ("a", "b"),
+        (query := Binned((5, 4), [MAPS["a"], None])).product(table.sum(2).reshape(-1)),
+        0.5,
+        query,
+    )
+    pairs = [over_groups, Measurement(("b", "c"), table.sum(0).reshape(-1), 0.5)]
+    ones = [Measurement(("a",), table.sum((1, 2)), 0.5)]
+    merged = replace(MERGED, shape={**MERGED.shape, "a": table.sum((1, 2))})
+    codes = resolutions.ModelCodes(merged, {"a": MAPS["a"]})
+    assert codes.domain == Domain({"a": 3, "b": 4, "c": 3})
+    fine = fit(merged.domain, [*ones, *pairs], stop="tol")
+    coarse = fit(codes.domain, [codes.measurement(m) for m in (*ones, *pairs)], stop="tol")
+    for clique in (("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")):
+        expanded = codes.expanded(clique, coarse.marginal(clique))
+        assert expanded.shape == merged.domain.shape(clique)
+        assert np.allclose(expanded, fine.marginal(clique).reshape(expanded.shape), rtol=0.02, atol=0.02)
+        back = resolutions.summed(expanded, clique, codes.groups)
+        assert np.allclose(back.reshape(-1), coarse.marginal(clique).reshape(-1))
+    fine = fit(merged.domain, [*ones, Measurement(("a", "b"), table.sum(2).reshape(-1), 0.5)], stop="tol")
+    expanded = codes.expanded(("a", "b"), coarse.marginal(("a", "b")))
+    assert not np.allclose(expanded, fine.marginal(("a", "b")).reshape(5, 4), rtol=0.02, atol=0.02)
+
+
+def test_columns_are_over_groups_until_a_marginal_over_all_their_codes_is_measured():
+    class State:
+        priors, groups, merged = None, MAPS, replace(MERGED, zeros={("b",): np.zeros(4, bool)})
+
+    def groups(*keys, state=State):
+        return set(tree_state.CliqueTreeState.over_groups_given(state, keys))
+
+    assert groups((("a", "b"), True)) == groups((("b",), False), (("a", "c"), True)) == {"a", "c"}
+    assert groups((("a", "b"), False)) == {"c"} and groups((("a", "c"), False), (("a", "c"), True)) == set()
+
+    class Constrained(State):
+        merged = replace(MERGED, zeros={("a", "b"): np.zeros((5, 4), bool)})
+
+    assert groups((("b", "c"), True), state=Constrained) == {"c"}, (
+        "impossible combinations are of merged codes"
+    )
 
 
 def correlated(rows, bins, rho, seed):
@@ -130,6 +174,14 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     assert abs(correlation(outcome) - 0.3) < 0.1  # the standard error of 8 x 8 noisy cells is about 0.03
     assert math.isclose(session.spent, 0.04, rel_tol=1e-9), "both releases of a round are paid for"
     assert any("over groups" in step for step in session.steps)
+    codes = outcome.tables["codes"].to_pydict()
+    assert (
+        outcome.model.domain["a"] < 16 and "a" in codes["column"]
+    )  # the model has groups, the rows all codes
+    shares = np.bincount(outcome.rows.shard(0)["a"], minlength=64) / outcome.rows.total
+    assert np.abs(shares - 1 / 64).max() < 0.01
+    grouped = [m for m in outcome.measurements if m.clique == ("a", "b")]
+    assert {m.values.size for m in grouped} == {outcome.model.domain["a"] * outcome.model.domain["b"]}
     monkeypatch.setattr(tree_state, "LEAST_SAVED", math.inf)
     outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=1))
     assert "over_groups" not in outcome.details and correlation(outcome) < 0.2
@@ -164,10 +216,10 @@ def test_a_column_that_follows_from_another_has_as_many_cells_as_the_larger():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 1000))
+@given(st.integers(3, 12), st.integers(0, 1000))
 def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
-    """Totals stay. With equal counts, draws whose squares are below 2 (k - 1) sigma^2 (most of a chi-square
-    variable of k - 1 degrees) keep at most half of their differences; counts far above the noise stay."""
+    """Totals stay. With equal counts the squares of draws are a chi-square variable of k - 1 degrees, and
+    what is taken for noise is most of it; counts far above the noise stay."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(200, size)) * 10
 

@@ -118,6 +118,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         for number in range(len(plan.batches)):
             state.round(number)
         model = state.fit(self.stop, None)
+        state.settle()
+        merged = state.merged
         reported = state.workload_distances(model)
         errors = state.workload.workload_errors(model, merged.total, reported)
         distances = reported | state.final_distances(model)
@@ -132,7 +134,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 HalvingRule(session.domain, state.workload.halving(session.domain)),
                 beside.conditionals(merged.shape),
             ),
-            measurements=(*users.released, *released, *state.measured),
+            measurements=(*users.released, *released, *state.ones_at_last, *state.measured),
             model=model,
             users=users.histogram,
             id_columns=self.ids.columns or (),

@@ -11,19 +11,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...domain import Clique
+from ...domain import Clique, Domain
+from ...measurement import Measurement
+from ...queries import Binned
 from ...schema.columns import Categorical
+from ..shared.code_compression import Compression
 from ..shared.one_ways import NOISE
 
 if TYPE_CHECKING:
     from ...schema import Schema
     from ..shared.merged_codes import Merged
-    from ..shared.screening import Candidate
 
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on adult at
@@ -71,6 +73,48 @@ def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndar
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
+@dataclass(frozen=True, eq=False)
+class ModelCodes:
+    """The codes that the model has. As long as all marginals of a column are measured over groups, the column
+    is in the model over these `groups` (merged code -> group): rows inside a group follow the 1-way in either
+    case, and a smaller model has room for more marginals."""
+
+    merged: Merged
+    groups: Mapping[str, np.ndarray]
+
+    @property
+    def domain(self) -> Domain:
+        return self.merged.domain.recoded(self.groups)
+
+    def measurement(self, m: Measurement) -> Measurement:
+        """A measurement over merged codes as one over the model's; of columns over groups there are 1-ways
+        and marginals over groups."""
+        if not any(a in self.groups for a in m.clique):
+            return m
+        if m.query is None:
+            return Compression(self.merged.domain, self.groups).measurement(m)
+        maps = [None if a in self.groups else codes for a, codes in zip(m.clique, m.query.maps)]
+        shape = self.domain.shape(m.clique)
+        query = None if all(a in self.groups for a in m.clique) else Binned(shape, maps)
+        return Measurement(m.clique, m.values, m.sigma, query, label=m.label)
+
+    def expanded(self, clique: Clique, table: np.ndarray) -> np.ndarray:
+        """The model's marginal over merged codes."""
+        out = np.asarray(table).reshape(self.domain.shape(clique))
+        for i, a in enumerate(clique):
+            if a in self.groups:
+                rows, groups = self.merged.ones_shape[a] + 1e-9, self.groups[a]
+                within = (rows / np.bincount(groups, rows)[groups]).reshape(-1, *[1] * (out.ndim - i - 1))
+                out = np.take(out, groups, axis=i) * within
+        return out
+
+    def final(self) -> Merged:
+        """The model's codes as merged codes of the schema's."""
+        merged = self.merged
+        compression = Compression(merged.compression.full, composed(merged.codes, self.groups))
+        return replace(merged, compression=compression, ones=tuple(map(self.measurement, merged.ones)))
+
+
 def summed(table: np.ndarray, clique: Clique, maps: Mapping[str, np.ndarray]) -> np.ndarray:
     """A marginal over merged codes as one over groups."""
     out = np.asarray(table, np.float64)
@@ -87,16 +131,11 @@ def composed(codes: Mapping[str, np.ndarray], maps: Mapping[str, np.ndarray]) ->
     return {**codes, **{a: m[codes[a]] if a in codes else m for a, m in maps.items()}}
 
 
-def priced(coarse: Candidate, fine: Candidate, sigma: float) -> Candidate:
-    """A candidate over groups, priced by what it does to the marginal over all codes.
+def removed(distance: float, between: float, noise: float) -> float:
+    """What measuring a pair over groups takes off its distance over all codes, of which `between` lies
+    between groups; `noise`: the error that noise causes between groups.
 
     Deviations of the model within groups (which groups leave) and between groups (which they remove, and
-    noise adds) are about independent, so squares add up: of a distance d over all codes, e of it between
-    groups, sqrt(d^2 - e^2 + n^2) is left at a noise n between groups. `distance` and `cells` are such that
-    the gain at `sigma` is d minus that, and its slope in sigma is right too."""
-    noise = NOISE * sigma * coarse.cells
-    between = min(max(coarse.distance, 0.0), max(fine.distance, 0.0))
-    left = math.sqrt(fine.distance**2 - between**2 + noise**2)
-    cells = coarse.cells * noise / left
-    distance = fine.distance - left + NOISE * sigma * cells if fine.distance > 0 else 0.0
-    return replace(coarse, distance=distance, cells=max(cells, 1e-9), grouped=True)
+    noise adds) are about independent, so squares add up: sqrt(distance^2 - between^2 + noise^2) is left."""
+    between = min(max(between, 0.0), max(distance, 0.0))
+    return distance - math.sqrt(distance**2 - between**2 + noise**2)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,7 +16,7 @@ from ...measurement import Measurement, Request
 from ...model.marginals import marginals
 from ...queries import Binned
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
-from ..shared.one_ways import NOISE, effective_cells, part_mu
+from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.screening import (
     Candidate,
@@ -26,11 +27,10 @@ from ..shared.screening import (
     affordable_batch,
     candidates,
     divide,
-    fitting,
     forest,
     worthwhile,
 )
-from .resolutions import composed, group_count, group_maps, priced, summed
+from .resolutions import ModelCodes, composed, group_count, group_maps, removed, summed
 from .value_grouping import grouped, row_bounds
 
 if TYPE_CHECKING:
@@ -46,12 +46,16 @@ SCREENING_CELLS = 1 << 23
 merged codes (64 MB)."""
 GROWTH = 10
 """The limit on cells grows by this factor from round to round."""
-FIRST_GAIN, LATER_GAIN = 1.0, 2.0
-"""Least gain of a candidate in the first and in later rounds, in standard deviations of the round's noise."""
+FIRST_GAIN, LATER_GAIN = 0.0, 2.0
+"""Least gain of a candidate in the first and in later rounds, in standard deviations of the round's noise.
+The first was also chosen on generated tables of 4 columns and 300 rows."""
 LEAST_SAVED = 0.01
 """The distance of a pair over groups of codes is released as well if groups would save noise of this part of
 all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
 
+FINE_GAIN = 1.0
+"""What a marginal over all codes must gain above that over groups, in standard deviations of the round's
+noise, where a column of the model would get all its codes by it. Chosen on the tables of `bench.tables`."""
 MAX_TRIPLE_CELLS = 100_000
 """Cells of the largest triple, or larger set, that is a candidate."""
 
@@ -84,6 +88,7 @@ class CliqueTreeState:
         self.workload = config.wanted(session.domain)
         self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, config.limit)
         self.measured: list[Measurement] = []
+        self.ones_at_last: list[Measurement] = []  # where no marginal was worth measuring
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
         self.held: dict[Key, Candidate] = {}
@@ -105,10 +110,10 @@ class CliqueTreeState:
             batch, share = self.choose(number, share, result)
         last = number == len(self.plan.batches) - 1
         self.held |= {c.key: c for c in batch}
-        if last and not self.held:
-            ones = [Candidate((a,), 0.0, float(n)) for a, n in self.merged.domain.items()]
-            self.held = {c.key: c for c in ones}
         self.unspent = 0.0 if self.held else share
+        if last and not self.held:
+            self.ones_at_last = measure_ones(self.session, share, "1-ways at last", self.workload.weight)
+            self.merged = self.merged.with_ones(self.ones_at_last)
         parts = divide(list(self.held.values()), self.precision, share) if self.held else {}
         whole = math.fsum(parts.values())
         requests = [
@@ -122,6 +127,26 @@ class CliqueTreeState:
         self.batches.append([list(clique) for clique, _ in parts])
         if (parts or (self.priors is not None and self.priors.taken)) and not last:
             self.model = self.fit("noise", self.model)
+
+    @property
+    def codes(self) -> ModelCodes:
+        """The codes that the model has after what is measured so far: 1-ways alone are over all codes."""
+        return ModelCodes(self.merged, self.over_groups_given(self.held) if self.held else {})
+
+    def over_groups_given(self, keys: Collection[Key]) -> dict[str, np.ndarray]:
+        """The groups of columns that the model has over groups if these marginals are measured; none where
+        public data says something about all codes."""
+        if self.priors is not None:
+            return {}
+        fine = {a for clique, over_groups in keys if not over_groups for a in clique}
+        fine |= {a for clique in self.merged.zeros for a in clique}
+        return {a: groups for a, groups in self.groups.items() if a not in fine}
+
+    def settle(self) -> None:
+        """The codes of the finished model become the merged codes, also of what is measured."""
+        codes = self.codes
+        self.measured = [codes.measurement(m) for m in self.measured]
+        self.merged, self.groups = codes.final(), {}
 
     def request(self, key: Key, mu: float) -> Request:
         """The request for this marginal, or for it over groups. With a workload, values that noise would make
@@ -153,6 +178,7 @@ class CliqueTreeState:
             estimates = merged.independent(cliques)
         else:
             estimates = marginals(self.model, cliques, resolve(self.job.threads), SCREENING_CELLS)
+            estimates = {c: self.codes.expanded(c, table) for c, table in estimates.items()}
         cliques = [c for c in cliques if c in estimates]
         self.screened.update(cliques)
         if number == 0 and self.first is not None:
@@ -243,40 +269,57 @@ class CliqueTreeState:
         return [self.best_resolution(c, result, sigma) for c in scored]
 
     def best_resolution(self, fine: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
-        """The candidate over groups where that is worth more, else as it is."""
+        """The candidate over groups where that leaves the smaller error over all codes, or where the one over
+        all codes is not worth measuring; else as it is. Over groups it is worth what it tells of them."""
         clique = fine.clique
         if clique not in result.grouped or fine.explained or not any(a in self.groups for a in clique):
             return fine
         table = {clique: self.over_groups(clique, result.estimates[clique])}
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
         (coarse,) = candidates([clique], table, distance, sigma, self.merged.total, weight)
-        coarse = priced(coarse, fine, sigma)
-        return coarse if coarse.gain(sigma) > fine.gain(sigma) else fine
+        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * sigma * coarse.cells)
+        if self.over_groups_given(self.held).keys() & set(clique):
+            gain += FINE_GAIN * result.noise
+        worth = fine.gain(sigma) > max(gain, LATER_GAIN * result.noise)
+        return fine if worth else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
         """Those of the candidates, in this order, that keep the junction tree within the round's limit. The
         first round takes a forest of pairs, within the whole limit, then what public data explains."""
-        domain = self.merged.domain
-        structure = Structure(domain, [*(m.clique for m in self.measured), *self.merged.zeros])
-        for clique in self.model.cliques if self.model is not None else ():
-            structure.add(clique)
         limit = self.config.limit // GROWTH ** (len(self.plan.batches) - 1 - number)
         orders = [(good, limit)]
         if number == 0:
             orders = [
-                (forest(good, domain), self.config.limit),
+                (forest(good, self.merged.domain), self.config.limit),
                 ([c for c in good if c.explained > 0], limit),
             ]
         batch: dict[Clique, Candidate] = {}
+        groups, structure = self.structure([])
         for ordered, most in orders:
-            new = [c for c in ordered if c.clique not in batch]
-            batch |= {c.clique: c for c in fitting(new, structure, max(most, structure.cells()))}
+            most = max(most, structure.cells())
+            for c in ordered:
+                if c.clique in batch:
+                    continue
+                larger = not c.grouped and any(a in groups for a in c.clique)
+                wider = self.structure([*batch.values(), c]) if larger else (groups, structure)
+                if wider[1].cells(c.clique) <= most:
+                    groups, structure = wider
+                    structure.add(c.clique)
+                    batch[c.clique] = c
         return list(batch.values())
+
+    def structure(self, batch: Sequence[Candidate]) -> tuple[Mapping[str, np.ndarray], Structure]:
+        """(columns over groups, junction tree) of the model with these candidates."""
+        groups = self.over_groups_given([*self.held, *(c.key for c in batch)])
+        cliques = [*(m.clique for m in self.measured), *self.merged.zeros, *(c.clique for c in batch)]
+        cliques += self.model.cliques if self.model is not None else ()
+        return groups, Structure(self.merged.domain.recoded(groups), cliques)
 
     def larger(self) -> list[Clique]:
         """Candidates of three columns or more: triples inside the model's cliques, and sets of a workload."""
         domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
-        sets: set[Clique] = {t for q in held for t in combinations(q, 3)}
+        coarse = self.codes.groups
+        sets: set[Clique] = {t for q in held for t in combinations([a for a in q if a not in coarse], 3)}
         sets |= set(self.workload.larger(domain))
         fine = [c for c in sets if min(domain.shape(c)) > 1 and domain.cells(c) <= MAX_TRIPLE_CELLS]
         room = max(0, MAX_CANDIDATES - len(self.pairs))
@@ -284,15 +327,16 @@ class CliqueTreeState:
         return sorted(fine, key=lambda c: (-self.workload.weight(c), [order[a] for a in c]))[:room]
 
     def fit(self, stop: str, start: Model | None) -> Model:
-        measurements = [*self.merged.ones, *self.measured]
+        codes = self.codes
+        measurements = [codes.measurement(m) for m in (*self.merged.ones, *self.measured)]
         if self.priors is not None:
             measurements += self.priors.measurements(self.measured)
         return self.job.fit(
-            self.merged.domain,
+            codes.domain,
             measurements,
             total=self.merged.fitted_total,
             stop=stop,
-            warm_start=start,
+            warm_start=start if start is not None and start.domain == codes.domain else None,
             zeros=self.merged.zeros,
         )
 

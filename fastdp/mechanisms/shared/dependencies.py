@@ -47,7 +47,7 @@ PAIR_CELLS = 8
 """Effective cells of the pair that joins a column to the model, per effective code of the column, when the
 budget is divided between the model and the tables outside it."""
 
-MOST_PART = 0.9
+MOST_PART = 0.95
 """The most of the batches' budget that such tables get: what the columns are drawn from needs some too."""
 
 

@@ -26,9 +26,9 @@ from ...domain import Clique, Domain
 LEVELS = 3
 """The most halvings. In each but the first, each pair of rows is decided anew once all are decided: what one
 halving leaves uneven weighs half as much after the next, and the first has the most rows."""
-MOST_WORK = 1 << 25
+MOST_WORK = 40_000_000
 """The most (rows drawn) * (pairs of columns) where all pairs are balanced: with more rows there are fewer
-halvings, or none, and chance matters less. A fifth of a run on adult."""
+halvings, or none, and chance matters less. Two halvings of adult. Chosen on the tables of `bench.tables`."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10
@@ -87,7 +87,8 @@ class Halving:
 class HalvingRule:
     """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns that this
     many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs, every second or
-    third is balanced, and so on."""
+    third is balanced, and so on. Pairs weigh by their cells: counts of independent rows are off by as much in
+    squares over every pair, and the more cells share it, the more that is in total variation."""
 
     domain: Domain
     named: Halving | None = None
@@ -96,9 +97,10 @@ class HalvingRule:
         if self.named is not None:
             return self.named
         domain = self.domain
-        pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= rows << LEVELS]
+        pairs: list[Clique] = [p for p in combinations(domain, 2) if domain.cells(p) <= rows << LEVELS]
         pairs = pairs[:: max(1, -(-len(pairs) // MAX_ITEMS))]
         levels = min(LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
         if not pairs or levels < 1:
             return None
-        return Halving(domain, dict.fromkeys(pairs, 1.0), sorted(domain, key=lambda a: domain[a]), levels)
+        weights = {p: float(domain.cells(p)) for p in pairs}
+        return Halving(domain, weights, sorted(domain, key=lambda a: domain[a]), levels)
