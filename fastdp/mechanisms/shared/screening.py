@@ -171,17 +171,6 @@ def accounted(
     return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
 
 
-def fitting(ordered: Iterable[Candidate], structure: Structure, limit: int) -> list[Candidate]:
-    """Adds candidates in this order, leaving out those with which the junction tree would exceed `limit`
-    cells."""
-    chosen = []
-    for c in ordered:
-        if structure.cells(c.clique) <= limit:
-            structure.add(c.clique)
-            chosen.append(c)
-    return chosen
-
-
 def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
     """Candidates worth more than `least` at this noise, or explained by public data; those worth most come
     first."""
