@@ -2,7 +2,8 @@
 
 A count with standard error s is known within 1.96 s at 95 %. A value *stands out* where it has more rows than
 that. A column *drowns* where an average value would not stand out (before a run), or where values that do not
-hold half of its rows (after it): what it says about single values is mostly noise.
+hold half of its rows, once what noise alone would show is taken off (after it): what it says about single
+values is mostly noise.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from .facts import Facts
 
 BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
 """Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard errors."""
+CHANCE_SPREAD = math.sqrt(Z95 * BY_CHANCE + 0.025 - BY_CHANCE**2)
+"""The standard deviation of that noise, in standard errors."""
 NAMED = 8
 """Columns that one sentence names."""
 
@@ -73,7 +76,8 @@ def found(facts: Facts) -> Verdict:
             continue
         errors = np.sqrt(table.cell_variances())
         half.append(Z95 * float(np.median(errors)) * facts.clipping.factor)
-        shown = float(table.x[table.x > Z95 * errors].sum()) - BY_CHANCE * float(errors.sum())
+        by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(np.square(errors).sum())
+        shown = float(table.x[table.x > Z95 * errors].sum()) - by_chance
         if total is None or not shown > float(total.x[0]) / 2:
             drowned.append(a)
     if not half:
