@@ -25,7 +25,8 @@ int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const
                     a += first[column[k]] * stride[k];
                     b += second[column[k]] * stride[k];
                 }
-                a %= size[j], b %= size[j];
+                if (a >= size[j]) a %= size[j]; /* most items fit: no division */
+                if (b >= size[j]) b %= size[j];
                 if (a == b) continue;
                 int64_t *both = cells + 2 * apart++;
                 both[0] = offset[j] + (int64_t)a, both[1] = offset[j] + (int64_t)b;
