@@ -65,7 +65,7 @@ class Model:
         "iterations".
     trace : tuple of (calls, loss, seconds)
     merged : dict of str to array
-        Code -> code in this model, of columns in which rare values share a code; empty where codes are the
+        Code -> code in this model, of columns in which values share a code; empty where codes are the
         schema's.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
@@ -153,7 +153,7 @@ class Model:
         """(answers, standard errors) of a query matrix over the clique's cells: the low-level call. Use
         `fastdp.Run.answer` for numbers to quote: it knows values, clipping and what was not measured.
 
-        A column in which rare values share a code (see `merged`) is refused, since its cells are not those of
+        A column in which values share a code (see `merged`) is refused, since its cells are not those of
         the schema; `merged=True` asks for the model's own cells.
         `query` may be your own object with `cells` and a linear `product(counts)`
         (docs/guide/own-metrics.md).

@@ -135,6 +135,40 @@ def test_means_hold_the_bound_of_their_bins(run):
     assert total["low"] <= table["size"].to_numpy().sum() <= total["high"] and total["bins"] == 0
 
 
+def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
+    """Two columns of 64 bins that are measured over groups: the released codes say which bins share a group,
+    so answers, a folder, rows under a condition and `verify` all name the right bins."""
+    rng = np.random.default_rng(4)
+    a = rng.normal(size=30_000)
+    b = 0.6 * a + 0.8 * rng.normal(size=30_000)
+    c = rng.random(30_000) < np.where(a < 0, 0.8, 0.2)
+    data = pa.table({"a": a.clip(-3, 2.99), "b": b.clip(-3, 2.99), "c": c.astype(np.int64)})
+    edges = np.linspace(-3, 3, 65)
+    numeric = {"kind": "numeric", "dtype": "float64", "edges": edges.tolist()}
+    columns = {"a": numeric, "b": numeric, "c": {"kind": "integer", "dtype": "int64", "min": 0, "max": 1}}
+    columns = {name: {**column, "overflow": "drop", "null": "drop"} for name, column in columns.items()}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "bins", "columns": columns})
+    out, one = tmp_path / "run", {"seed": 3, "sample_seed": 3, "progress": False}
+    made = fastdp.synthesize(data, "cliquetree", 0.3, 1e-6, schema=schema, out=out, **one)
+    assert made.privacy["mechanism"]["over_groups"] and fastdp.verify(out).ok
+    codes, sizes = made.model.merged, made.model.domain
+    assert set(codes) == {"a", "b"} and max(sizes["a"], sizes["b"]) < 32
+    runs = [np.ptp(np.flatnonzero(codes["a"] == k)) + 1 == (codes["a"] == k).sum() for k in range(sizes["a"])]
+    assert sum(runs) >= sizes["a"] - 1, "neighbours share a group; rare ones at both ends share one"
+    places = [np.digitize(data[name], edges) - 1 for name in "ab"]
+    truth = np.histogram2d(*places, bins=[range(65)] * 2)[0]
+    for run in (made, fastdp.load_run(out)):
+        found = run.answer("count", ["a", "b"])
+        low, high, rows = (found[n].to_numpy().reshape(64, 64) for n in ("low", "high", "estimate"))
+        assert ((truth < low - 1e-6) | (truth > high + 1e-6)).sum() <= most_misses(64 * 64)
+        wrong = np.abs(rows - np.roll(truth, 4, axis=0)).sum()
+        assert np.abs(rows - truth).sum() < 0.8 * wrong, "labels that are off by four bins are noticed"
+        half = run.answer("share", ["c"], where={"a": (-3.0, 0.0)}).to_pylist()[1]
+        assert 0.3 < half["low"] <= np.mean(c & (a < 0)) <= half["high"] < 0.5
+    drawn = made.sample(500, where={"a": (1.0, 1.5)})
+    assert drawn.num_rows == 500 and 0.1 < np.mean(drawn["c"].to_numpy()) < 0.3
+
+
 def test_a_difference_uses_the_covariance_of_its_parts(run):
     lines = {r["size"]: r for r in run.answer("share", "size", minus={"size": 1}).to_pylist()}
     apart = {r["size"]: r for r in run.answer("share", "size").to_pylist()}

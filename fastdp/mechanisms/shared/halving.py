@@ -24,7 +24,7 @@ from ..._core.halve import halve
 from ...domain import Clique, Domain
 
 LEVELS = 3
-"""The most halvings. In each but the first, each pair of rows is decided anew once all are decided: what one
+"""The most halvings. In each but the first, each pair of rows is decided again once all are decided: what one
 halving leaves uneven weighs half as much after the next, and the first has the most rows."""
 MOST_WORK = 40_000_000
 """The most (rows drawn) * (pairs of columns) where all pairs are balanced: with more rows there are fewer

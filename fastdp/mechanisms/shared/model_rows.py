@@ -57,6 +57,10 @@ class GroupedRows(ModelRows):
         self.rows, self.name, self.shares = rows, name, shares
         self.model, self.total, self._seed = rows.model, rows.total, rows._seed
 
+    @property
+    def shard_rows(self) -> int:
+        return self.rows.shard_rows
+
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)
         other.rows = self.rows.again(total, seed)

@@ -14,6 +14,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import halving
 from fastdp.mechanisms.shared.halving import LEVELS, HalvingRule
 from fastdp.mechanisms.shared.merged_codes import BalancedRows, ExpandedRows, merge
+from fastdp.mechanisms.shared.model_rows import GroupedRows
 from fastdp.mechanisms.shared.workload_weights import Workload
 
 from ...reference import halve as twin
@@ -125,6 +126,8 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
         shards = [rows.shard(i) for i in range(3)]
         assert [len(s["a"]) for s in shards] == [600, 600, 301]
         assert isinstance(rows, BalancedRows) == (name != "plain")
+        inside = GroupedRows(rows, "c", None)
+        assert sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
         assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
         assert not np.array_equal(rows.again(total, 2).shard(1)["a"], shards[1]["a"])
         drawn = {a: np.concatenate([s[a] for s in shards]) for a in domain}
