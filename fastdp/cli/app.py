@@ -135,10 +135,7 @@ def synth(
     clip: Clip = None,
     max_cells: MaxCells = None,
     threads: Threads = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(help="local (threads, the default) or spark."),
-    ] = None,
+    engine: Annotated[str | None, typer.Option(help="local (threads, the default) or spark.")] = None,
     partitions: Annotated[int | None, typer.Option(help="Of --engine spark.")] = None,
     master: Annotated[
         str | None,

@@ -40,8 +40,7 @@ Epsilons = Annotated[
 DomainOption = Annotated[
     str | None,
     typer.Option(
-        "--domain",
-        help="private: no schema; the run finds values, bounds and bins (docs/guide/domains.md).",
+        "--domain", help="private: no schema; the run finds values, bounds and bins (docs/guide/domains.md)."
     ),
 ]
 DialectOption = Annotated[

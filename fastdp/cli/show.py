@@ -146,8 +146,7 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
     if verdict.warn:
         yield (
             "[bold]Warning:[/bold] most columns are mostly noise, and so are the synthetic rows. Use fewer "
-            "or coarser "
-            "columns, more rows, or a larger epsilon."
+            "or coarser columns, more rows, or a larger epsilon."
         )
 
 

@@ -45,11 +45,7 @@ __all__ = [
 
 
 def calibrate(
-    epsilon: float,
-    delta: float,
-    sensitivity: float = 1.0,
-    count: int = 1,
-    method: str = "gdp",
+    epsilon: float, delta: float, sensitivity: float = 1.0, count: int = 1, method: str = "gdp"
 ) -> float:
     """The noise scale with which `count` measurements together are (epsilon, delta)-DP, rounded up.
 
@@ -69,9 +65,7 @@ def calibrate(
         epsilon = _positive("epsilon", epsilon)
         _delta(delta, zero=True)
         return _round_up(
-            Fraction(sensitivity) * count / least(epsilon),
-            lambda scale: scale,
-            sensitivity * count / epsilon,
+            Fraction(sensitivity) * count / least(epsilon), lambda scale: scale, sensitivity * count / epsilon
         )
     if method == "classic-gaussian":
         epsilon = min(_positive("epsilon", epsilon), CLASSIC_EPSILON_MAX)

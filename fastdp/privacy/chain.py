@@ -183,17 +183,15 @@ class State:
         left = self.draws_left(dataset)
         if left < FEWEST:
             raise BudgetError(
-                f"data set {dataset!r}: with {left:,} more random numbers, the noise "
-                "sampler's error (times e^epsilon of the budget) would come near the "
-                "budget's delta, so the ledger admits no run. Open a data set with a smaller "
-                "epsilon or a larger delta. Nothing was read or drawn"
+                f"data set {dataset!r}: with {left:,} more random numbers, the noise sampler's error (times "
+                "e^epsilon of the budget) would come near the budget's delta, so the ledger admits no run. "
+                "Open a data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
             )
         spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
-                f"data set {dataset!r}: the budget does not cover this run; the run needs "
-                f"{_say(parts)}, the budget has {_left(budget.left(spent))} left. Nothing was "
-                "read or drawn"
+                f"data set {dataset!r}: the budget does not cover this run; the run needs {_say(parts)}, the "
+                f"budget has {_left(budget.left(spent))} left. Nothing was read or drawn"
             )
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
@@ -201,11 +199,10 @@ class State:
         fixed = self.units.get(dataset)
         if fixed is not None and fixed != unit:
             raise LedgerError(
-                f"data set {dataset!r}: its budget protects {fixed}, but this run protects "
-                f"{unit}; epsilons of different units do not add up. Run with the schema and "
-                "unit of the budget, or use a separate data set (`fastdp ledger open ... "
-                f"--unit`, or Ledger.open(..., unit={_unit_text(unit)!r})). Nothing was read "
-                "or drawn"
+                f"data set {dataset!r}: its budget protects {fixed}, but this run protects {unit}; epsilons "
+                "of different units do not add up. Run with the schema and unit of the budget, or use a "
+                "separate data set (`fastdp ledger open ... --unit`, or Ledger.open(..., "
+                f"unit={_unit_text(unit)!r})). Nothing was read or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:
@@ -231,9 +228,8 @@ class State:
         if not part_admits(run.parts[part], before.plus(Totals.of(events))):
             left = part_left(run.parts[part], before)
             raise BudgetError(
-                f"step {body['label']!r}: the run's reservation does not cover it; the step "
-                f"needs {_say(events)}, the reservation has {_left(left)} left. Nothing was "
-                "drawn"
+                f"step {body['label']!r}: the run's reservation does not cover it; the step needs "
+                f"{_say(events)}, the reservation has {_left(left)} left. Nothing was drawn"
             )
         self._check_draws(run, body)
         self._check_group(run, body)
@@ -319,9 +315,8 @@ class State:
         if dataset not in self.budgets:
             names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
-                f"the ledger has no data set {dataset!r} (it has: {names}); open it with a "
-                f"budget first: `fastdp ledger open`, or Ledger.open({dataset!r}, "
-                "epsilon=..., delta=...)"
+                f"the ledger has no data set {dataset!r} (it has: {names}); open it with a budget first: "
+                f"`fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
             )
 
     def charged(self, dataset: str) -> list[Event]:

@@ -49,11 +49,7 @@ class Ledger:
     """
 
     def __init__(
-        self,
-        path: str | os.PathLike,
-        *,
-        timeout: float = 30.0,
-        _trace: Callable[[str], None] | None = None,
+        self, path: str | os.PathLike, *, timeout: float = 30.0, _trace: Callable[[str], None] | None = None
     ):
         self._store: FileStore | MemoryStore = FileStore(_path_of(path), timeout, _trace)
         self.counts_other_runs = True
@@ -279,9 +275,8 @@ class Reservation:
                 return None
             if step.digest != digest:
                 raise LedgerError(
-                    f"step {number} ({label!r}) of run {self.run!r} asks a different question "
-                    "than before the interruption; resume a run with the same program, "
-                    "settings and public data"
+                    f"step {number} ({label!r}) of run {self.run!r} asks a different question than before "
+                    "the interruption; resume a run with the same program, settings and public data"
                 )
             if step.answer is None:
                 return None

@@ -96,9 +96,8 @@ def check_range(scales: np.ndarray) -> None:
     low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(
-            f"noise scales must be between {noise.SCALE_MIN:g} and "
-            f"{min(noise.SCALE_MAX, MAX_SCALE):g} grid units; the budget is too small or too "
-            "large for this many measurements"
+            f"noise scales must be between {noise.SCALE_MIN:g} and {min(noise.SCALE_MAX, MAX_SCALE):g} grid "
+            "units; the budget is too small or too large for this many measurements"
         )
 
 

@@ -354,9 +354,8 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
     added = added_delta(epsilon, draws)
     if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
         yield (
-            f"the noise sampler's error adds {added:.3g} to delta at epsilon {epsilon:.6g} "
-            f"({draws:,} numbers drawn), which is not far below the stated delta {delta:g}: "
-            "the guarantee does not hold"
+            f"the noise sampler's error adds {added:.3g} to delta at epsilon {epsilon:.6g} ({draws:,} "
+            f"numbers drawn), which is not far below the stated delta {delta:g}: the guarantee does not hold"
         )
     if "draws" in about and about["draws"] != draws:
         yield (

@@ -99,9 +99,8 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
         return
     if pure:
         raise UsageError(
-            "a private domain (or private means) needs Gaussian noise and a delta above 0, "
-            "which this mechanism or budget does not have; write the domain down in the "
-            "schema"
+            "a private domain (or private means) needs Gaussian noise and a delta above 0, which this "
+            "mechanism or budget does not have; write the domain down in the schema"
         )
     if unit == "event" and schema.user is not None:
         raise UsageError(

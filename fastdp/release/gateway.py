@@ -120,8 +120,7 @@ class Session:
     def __repr__(self) -> str:
         return (
             f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} "
-            f"clip={'to be chosen' if self.__steps.clip is None else self.clip} "
-            f"unit={self.unit}>"
+            f"clip={'to be chosen' if self.__steps.clip is None else self.clip} unit={self.unit}>"
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -227,13 +226,7 @@ class Session:
         ]
 
     def user_histogram(
-        self,
-        key: UserKey,
-        cap: int = 1,
-        *,
-        mu: float | None = None,
-        epsilon: float | None = None,
-        label: str,
+        self, key: UserKey, cap: int = 1, *, mu: float | None = None, epsilon: float | None = None, label: str
     ) -> Measurement:
         """Noisy number of users per key; each user counts in at most `cap` keys, once in each (with
         `Agreement`, which takes `mu` only: adds at most 1 to each of `key.numbers` keys).

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .svg import (
-    axis_ends,
-    bars,
-    chart,
-    num,
-    percent,
-    points,
-    text,
-    ticks,
-    whiskers,
-)
+from .svg import axis_ends, bars, chart, num, percent, points, text, ticks, whiskers
 
 MAX_NAMED_ROWS = 12
 
@@ -92,11 +82,7 @@ def _between(span: Span | None, i: int) -> str:
 
 
 def _rows(
-    labels: Sequence[str],
-    truth: Sequence[float] | None,
-    table: Sequence[float],
-    span: Span | None,
-    name: str,
+    labels: Sequence[str], truth: Sequence[float] | None, table: Sequence[float], span: Span | None, name: str
 ) -> str:
     top = _top(truth, table, span)
     out = []
@@ -161,8 +147,7 @@ def heat(
     return (
         '<div class="heat"><div class="corner" '
         f'title="{text(names[0])}"><b>1</b><span>{text(shown[0])}</span></div><div '
-        f'class="heads">{above}</div>'
-        f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" '
-        'tabindex="0" '
-        f'aria-label="Every pair of columns: rows {text(what)}">{"".join(cells)}</svg></div>'
+        f'class="heads">{above}</div><div class="sides">{left}</div><svg class="cells" '
+        f'style="height:{(n - 1) * h}px" role="img" tabindex="0" aria-label="Every pair of columns: rows '
+        f'{text(what)}">{"".join(cells)}</svg></div>'
     )

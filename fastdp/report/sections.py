@@ -245,8 +245,7 @@ def worst(data: dict) -> str:
             tip = f"truth {percent(c['truth'])}\nsynthetic {percent(c['table'])}"
             bar = (
                 f'<svg class="duo" data-tip="{text(tip)}" aria-hidden="true"><rect class="t" y="3" '
-                f'height="6" width="{t:.2f}%"/>'
-                f'<rect class="s" y="11" height="6" width="{s:.2f}%"/></svg>'
+                f'height="6" width="{t:.2f}%"/><rect class="s" y="11" height="6" width="{s:.2f}%"/></svg>'
             )
             rows.append(
                 f'<tr><td class="what">{what}{flag}</td><td '
@@ -255,8 +254,7 @@ def worst(data: dict) -> str:
             )
         return (
             '<div class="scroll"><table class="worst"><thead><tr><th scope="col">cell</th><th '
-            'class="duo-cell"></th><th scope="col">truth</th>'
-            '<th scope="col">synthetic</th><th '
+            'class="duo-cell"></th><th scope="col">truth</th><th scope="col">synthetic</th><th '
             f'scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
 

@@ -138,9 +138,8 @@ def check_rereading(source: Any, domains: bool = True) -> None:
         )
     if read_once(source):
         raise UsageError(
-            "finding a private domain reads the rows several times, and a "
-            f"{type(source).__name__} can be read only once; write it to a file, or give a "
-            "frame or table"
+            f"finding a private domain reads the rows several times, and a {type(source).__name__} can be "
+            "read only once; write it to a file, or give a frame or table"
         )
 
 

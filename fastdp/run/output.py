@@ -164,10 +164,7 @@ class Output:
         if not self._has_user or user is None or not pa.types.is_integer(kind.field(user).type):
             return _PARQUET
         dictionaries = [name for name in kind.names if name != user]
-        return _PARQUET | {
-            "use_dictionary": dictionaries,
-            "column_encoding": {user: "DELTA_BINARY_PACKED"},
-        }
+        return _PARQUET | {"use_dictionary": dictionaries, "column_encoding": {user: "DELTA_BINARY_PACKED"}}
 
     def _futures(self, reporter: Reporter | None, last) -> Iterator[tuple[int, Future]]:
         """(shard, future of last(table, shard)) in order. Few shards are in flight at a time. While ids are
@@ -246,12 +243,7 @@ class Output:
             columns = self.source.habits.columns
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
             owner, _ = ids.deal(
-                joined,
-                total,
-                self.source.habits,
-                bound=self.source.bound,
-                seed=seed,
-                threads=self._threads,
+                joined, total, self.source.habits, bound=self.source.bound, seed=seed, threads=self._threads
             )
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)

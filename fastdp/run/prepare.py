@@ -79,8 +79,7 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
         changed = [name for name in limits if limits[name] != used.get(name)]
         if changed and fixed:
             raise RunError(
-                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. "
-                f"Its step {fixed[0]!r} is already charged and may depend on the earlier "
-                f"choice; that run used {used}"
+                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. Its step "
+                f"{fixed[0]!r} is already charged and may depend on the earlier choice; that run used {used}"
             )
     folder.keep_limits(spec.limits())

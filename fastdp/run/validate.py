@@ -107,11 +107,10 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         schema = recipe.schema
     if schema is None:
         raise UsageError(
-            f"schema= is missing, and mechanism {recipe.name or recipe.mechanism!r} names no "
-            "schema. Write one from public knowledge, or start from a draft (fastdp.draft, "
-            "`fastdp schema draft`) and replace every line marked LEARNT unless the data is "
-            "public. Or let the run find values, bounds and bins within its budget: "
-            "domain='private', with the user column as user="
+            f"schema= is missing, and mechanism {recipe.name or recipe.mechanism!r} names no schema. Write "
+            "one from public knowledge, or start from a draft (fastdp.draft, `fastdp schema draft`) and "
+            "replace every line marked LEARNT unless the data is public. Or let the run find values, bounds "
+            "and bins within its budget: domain='private', with the user column as user="
         )
     return Schema.of(schema)
 
