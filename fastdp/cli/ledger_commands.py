@@ -97,9 +97,7 @@ def ledger_release(
     entries = {entry["run"]: entry for entry in ledger.entries()}
     names = [run] if run in entries else [name for name in entries if name.startswith(run)]
     if len(names) != 1:
-        raise UsageError(
-            f"this ledger has {len(names) or 'no'} runs named {run!r}; list them with: fastdp ledger show"
-        )
+        raise UsageError(f"{len(names) or 'no'} runs are named {run!r}; list them: fastdp ledger show")
     (name,) = names
     dataset, already = entries[name]["dataset"], entries[name]["finished"]
     before = ledger.remaining(dataset)

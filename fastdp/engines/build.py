@@ -33,9 +33,7 @@ def check(asked: Mapping[str, str]) -> None:
     if same and asked["platform"] == here["platform"]:
         same = asked["kernels"] == here["kernels"]
     if not same:
-        raise DataError(
-            "an executor runs a different build of fastdp than the driver; install the same build on both"
-        )
+        raise DataError("an executor has another build of fastdp; install the driver's build on it")
 
 
 def _digest(pattern: str) -> str:

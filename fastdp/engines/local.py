@@ -88,9 +88,7 @@ class LocalCounter:
         for clique in asked:
             for name in clique:
                 if name not in self.table.codes:
-                    raise DataError(
-                        f"clique {clique!r}: column {name!r} was not read; read the table with it"
-                    )
+                    raise DataError(f"clique {clique!r}: column {name!r} was not read")
             if domain.cells(clique) > 1 << 63:
                 raise UsageError(f"clique {clique!r}: it has more than 2^63 cells; use fewer columns")
         large = {c for c in asked if sparse or (sparse is None and domain.cells(c) > SPARSE_CELLS)}

@@ -206,9 +206,7 @@ class Tables:
     def add(self, blob: bytes) -> None:
         end = self._filled + len(blob)
         if end > len(self._memory):
-            raise DataError(
-                "a partition's codes are longer than when they were first read; nothing was counted"
-            )
+            raise DataError("a partition's codes grew since they were read; nothing was counted")
         self._memory[self._filled : end] = np.frombuffer(blob, np.uint8)
         self._filled = end
 

@@ -192,9 +192,7 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
         if row["failed"] is not None:
             name, text = json.loads(row["failed"])
             if name == "MemoryError":
-                raise MemoryError(
-                    "not enough memory for a partition; set more partitions, so that each needs less"
-                )
+                raise MemoryError("not enough memory for a partition; set more partitions")
             raise messages.to_error(name, text)
         yield row["key"], row["partition"], row["blob"]
 
@@ -208,7 +206,7 @@ def guarded(call: Callable[[], Any]) -> Any:
         except Exception as error:
             if "No module named 'fastdp'" in str(error):
                 raise DataError(
-                    "Spark's executors cannot import fastdp; install the driver's build of fastdp on them"
+                    "Spark's executors cannot import fastdp; install the driver's build there"
                 ) from None
             raise
 

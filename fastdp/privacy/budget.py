@@ -162,9 +162,7 @@ class Budget:
         if not (self.keys == 0 or 0 < self.keys < self.delta):
             raise UsageError("the part of delta for keys must be at least 0 and less than delta")
         if self.delta == 0 and (self.mu is not None or self.pure):
-            raise UsageError(
-                "a budget with delta 0 covers pure events only; it has neither mu nor a pure part"
-            )
+            raise UsageError("a budget with delta 0 covers pure events only, without mu or a pure part")
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:

@@ -128,9 +128,7 @@ class State:
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, then update the state by it."""
         if seq != self.seq + 1:
-            raise LedgerError(
-                f"the ledger is damaged: record {self.seq + 1} is missing. Restore the ledger from a backup"
-            )
+            raise LedgerError(f"record {self.seq + 1} of the ledger is missing: restore it from a backup")
         if record_hash(self.hash, seq, kind, body) != stored_hash:
             raise LedgerError(
                 f"the ledger was changed: record {seq} does not match its hash. Restore the "
@@ -152,9 +150,7 @@ class State:
             Budget.from_dict(body["budget"])
             _unit_in(body)
             if body["dataset"] in self.budgets:
-                raise LedgerError(
-                    f"data set {body['dataset']!r} is already open; its budget cannot be changed"
-                )
+                raise LedgerError(f"data set {body['dataset']!r} is open already; its budget stays")
         elif kind == "reserve":
             if body["run"] in self.runs:
                 raise LedgerError("a run can reserve its budget only once")

@@ -141,9 +141,7 @@ def choose(
     if len(sizes) != len(users) or not sizes or min(sizes) < 0 or not all(0 <= u < math.inf for u in users):
         raise UsageError("choosing a clip needs whole numbers of rows, and the number of users with each")
     if not all(0 <= n < math.inf for n in noise) or not 0 <= displaced <= 1:
-        raise UsageError(
-            "the noise per unit of clip must be >= 0 and finite, and the displaced share must be in 0..1"
-        )
+        raise UsageError("the noise per unit of clip must be finite and >= 0, displaced in 0..1")
     if not clips or min(*clips, *also, 1) < 1:
         raise UsageError("the clips to choose from must be whole numbers of rows >= 1")
     rows = math.fsum(r * u for r, u in zip(sizes, users))

@@ -32,9 +32,7 @@ def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
     first = accountant.spent(events, delta)
     name, second = evaluate(events, delta, expected=first)
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise PrivacyError(
-            "delta is 0, which covers pure events only; set a delta above 0. Nothing was drawn"
-        )
+        raise PrivacyError("delta 0 covers pure events only; set a delta above 0. Nothing was drawn")
     if abs(first - second) > TOLERANCE * max(first, second):
         raise PrivacyError(
             f"the accountants disagree: fastdp finds epsilon {first!r} and {name} finds {second!r} "

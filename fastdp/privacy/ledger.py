@@ -361,12 +361,8 @@ def _the_dataset(state: State, dataset: str | None) -> str:
     if len(state.budgets) == 1:
         return next(iter(state.budgets))
     if not state.budgets:
-        raise LedgerError(
-            "the ledger has no data set; open one with a budget first (`fastdp ledger open`, or Ledger.open)"
-        )
-    raise LedgerError(
-        f"the ledger has several data sets ({', '.join(map(repr, state.budgets))}); choose one with dataset="
-    )
+        raise LedgerError("the ledger has no data set; open one first (`fastdp ledger open`, or Ledger.open)")
+    raise LedgerError(f"dataset= is missing: the ledger has {', '.join(map(repr, state.budgets))}")
 
 
 def _check_reference(state: State, work, reference: Mapping) -> None:

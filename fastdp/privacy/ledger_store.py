@@ -205,9 +205,7 @@ class FileStore:
         try:
             handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LedgerError(
-                f"the ledger's lock {self._lock_path} cannot be opened: {error.strerror}"
-            ) from None
+            raise LedgerError(f"the lock {self._lock_path} cannot be opened: {error.strerror}") from None
         try:
             deadline = time.monotonic() + self._timeout
             while True:
@@ -284,9 +282,7 @@ class FileStore:
     def _check_head(self, connection: sqlite3.Connection, state: State, head: dict | None) -> None:
         if head is None:
             if state.seq:
-                raise LedgerError(
-                    f"the head file {self.head} is missing; restore it together with the ledger"
-                )
+                raise LedgerError(f"the head file {self.head} is missing; restore it with the ledger")
             self._write_head(state)
             return
         if head["id"] != state.id:
@@ -299,9 +295,7 @@ class FileStore:
         if head["seq"]:
             row = connection.execute("SELECT hash FROM chain WHERE seq=?", (head["seq"],)).fetchone()
             if row is None or row[0] != head["hash"]:
-                raise LedgerError(
-                    f"the ledger at {self.path} and its head file disagree; restore both from one backup"
-                )
+                raise LedgerError(f"{self.path} and its head file disagree; restore both from one backup")
         if head["seq"] < state.seq - 1:
             raise LedgerError(
                 f"the head file {self.head} is older than the ledger's start; one of them was "

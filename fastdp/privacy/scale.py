@@ -66,9 +66,7 @@ def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2
             continue
         done.add(pair)
         if Fraction(pair[2]) ** 2 * Fraction(pair[0], pair[1]) < need:
-            raise PrivacyError(
-                f"query row {start}: its noise does not cover its sensitivity; nothing was drawn"
-            )
+            raise PrivacyError(f"query row {start}: the noise does not cover its sensitivity; nothing drawn")
     check_range(per_row)
 
 

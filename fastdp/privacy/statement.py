@@ -358,9 +358,7 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
             f"numbers drawn), which is not far below the stated delta {delta:g}: the guarantee does not hold"
         )
     if "draws" in about and about["draws"] != draws:
-        yield (
-            f"the statement says that {about['draws']!r} numbers were drawn, but the releases give {draws}"
-        )
+        yield (f"it states {about['draws']!r} drawn numbers, but the releases give {draws}")
 
 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:

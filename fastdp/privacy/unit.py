@@ -40,9 +40,7 @@ class Unit:
                 raise UsageError("unit: 'row' takes no user column and no rule for nulls")
             return
         if not isinstance(self.column, str) or not self.column:
-            raise UsageError(
-                f'unit: {self.kind} needs the column of user ids, as in unit="{self.kind}:COLUMN"'
-            )
+            raise UsageError(f'unit: {self.kind} needs a column of user ids: unit="{self.kind}:COLUMN"')
         if self.null is None:
             object.__setattr__(self, "null", "drop")
         if self.null not in NULL_POLICIES:

@@ -268,9 +268,7 @@ class Session:
         """
         steps = self.__steps
         if steps.clip is not None:
-            raise PrivacyError(
-                f"{label!r}: the clip of this run is already {steps.clip}; it cannot be chosen again"
-            )
+            raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip} already; choose it once")
         bound, noise = steps.bound, [float(n) for n in noise]
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)

@@ -109,9 +109,7 @@ def select_keys(
     """
     _check_kind(schema, column)
     if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
-        raise UsageError(
-            f"keys_per_user must be a whole number in 1..{MOST_KEYS_PER_USER}, got {keys_per_user!r}"
-        )
+        raise UsageError(f"keys_per_user: expected 1 to {MOST_KEYS_PER_USER}, got {keys_per_user!r}")
     if not 0 < threshold_share < 1:
         raise UsageError("threshold_share must lie strictly between 0 and 1")
     if not (0 < epsilon < math.inf and 0 < delta < 1):
@@ -424,9 +422,7 @@ def _check_kind(schema: Schema, column: str) -> None:
         raise UsageError(f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}")
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
-        raise UsageError(
-            f"column {column!r}: key selection needs a categorical column of whole numbers or text"
-        )
+        raise UsageError(f"column {column!r}: keys need a categorical column of whole numbers or text")
 
 
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:

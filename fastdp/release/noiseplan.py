@@ -90,14 +90,10 @@ def plan_marginal(
             raise PrivacyError(f"request for {clique!r}: expected a query of fastdp.queries")
         query = fresh(query, {} if rebuilt is None else rebuilt)
         if query.cells != cells:
-            raise MeasurementError(
-                f"request for {clique!r}: the query is over {query.cells} cells, but the clique has {cells}"
-            )
+            raise MeasurementError(f"{clique!r} has {cells} cells, but its query is over {query.cells}")
         norm2 = query.column_norm2()
         if not isinstance(norm2, Fraction | int) or norm2 > 1:
-            raise PrivacyError(
-                f"request for {clique!r}: a column of its query has an L2 norm above 1; nothing was drawn"
-            )
+            raise PrivacyError(f"{clique!r}: a column of its query has an L2 norm above 1; nothing was drawn")
         rows, coef2 = int(query.rows), query.coef2
         check_columns(query, clique)
     sensitivity2 = (clip * SCALE) ** 2
@@ -293,9 +289,7 @@ def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:
     """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for
     them."""
     if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
-        raise PrivacyError(
-            "the engine did not return int64 counts of the marginal's shape; nothing was released"
-        )
+        raise PrivacyError("the engine returned counts of another type or shape; nothing was released")
     return array
 
 

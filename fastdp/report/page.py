@@ -213,9 +213,7 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
         return [None] * n
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         if len(value) != n:
-            raise UsageError(
-                f"report: expected {n} entries of {what}, one per synthetic table, got {len(value)}"
-            )
+            raise UsageError(f"report: expected {n} {what}, one per synthetic table, got {len(value)}")
         return list(value)
     if n > 1:
         raise UsageError(f"report: expected a list of {n} entries of {what}, one per synthetic table")

@@ -112,9 +112,7 @@ class RunFolder:
             raise RunError(f"{path} cannot be read; remove {self.private} and start again") from error
         if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
             self._close_lock()
-            raise RunError(
-                f"{path} was written by another version of fastdp; finish the run with that version"
-            )
+            raise RunError(f"{path} is of another version of fastdp; finish the run with that version")
 
     def agree(
         self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()

@@ -79,9 +79,7 @@ class Output:
         """
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
-            raise UsageError(
-                "rows: this mechanism makes its rows only once, as many as it counted; use the run's rows"
-            )
+            raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
         outcome = replace(self.outcome, rows=source.again(rows, seed))
         return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self.private)
 
@@ -220,9 +218,7 @@ class Output:
         broken = broken_codes(self.schema, codes)
         if broken:
             listed = ", ".join(f"{n + 1} ({self.schema.constraints[n].text})" for n in broken)
-            raise RunError(
-                f"synthetic rows violate constraint {listed}: this is an error in fastdp, please report it"
-            )
+            raise RunError(f"synthetic rows violate constraint {listed}: please report this error in fastdp")
         return codes
 
     def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:

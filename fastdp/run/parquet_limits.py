@@ -61,7 +61,7 @@ def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         if sum(_written_out(column) for column in batch.columns) > MOST_BATCH:
             raise RunError(
-                f"{name} unpacks to more than a run writes: over {MOST_BATCH:,} bytes of text in a batch"
+                f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes"
             )
         yield batch
 
@@ -120,9 +120,7 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
         if page[1] == DICTIONARY_PAGE and entries > unpacked:
             raise RunError(f"{name}: a dictionary has more entries than bytes")
         if not (0 <= unpacked <= MOST_PAGE and 0 <= packed <= MOST_PAGE):
-            raise RunError(
-                f"{name} unpacks to more than a run writes: a page of {max(unpacked, packed):,} bytes"
-            )
+            raise RunError(f"{name} unpacks to more than a run writes: a page of {unpacked:,} bytes")
         if encoded not in ENCODINGS:
             raise RunError(f"{name}: a page is in encoding {encoded}, which a run does not write")
         yield unpacked

@@ -133,9 +133,7 @@ def _text(plan: Plan) -> str:
     lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
     lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
-    lines.append(
-        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} of memory and {duration(plan.seconds)}"
-    )
+    lines.append(f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} and {duration(plan.seconds)}")
     if plan.less_noise > 0:
         lines.append(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
     if plan.clip_options:

@@ -45,9 +45,7 @@ def read_public(
         fields[name] = _moved(fields.get(name), name, source, schema)
     table = read(source, replace(schema, fields=fields), public=True, threads=threads)
     if not table.rows:
-        raise DataError(
-            f"public=: no row of the public data fits the schema, even after relabelling {', '.join(relabel)}"
-        )
+        raise DataError(f"public=: no row fits the schema, even after relabelling {', '.join(relabel)}")
     table.schema = schema  # codes mean the same as in `schema`; only the values they were read from moved
     return table
 

@@ -308,9 +308,7 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     try:
         statement = json.loads((folder / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(
-            f"{folder} is not a finished run folder: its privacy.json is missing or damaged"
-        ) from error
+        raise RunError(f"{folder} is not a finished run: its privacy.json is missing or damaged") from error
     kept = folder / "model.fastdp"  # mechanisms that count users have none
     model = Model.load(kept) if kept.exists() else None
     return Run(

@@ -66,9 +66,7 @@ def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
         return wider[kind]
     if t.is_timestamp(kind):
         if kind.unit == "ns":
-            raise UsageError(
-                f"to_spark: column {name!r} has nanoseconds, but Spark stores microseconds; cast it first"
-            )
+            raise UsageError(f"to_spark: column {name!r} has nanoseconds; cast it to microseconds for Spark")
         return pa.timestamp("us", kind.tz)
     if t.is_large_string(kind):
         return pa.string()

@@ -181,9 +181,7 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
             if release["kind"] in ("select", "distances", "guesses") and release["attributes"]:
                 yield f"{release['label']!r}: a release of this kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
-                yield (
-                    f"{release['label']!r}: a release computed from other releases must have sensitivity 0"
-                )
+                yield (f"{release['label']!r}: computed from other releases, so its sensitivity must be 0")
             if release["kind"] == "grid" and release.get("of") not in GRIDS:
                 yield f"{release['label']!r}: domains are not found from cells of this kind"
             for name in ("cap", "candidates"):

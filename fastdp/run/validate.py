@@ -81,9 +81,7 @@ def check_sources(table: Any, options: RunOptions) -> None:
         raise UsageError("resume, report and diagnose need out= (the run folder)")
     if options.diagnose:
         if is_spark(table):
-            raise UsageError(
-                "diagnose reads the values in this process, but Spark's rows stay on the cluster"
-            )
+            raise UsageError("diagnose reads values in this process; Spark's rows stay on the cluster")
         if is_table(table) or read_once(table):
             raise UsageError(
                 "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a "

@@ -200,9 +200,7 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
             return
         releases = own[1]["releases"]
         if not releases and any(os.path.lexists(folder / name) for name in (*ROWS, "model.fastdp")):
-            yield (
-                "the folder has rows or a model, but the statement lists no release that they could come from"
-            )
+            yield ("the folder has rows or a model, but the statement lists no release")
         measured, texts = measurements_of(folder, releases)
         entries.extend(measured)
         yield from texts

@@ -131,7 +131,7 @@ def same_distribution(runs=RUNS, alarm=1e-6):
         where, values = plan().noisy(
             cells, np.round(rows * SCALE).astype(np.int64), partial(int.__add__, 9 * k)
         )
-        assert (np.diff(where) > 0).all(), "a cell twice"
+        assert (np.diff(where) > 0).all(), "or one twice"
         passed[where] += 1
         empty.append(len(where) - np.isin(where, cells).sum())
         above = norm.sf((values / SCALE - exact[where]) / SIGMA)

@@ -16,5 +16,5 @@ def test_what_must_be_the_same(sources, platform, kernels):
     if sources and (kernels or not platform):
         builds.check(asked)
     else:
-        with pytest.raises(DataError, match="different build of fastdp than the driver"):
+        with pytest.raises(DataError, match="another build of fastdp"):
             builds.check(asked)

@@ -68,7 +68,7 @@ def test_a_budget_cannot_be_changed_or_doubled(ledger):
 def test_several_data_sets_must_be_named(ledger):
     assert ledger.reserve(None, "one", [Gaussian(0.01)], unit=ROW).run == "one"
     ledger.open("other", mu=1.0)
-    with pytest.raises(LedgerError, match="several data sets"):
+    with pytest.raises(LedgerError, match="dataset= is missing"):
         ledger.reserve(None, "two", [Gaussian(0.01)], unit=ROW)
     with pytest.raises(LedgerError, match="has no data set"):
         ledger.reserve("third", "two", [Gaussian(0.01)], unit=ROW)

@@ -44,7 +44,7 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
     text = (
         f"synthetic rows violate constraint 2 ({made.schema.constraints[1].text}): this is an error in fastdp"
     )
-    assert str(caught.value) == text + ", please report it"
+    assert str(caught.value) == text + "please report this"
     good = {"a": codes["a"][:2], "b": codes["b"][:2]}
     (table,) = Output(schema_of(*rules), Outcome(Shards(good)), None, 1).tables()
     assert table["a"].to_pylist() == [0, 1] and table["b"].to_pylist() == [0, 2]

@@ -193,7 +193,7 @@ def test_answers_that_come_twice_and_tasks_that_fail_change_nothing(spark, monke
 
 def test_another_build_is_refused(spark, monkeypatch):
     monkeypatch.setattr(engine, "build", lambda: {"sources": "x", "platform": "x", "kernels": "x"})
-    with pytest.raises(DataError, match="different build"):
+    with pytest.raises(DataError, match="another build"):
         check(opener(spark), named(MANY))
 
 
