@@ -1,12 +1,26 @@
-"""HTML pieces that sections are built from: a heading with a body, one body per table, readable names."""
+"""HTML pieces that sections are built from: a heading with a body, one body per table, tables, lists, names.
+The sections' texts are in static/sections.toml."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.resources import files
 
-from .svg import text
+from .svg import Html, text
 
 KEY = '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
+
+
+def page_file(name: str) -> str:
+    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
+
+
+@cache
+def sections_said() -> dict[str, dict[str, str]]:
+    """What the page says above each section, by the section's name."""
+    return tomllib.loads(page_file("sections.toml"))
 
 
 def nice(name: str) -> str:
@@ -14,12 +28,14 @@ def nice(name: str) -> str:
     return text(name.replace("_", " "))
 
 
-def section(ident: str, title: str, lead: str, body: str) -> str:
+def section(ident: str, body: str, lead: str | None = None) -> str:
+    """A section with its heading; `lead` in place of the sentences that it usually has."""
     if not body:
         return ""
+    said = sections_said()[ident]
     return (
-        f'<section id="{ident}" aria-labelledby="{ident}-h"><h2 id="{ident}-h">{text(title)}</h2>'
-        f'<p class="lead">{lead}</p>{body}</section>'
+        f'<section id="{ident}" aria-labelledby="{ident}-h"><h2 id="{ident}-h">{said["title"]}</h2>'
+        f'<p class="lead">{said["lead"] if lead is None else lead}</p>{body}</section>'
     )
 
 
@@ -35,14 +51,58 @@ def per_table(data: dict, draw: Callable[[int], str]) -> str:
     )
 
 
-def table_html(heads: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "worst") -> str:
-    """A table whose first column names its rows; heads and cells are texts, which are escaped."""
-    head = "".join(f'<th scope="col">{text(name)}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row">{text(row[0])}</th>{"".join(f"<td>{text(cell)}</td>" for cell in row[1:])}</tr>'
-        for row in rows
+def table_html(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "worst", classes: Sequence[str] = ()
+) -> str:
+    """A table whose first column names its rows. Heads and cells are escaped unless they are `Html`;
+    `classes` has the CSS class of each column."""
+    styles = [f' class="{name}"' if name else "" for name in (*classes, *[""] * len(heads))]
+    head = "".join(f'<th scope="col"{style}>{text(name)}</th>' for name, style in zip(heads, styles))
+    body = ""
+    for row in rows:
+        cells = (f"<td{style}>{text(cell)}</td>" for cell, style in zip(row[1:], styles[1:]))
+        body += f'<tr><th scope="row"{styles[0]}>{text(row[0])}</th>{"".join(cells)}</tr>'
+    whole = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return f'<div class="scroll">{whole}</div>'
+
+
+def folded_table(heads: Sequence[str], rows: Sequence[Sequence[str]], shown: int, kind: str = "worst") -> str:
+    """A table of which only the first rows are shown until the reader opens the rest."""
+    rest = details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind)) if rows[shown:] else ""
+    return table_html(heads, rows[:shown], kind) + rest
+
+
+def details(summary: str, body: str) -> str:
+    return f"<details><summary>{summary}</summary>{body}</details>"
+
+
+def listed(texts: Iterable[object]) -> str:
+    """A list of texts; nothing without any."""
+    items = "".join(f"<li>{text(one)}</li>" for one in texts)
+    return f"<ul>{items}</ul>" if items else ""
+
+
+def bold(value: str) -> Html:
+    return Html(f"<b>{text(value)}</b>")
+
+
+def strip(marks: Iterable[tuple[str, int, float]], tip: str = "") -> Html:
+    """Thin horizontal bars in one cell of a table: (CSS class, height from the top, length as a share)."""
+    bars = "".join(f'<rect class="{k}" y="{y}" height="6" width="{100 * x:.2f}%"/>' for k, y, x in marks)
+    said = f' data-tip="{text(tip)}"' if tip else ""
+    return Html(f'<svg class="duo"{said} aria-hidden="true">{bars}</svg>')
+
+
+def figures(drawn: Iterable[tuple[str, str, str]]) -> str:
+    """Small charts side by side: (name of the column, what stands beside it, chart) of each."""
+    heads = ((f"<b>{nice(name)}</b><span>{aside}</span>", body) for name, aside, body in drawn)
+    cards = (f'<figure class="card"><figcaption>{h}</figcaption>{body}</figure>' for h, body in heads)
+    return f'<div class="multiples">{"".join(cards)}</div>'
+
+
+def halves(cards: Iterable[tuple[str, str]]) -> str:
+    """Cards in two columns: (HTML of the heading, body) of each."""
+    drawn = "".join(
+        f'<div class="card">{f"<h3>{head}</h3>" if head else ""}{body}</div>' for head, body in cards
     )
-    return (
-        f'<div class="scroll"><table class="{kind}"><thead><tr>{head}</tr></thead>'
-        f"<tbody>{body}</tbody></table></div>"
-    )
+    return f'<div class="halves">{drawn}</div>' if drawn else ""

@@ -29,6 +29,10 @@ _VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]
 _ROWS_EDGES = [1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300, 500, 1000]
 
 
+Labels = dict[str, tuple[list[str], bool]]
+"""A text per code of each column, and whether the codes have an order."""
+
+
 @dataclass(frozen=True)
 class Coded:
     """One table as codes: `codes[name]` is one array per column, `user` the dense user number of each row or
@@ -77,12 +81,9 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     """
     n = len(labels)
     if ordered:
-        if n <= MAX_BINS:
-            return labels, np.arange(n), 0
         step = math.ceil(n / MAX_BINS)
-        bar = np.arange(n) // step
-        names = [f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)]
-        return names, bar, 0
+        grouped = [f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)]
+        return grouped if n > MAX_BINS else labels, np.arange(n) // step, 0
     order = np.argsort(-weight, kind="stable")
     kept = order if n <= MAX_BARS else order[: MAX_BARS - 1]
     bar = np.full(n, len(kept))
@@ -97,7 +98,7 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
 def columns(
     truth: Coded | None,
     tables: Sequence[Coded],
-    labels: dict[str, tuple[list[str], bool]],
+    labels: Labels,
     intervals: Sequence[Any] = (),
 ) -> list[dict]:
     """One entry per column: the shares of the truth and of each table per bar, and the total variation over
@@ -109,22 +110,17 @@ def columns(
         per_table = [shares(t.codes[name], size) for t in tables]
         real = shares(truth.codes[name], size) if truth is not None else None
         bars, bar, folded = fold(names, ordered, real if real is not None else per_table[0])
-        entry: dict[str, Any] = {
-            "name": name,
-            "labels": bars,
-            "ordered": ordered,
-            "size": size,
-            "folded": folded,
-        }
+        entry: dict[str, Any] = {"name": name, "labels": bars, "ordered": ordered, "folded": folded}
         entry["truth"] = None if real is None else _grouped(real, bar, len(bars))
-        entry["tables"] = []
-        for i, share in enumerate(per_table):
-            one: dict[str, Any] = {"share": _grouped(share, bar, len(bars)), "span": None, "mean": None}
-            one["tv"] = None if real is None else _tv(real, share)
-            if intervals:
-                one["span"] = intervals[i].bars(name, bar, len(bars))
-                one["mean"] = intervals[i].mean(name)
-            entry["tables"].append(one)
+        entry["tables"] = [
+            {
+                "share": _grouped(share, bar, len(bars)),
+                "tv": None if real is None else _tv(real, share),
+                "span": known.bars(name, bar, len(bars)) if known else None,
+                "mean": known.mean(name) if known else None,
+            }
+            for share, known in zip(per_table, intervals or [None] * len(tables))
+        ]
         out.append(entry)
     return out
 
@@ -139,14 +135,10 @@ def _round(values: np.ndarray) -> list[float]:
 
 def _tv(p: np.ndarray, q: np.ndarray) -> float:
     """Total variation of two vectors of shares; 1 if exactly one of the tables has no rows."""
-    if p.any() != q.any():
-        return 1.0
-    return float(np.abs(p - q).sum() / 2)
+    return 1.0 if p.any() != q.any() else float(np.abs(p - q).sum() / 2)
 
 
-def pairs(
-    truth: Coded, tables: Sequence[Coded], labels: dict[str, tuple[list[str], bool]]
-) -> tuple[dict | None, list[list[dict]]]:
+def pairs(truth: Coded, tables: Sequence[Coded], labels: Labels) -> tuple[dict | None, list[list[dict]]]:
     """For each table, the total variation of every pair of columns, and the cells of pairs whose share
     differs most from the truth."""
     names = [n for n in labels if len(labels[n][0]) > 1]
@@ -188,7 +180,7 @@ def _joints(
     table: Coded,
     cliques: Sequence[tuple[str, str]],
     steps: Sequence[int],
-    labels: dict[str, tuple[list[str], bool]],
+    labels: Labels,
 ) -> list[np.ndarray]:
     """For each pair of columns, the share of rows per cell, as a flat array."""
     plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
@@ -209,9 +201,7 @@ def _joints(
     return out
 
 
-def _largest(
-    a: str, b: str, labels: dict[str, tuple[list[str], bool]], real: np.ndarray, table: np.ndarray, k: int = 2
-) -> list[dict]:
+def _largest(a: str, b: str, labels: Labels, real: np.ndarray, table: np.ndarray, k: int = 2) -> list[dict]:
     """The k cells of one pair whose shares differ most from the truth. k is small, so that one bad pair does
     not fill the whole list."""
     la, lb = labels[a][0], labels[b][0]
@@ -238,7 +228,7 @@ def _entropy(p: np.ndarray) -> float:
 def users(
     truth: Coded | None,
     tables: Sequence[Coded],
-    labels: dict[str, tuple[list[str], bool]],
+    labels: Labels,
     unit: str | None,
     kept: Sequence[str] | None = None,
 ) -> dict | None:
@@ -263,9 +253,7 @@ def users(
         for t, (index, counts) in zip(every, per_user, strict=True):
             largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))
             busy = counts >= HABIT_ROWS
-            favourite.append(
-                _round(shares(np.minimum(largest[busy] * 10 // np.maximum(counts[busy], 1), 9), 10))
-            )
+            favourite.append(_round(shares(np.minimum(largest[busy] * 10 // counts[busy], 9), 10)))
             variety.append(_in_bins(distinct[busy], spread))
         tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
         out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
@@ -284,12 +272,11 @@ def _bin_names(edges: Sequence[int]) -> list[str]:
 
 
 def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded | None) -> dict:
-    if truth is None:
-        return {"name": name, "labels": labels, "truth": None, "tables": hists}
-    return {"name": name, "labels": labels, "truth": hists[0], "tables": hists[1:]}
+    real, made = (None, hists) if truth is None else (hists[0], hists[1:])
+    return {"name": name, "labels": labels, "truth": real, "tables": made}
 
 
-def _habit_columns(labels: dict[str, tuple[list[str], bool]]) -> list[str]:
+def _habit_columns(labels: Labels) -> list[str]:
     """Two columns of some values: first one that tells a time, if there is one."""
     fit = [n for n, (names, _) in labels.items() if 4 <= len(names) <= 500]
     return sorted(fit, key=lambda n: not tells_time(n))[:2]

@@ -117,41 +117,24 @@ def evaluate(
         seconds     {metric: s}
         ```
     """
-    options = {
-        "user": user,
-        "k": k,
-        "marginals": marginals,
-        "target": target,
-        "seed": seed,
-        "threads": threads,
-    }
-    fractions = fractions_of(baselines)
-    if (
-        is_linked(schema)
-        or isinstance(getattr(synthetic, "schema", None), LinkedSchema)
-        or _linked_folder(synthetic)
-    ):
+    options = dict(user=user, k=k, marginals=marginals, target=target, seed=seed, threads=threads)
+    fractions, own = fractions_of(baselines), getattr(synthetic, "schema", None)
+    if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
         return _linked(truth, synthetic, schema, metrics, report, fractions, options)
-    given_schema = None if schema is None else Schema.of(schema)
-    if several(synthetic):
-        opened = {name: _opened(table) for name, table in synthetic.items()}
-        synthetic = {name: table for name, (table, _, _) in opened.items()}
-        schemas = [own for _, own, _ in opened.values() if own is not None]
-        schema = given_schema or (schemas[0] if schemas else None)
-    else:
-        synthetic, own_schema, own_run = _opened(synthetic)
-        schema, run = given_schema or own_schema, own_run if run is None else run
-    if several(synthetic):
-        out: dict[str, Any] = {
-            str(name): score(truth, table, schema, metrics, report is not None, fractions, options)
-            for name, table in synthetic.items()
-        }
-        scores: Any = list(out.values())
-    else:
-        scores = out = score(truth, synthetic, schema, metrics, report is not None, fractions, options)
+    many = several(synthetic)
+    opened = {str(n): _opened(t) for n, t in (synthetic if many else {"synthetic": synthetic}).items()}
+    tables = {name: table for name, (table, _, _) in opened.items()}
+    if schema is None:
+        schema = next((own for _, own, _ in opened.values() if own is not None), None)
+    schema = None if schema is None else Schema.of(schema)
+    out: dict[str, Any] = {
+        name: score(truth, table, schema, metrics, report is not None, fractions, options)
+        for name, table in tables.items()
+    }
     if report is not None:
-        write(report, truth, synthetic, schema, scores, run, title=title)
-    return out
+        own_run = None if many else opened["synthetic"][2]
+        write(report, truth, tables, schema, list(out.values()), own_run if run is None else run, title=title)
+    return out if many else out["synthetic"]
 
 
 def _linked_folder(synthetic: Any) -> bool:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -24,7 +23,7 @@ from ..tables.drafting import draft
 from . import collect as collecting
 from . import quotes, sections, workload
 from . import runs as running
-from .blocks import per_table, section
+from .blocks import page_file, sections_said
 from .score_list import normalise
 from .svg import big, text
 
@@ -63,80 +62,50 @@ def collect(
     if not labels:
         raise UsageError("report: the tables have no common column in the schema; check the column names")
 
-    runs = _aligned(run, len(tables), "run")
-    facts = [running.facts(r, {n: len(names) for n, (names, _) in labels.items()}) for r in runs]
+    runs, sizes = _aligned(run, len(tables), "run"), {n: len(names) for n, (names, _) in labels.items()}
+    scores = _aligned(scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
     spans = [quotes.Intervals(k) for k in known] if real is None else []
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
-    data: ReportData = {
+    return {
         "title": title or _title(schema, real is not None),
         "with_truth": real is not None,
         "truth": None if real is None else {"rows": real.rows, "users": real.users},
         "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
-        "scores": normalise(_aligned(scores, len(tables), "scores")) if real is not None else [],
+        "scores": normalise(scores) if real is not None else [],
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
         "users": collecting.users(real, tables, labels, schema.user, _habits(runs) if spans else None),
-        "limits": [
-            quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known, strict=True)
-        ],
+        "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
-        "original": [(s or {}).get("original") for s in _aligned(scores, len(tables), "scores")],
-        "runs": facts,
+        "original": [(s or {}).get("original") for s in scores],
+        "runs": [running.facts(r, sizes) for r in runs],
+        "workload": [workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)],
     }
-    sizes = {n: len(names) for n, (names, _) in labels.items()}
-    data["workload"] = [
-        workload.collect(real, table, running.statement_of(run), sizes)
-        for table, run in zip(tables, runs, strict=True)
-    ]
-    return data
 
 
 def render(data: ReportData) -> str:
     """The page as one HTML text."""
-    parts = [
-        sections.summary(data),
-        quotes.limits_html(data),
-        quotes.quotes_html(data),
-        sections.kinds(data),
-        sections.scores(data),
-        workload.sets(data),
-        sections.columns(data),
-        sections.pairs(data),
-        sections.worst(data),
-        sections.users(data),
-        _noise(data),
-        sections.fit(data),
-    ]
-    main = "\n".join(p for p in parts if p)
-    titles = {
-        "limits": "Limits",
-        "quotes": "Numbers",
-        "kinds": "At worst",
-        "scores": "Scores",
-        "workload": "Asked for",
-        "columns": "Columns",
-        "pairs": "Pairs",
-        "worst": "Worst cells",
-        "users": "Users",
-        "noise": "Noise",
-        "fit": "Fit",
-    }
-    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in titles.items() if f'<section id="{k}"' in main)
+    drawn = {"noise": running.noise_section, "workload": workload.sets}
+    names = ("summary", *sections_said())
+    main = "\n".join(drawn[k](data) if k in drawn else getattr(sections, k)(data) for k in names)
+    shown = {k: v["nav"] for k, v in sections_said().items() if f'<section id="{k}"' in main}
+    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in shown.items())
+    banner, end = WORDS[data["with_truth"]]
     fields = {
         "title": text(data["title"]),
         "subtitle": _subtitle(data),
         "kind": "private" if data["with_truth"] else "public",
-        "banner": _banner(data),
+        "banner": banner,
         "nav": f'<nav aria-label="Sections">{nav}</nav>',
         "picker": _picker(data),
-        "footer": _footer(data),
-        "css": _page_file("report.css"),
-        "js": _page_file("report.js"),
+        "footer": f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart.",
+        "css": page_file("report.css"),
+        "js": page_file("report.js"),
         "main": main,
     }
-    return Template(_page_file("report.html")).substitute(fields)
+    return Template(page_file("report.html")).substitute(fields)
 
 
 def write(
@@ -175,31 +144,27 @@ def _habits(runs: Sequence[Any]) -> list[str]:
     """The columns in which synthetic users of all runs behave as true ones, as far as was released."""
     mechanisms = [(running.statement_of(r) or {}).get("mechanism") for r in runs]
     roles = [m.get("users") or {} if isinstance(m, Mapping) else {} for m in mechanisms]
-    return [
-        n
-        for n in (*roles[0].get("constant", ()), *roles[0].get("repeated", ()))
-        if all(n in (*r.get("constant", ()), *r.get("repeated", ())) for r in roles)
-    ]
+    kept = [(*r.get("constant", ()), *r.get("repeated", ())) for r in roles]
+    return [name for name in kept[0] if all(name in names for names in kept)]
 
 
 def _named(synthetic: Any) -> dict[str, Any]:
     """The synthetic tables by name. A mapping from names to columns is one table, as everywhere in
     `evaluate`."""
-    if isinstance(synthetic, Mapping):
-        if not synthetic:
-            raise UsageError("report: give at least one synthetic table")
-        if not any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values()):
-            return {str(k): v for k, v in synthetic.items()}
-    return {"synthetic": synthetic}
+    if not isinstance(synthetic, Mapping):
+        return {"synthetic": synthetic}
+    if not synthetic:
+        raise UsageError("report: give at least one synthetic table")
+    columns = any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values())
+    return {"synthetic": synthetic} if columns else {str(k): v for k, v in synthetic.items()}
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
     """`schema` if given, else the schema of a `fastdp.Table` among the sources, else one drafted from the
     first source (its values, not its bounds)."""
-    if schema is None:
-        schema = next((s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")), None)
-    if schema is not None:
-        return schema
+    own = [s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")]
+    if schema is not None or own:
+        return own[0] if schema is None else schema
     from ..metrics.inputs import KNOWN_USERS, as_arrow
 
     first = as_arrow(next(s for s in sources if s is not None), "report")
@@ -211,13 +176,10 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
     """A list of n entries, one per table, from None, a single entry, or a list of n entries."""
     if value is None:
         return [None] * n
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        if len(value) != n:
-            raise UsageError(f"report: expected {n} {what}, one per synthetic table, got {len(value)}")
-        return list(value)
-    if n > 1:
-        raise UsageError(f"report: expected a list of {n} entries of {what}, one per synthetic table")
-    return [value]
+    given = list(value) if isinstance(value, Sequence) else [value]
+    if len(given) != n:
+        raise UsageError(f"report: expected {n} {what}, one per synthetic table, got {len(given)}")
+    return given
 
 
 def _labels(column: Any) -> tuple[list[str], bool]:
@@ -232,77 +194,44 @@ def _interval(label: str) -> str:
     if edges is None:
         return label
     low, high = edges.groups()
-    if low == "-inf":
-        return f"under {high}"
-    return f"{low} and up" if high == "inf" else f"{low} to {high}"
-
-
-def _page_file(name: str) -> str:
-    return (files(__package__) / "static" / name).read_text(encoding="utf-8")
+    return f"under {high}" if low == "-inf" else f"{low} and up" if high == "inf" else f"{low} to {high}"
 
 
 def _title(schema: Any, with_truth: bool) -> str:
     name = getattr(schema, "name", None)
-    if with_truth:
-        return f"{name}: synthetic against the truth" if name else "Synthetic data against the truth"
-    return f"{name}: about this synthetic table" if name else "About this synthetic table"
+    what = "synthetic data against the truth" if with_truth else "about this synthetic table"
+    return f"{name}: {what}" if name else what.capitalize()
 
 
 def _subtitle(data: ReportData) -> str:
     def size(t: dict) -> str:
         return f"{big(t['rows'])} rows" + (f" of {big(t['users'])} users" if t.get("users") else "")
 
-    said = []
-    if data["truth"] is not None:
-        said.append(f"truth: {size(data['truth'])}")
-    said += [f"{t['name']}: {size(t)}" for t in data["tables"]]
-    return text(" · ".join(said))
+    tables = [*([{"name": "truth", **data["truth"]}] if data["truth"] else []), *data["tables"]]
+    return text(" · ".join(f"{t['name']}: {size(t)}" for t in tables))
 
 
-def _banner(data: ReportData) -> str:
-    if data["with_truth"]:
-        return (
-            "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; "
-            "do not publish it."
-        )
-    return (
+WORDS = {
+    True: (
+        "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; do "
+        "not publish it.",
+        "It holds exact figures of the true data.",
+    ),
+    False: (
         "<b>May be published.</b> Made without the true data, from the released table and its privacy "
-        "statement alone."
-    )
+        "statement alone.",
+        "It holds released figures only.",
+    ),
+}
+"""The banner and the end of pages with the truth, and of those without."""
 
 
 def _picker(data: ReportData) -> str:
     if len(data["tables"]) < 2:
         return ""
     buttons = "".join(
-        f'<button type="button" data-pick="{i}" '
-        f'aria-pressed="{"true" if i == 0 else "false"}">{text(t["name"])}</button>'
-        for i, t in enumerate(data["tables"])
+        f'<button type="button" data-pick="{i}" aria-pressed="{"false" if i else "true"}">{t}</button>'
+        for i, t in enumerate(text(t["name"]) for t in data["tables"])
     )
-    return (
-        '<div class="picker" role="group" aria-label="Synthetic table '
-        f'shown"><div><span>Showing</span>{buttons}</div></div>'
-    )
-
-
-def _footer(data: ReportData) -> str:
-
-    end = (
-        "It holds exact figures of the true data."
-        if data["with_truth"]
-        else "It holds released figures only."
-    )
-    return f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart."
-
-
-def _noise(data: ReportData) -> str:
-    def draw(i: int) -> str:
-        run = data["runs"][i]
-        return running.noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
-
-    lead = (
-        "Standard deviation of the noise in one cell of each measured set, in rows, and as a share of the "
-        "average cell: far below 100 % cells stand clear of the noise, above it a single cell drowns and "
-        "only sums of cells are known."
-    )
-    return section("noise", "Noise per measurement", lead, per_table(data, draw))
+    shown = f"<div><span>Showing</span>{buttons}</div>"
+    return f'<div class="picker" role="group" aria-label="Synthetic table shown">{shown}</div>'

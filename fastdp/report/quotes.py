@@ -13,9 +13,7 @@ from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
 from ..errors import UsageError
 from ..measurement import Measurement
-from .blocks import per_table, section, table_html
 from .runs import get, statement_of
-from .svg import big, text
 
 MOST_CODES = 5000
 """Columns with more codes get no intervals."""
@@ -99,17 +97,10 @@ def _pair(facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[
     found = answer(facts, "count", names).to_pylist()
     shape = [len(labels[a][0]) for a in names]
     order = sorted(range(len(found)), key=lambda i: -(found[i]["low"] or 0.0))[:CELLS]
-    cells = [
-        [*(labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape), strict=True))]
-        + [found[i][k] for k in ENDS]
-        for i in order
-    ]
-    return {
-        "columns": list(names),
-        "cells": cells,
-        "clear": sum((r["low"] or 0.0) > 0 for r in found),
-        "of": len(found),
-    }
+    named = [[labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape))] for i in order]
+    cells = [[*name, *(found[i][k] for k in ENDS)] for name, i in zip(named, order)]
+    clear = sum((r["low"] or 0.0) > 0 for r in found)
+    return {"columns": list(names), "cells": cells, "clear": clear, "of": len(found)}
 
 
 def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
@@ -120,57 +111,3 @@ def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
     if facts is None:
         return [["users", text] for text in kept_of_users(user, statement)]
     return [[topic, text] for topic, text in losses(facts, statement)]
-
-
-def span(low: float | None, high: float | None, shown: Any) -> str:
-    return "no interval" if low is None or high is None else f"{shown(low)} to {shown(high)}"
-
-
-def limits_html(data: dict) -> str:
-    """The section that says what the table keeps and what it does not."""
-
-    def draw(i: int) -> str:
-        topics: dict[str, list[str]] = {}
-        for topic, sentence in data["limits"][i]:
-            topics.setdefault(topic, []).append(sentence)
-        cards = (
-            f'<div class="card"><h3>{text(topic)}</h3><ul>'
-            f"{''.join(f'<li>{text(s)}</li>' for s in said)}</ul></div>"
-            for topic, said in topics.items()
-        )
-        return f'<div class="halves">{"".join(cards)}</div>' if topics else ""
-
-    lead = "What was left out, lost and not measured, by released numbers. The rows do not show it."
-    return section("limits", "What is kept, and what is not", lead, per_table(data, draw))
-
-
-def quotes_html(data: dict) -> str:
-    """The section of numbers that may be quoted."""
-
-    def draw(i: int) -> str:
-        found = data["quotes"][i]
-        if not found:
-            return ""
-        cards = []
-        for pair in found["pairs"]:
-            heads = (*(n.replace("_", " ") for n in pair["columns"]), "rows", "95 % interval")
-            rows = [
-                (a, b, big(round(x)), span(low, high, lambda v: big(round(v))))
-                for a, b, x, low, high in pair["cells"]
-            ]
-            note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
-            shown = table_html(heads, rows, "quotes")
-            cards.append(f'<div class="card">{shown}<p class="note">{note}</p></div>')
-        whole = found["rows"]
-        known = whole["low"] is not None
-        total = f"{big(round(whole['low']))} to {big(round(whole['high']))}" if known else "not known"
-        note = text(f"; {whole['note']}" if whole["note"] else "")
-        head = f'<p class="note">True rows: <b>{total}</b> (95 %){note}.</p>'
-        return head + (f'<div class="halves">{"".join(cards)}</div>' if cards else "")
-
-    lead = (
-        "Rows of the true table with intervals that hold the true number in 95 of 100 cases: they know "
-        "noise, clip and merged values. These pairs were measured first; <code>fastdp answer RUN "
-        "&quot;count by A, B&quot;</code> gives any other number."
-    )
-    return section("quotes", "Numbers to quote", lead, per_table(data, draw))

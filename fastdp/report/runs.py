@@ -18,11 +18,12 @@ from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError
 from ..model import Model
 from ..schema import Schema
-from .blocks import table_html
-from .svg import big, percent, text
+from .blocks import folded_table, halves, per_table, section
+from .svg import big, percent
 
 MAX_MEASUREMENTS = 400
 SHOWN = 10
+SETS = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}
 MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
 
 
@@ -143,20 +144,20 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
     of a cell. Of a long table, only the first ten rows are shown until it is opened."""
     out = []
     for order in sorted({e["order"] for e in entries}, key=lambda order: order or math.inf):
-        title = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}.get(
-            order, f"{order} columns together"
-        )
+        title = SETS.get(order, f"{order} columns together")
         found = [_noise_row(e, rows) for e in entries if e["order"] == order]
         lines = [line for _, line in sorted(found, reverse=True)]
         heads = ("set", "cells", "noise of a cell", "of the average cell")
-        body = table_html(heads, lines[:SHOWN])
-        if len(lines) > SHOWN:
-            more = table_html(heads, lines[SHOWN:])
-            body += f"<details><summary>{len(lines) - SHOWN} more</summary>{more}</details>"
-        out.append(
-            f'<div class="card"><h3>{text(title)} <small>{len(lines)} measured</small></h3>{body}</div>'
-        )
-    return f'<div class="halves">{"".join(out)}</div>'
+        out.append((f"{title} <small>{len(lines)} measured</small>", folded_table(heads, lines, SHOWN)))
+    return halves(out)
+
+
+def noise_section(data: dict) -> str:
+    def draw(i: int) -> str:
+        run = data["runs"][i]
+        return noise_html(run["noise"], data["tables"][i]["rows"]) if run and run["noise"] else ""
+
+    return section("noise", per_table(data, draw))
 
 
 def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
@@ -183,15 +184,16 @@ def fit(run: Any) -> dict | None:
     return facts | {"rows": sum(m.values.size for m in fitted)}
 
 
-def folder(place: Path) -> dict:
-    """What a finished run folder released: statement, schema, measurements, further tables, model."""
+def folder(place: Path) -> dict[str, Any]:
+    """What a finished run folder released: statement, schema, measurements, further tables, model. What is
+    large is read when it is first used."""
     try:
         statement = json.loads((place / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(f"{place} is not a finished run folder: privacy.json is missing or damaged") from error
     if (place / "tables.json").is_file():
         raise UsageError(f"{place} holds linked tables: name one of its folders, {place / 'table-NAME'}")
-    kept = place / "model.fastdp"
+    kept = place / "model.fastdp"  # mechanisms that count users have none
     return {
         "privacy": statement,
         "schema": Schema.load(place / "schema.json"),

@@ -22,10 +22,7 @@ _KNOWN = {
     "coverage.missing": ("values missing ↓", "share of true values that never occur"),
     "coverage.invented": ("values invented ↓", "share of synthetic values that never occur in truth"),
     "users.rows": ("rows per user ↓", "share of users with a wrong number of rows, in octaves"),
-    "users.agreement": (
-        "agreement of users' rows ↓",
-        "how often two rows of one user agree, mean difference",
-    ),
+    "users.agreement": ("agreement of users' rows ↓", "how often two rows of a user agree, mean difference"),
     "users.constant": ("users with one value ↓", "difference of their share, mean over columns"),
     "users.distinct": ("values per user ↓", "share of users with a wrong number of values, in octaves"),
     "utility.score": ("downstream task", "trained on synthetic, tested on truth"),

@@ -4,147 +4,135 @@ is absent."""
 from __future__ import annotations
 
 from ..answers.clipping import HISTOGRAM
-from . import words
-from .blocks import KEY, nice, per_table, section
+from . import blocks, words
+from .blocks import KEY, listed, nice, per_table, section, table_html
 from .charts import distribution, heat
-from .svg import big, percent, points, text
+from .svg import Html, big, percent, points, text
 
 
 def summary(data: dict) -> str:
-    trust = per_table(data, lambda i: _trust(data, i)) if data["with_truth"] else _facts(data)
-    promise = per_table(data, lambda i: _promise(data, i))
     left = "How far off is it?" if data["with_truth"] else "What is in it?"
+    found = per_table(data, lambda i: (_trust if data["with_truth"] else _table_facts)(data, i))
+    promise = per_table(data, lambda i: _promise(data, i))
     return (
         '<section id="summary" class="hero" aria-label="Summary">'
-        f'<div class="card"><h2>{left}</h2>{trust}</div>'
+        f'<div class="card"><h2>{left}</h2>{found}</div>'
         f'<div class="card"><h2>What was promised?</h2>{promise}</div></section>'
     )
 
 
 def _trust(data: dict, i: int) -> str:
     headline, why = words.verdict(data, i)
-    found = original(data, i)
-    others = sorted(found["kinds"].items(), key=lambda k: -k[1]["wrong"])[1:4] if found else []
-    items = "".join(f"<li>{text(one['what'])}.</li>" for _, one in others)
-    more = f"<p>After that:</p><ul>{items}</ul>" if items else ""
+    found = words.original(data, i)
+    others = sorted(found["kinds"].values(), key=lambda one: -one["wrong"])[1:4] if found else []
+    more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
     return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p>{more}'
-
-
-def original(data: dict, i: int) -> dict | None:
-    """The comparison of table i in original values, if there is one."""
-    return (data.get("original") or [None] * (i + 1))[i]
-
-
-def _facts(data: dict) -> str:
-    return per_table(data, lambda i: _table_facts(data, i))
 
 
 def _table_facts(data: dict, i: int) -> str:
     table = data["tables"][i]
-    out = [f'<p class="verdict">{big(table["rows"])} synthetic rows, {len(data["columns"])} columns</p>']
+    out = f'<p class="verdict">{big(table["rows"])} synthetic rows, {len(data["columns"])} columns</p>'
     if table.get("users"):
-        out.append(f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>')
-    out.append(
-        "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and "
-        "everything on this page was computed from what was released; the true data was not opened to make "
-        "it.</p>"
-    )
-    advice = words.advice(data, i)
-    out.append("<ul>" + "".join(f"<li>{text(a)}</li>" for a in advice) + "</ul>")
-    return "".join(out)
+        out += f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
+    return out + words.MADE + listed(words.advice(data, i))
 
 
 def _promise(data: dict, i: int) -> str:
-    run = data["runs"][i] if i < len(data["runs"]) else None
-    promise = (run or {}).get("promise")
+    promise = (data["runs"][i] or {}).get("promise")
     if not promise:
-        return (
-            '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if '
-            "it carried no guarantee until its maker shows the statement (<code>privacy.json</code>).</p>"
-        )
+        return words.NO_STATEMENT
     eps, delta = promise.get("epsilon"), promise.get("delta")
     head = f"ε = {eps:.4g}" if eps is not None else "stated by μ"
     strength = words.strength(promise)
-    out = [f'<p class="verdict">{head}{f" · {text(strength)}" if strength else ""}</p>']
+    out = f'<p class="verdict">{head}{f" · {text(strength)}" if strength else ""}</p>'
     if promise.get("private") is False:
-        out.append('<p class="alarm">The noise was seeded for a test. This run protects nobody.</p>')
-    small = [f"δ = {delta:.2g}"] if delta else ["δ = 0"] if delta is not None else []
+        out += '<p class="alarm">The noise was seeded for a test. This run protects nobody.</p>'
+    small = [f"δ = {delta:.2g}"] if delta is not None else []
     if promise.get("mu") is not None:
         small.append(f"μ = {promise['mu']:.4g}")
     if promise.get("mechanism"):
         small.append(f"mechanism {promise['mechanism']}")
-    out.append(f'<p class="figure">{text(" · ".join(small))}</p>')
-    out += [f"<p>{text(sentence)}</p>" for sentence in words.promise_words(promise)]
+    out += f'<p class="figure">{text(" · ".join(small))}</p>'
+    out += "".join(f"<p>{text(sentence)}</p>" for sentence in words.promise_words(promise))
     if promise.get("not_protected"):
-        items = "".join(f"<li>{text(x)}</li>" for x in promise["not_protected"])
-        out.append(f"<details><summary>What is not protected</summary><ul>{items}</ul></details>")
+        out += blocks.details("What is not protected", listed(promise["not_protected"]))
     if promise.get("public_data"):
         use = f". {promise['public_use']}" if promise.get("public_use") else ""
-        out.append(f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>')
-    return "".join(out)
+        out += f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>'
+    return out
+
+
+def limits(data: dict) -> str:
+    """What the table keeps and what it does not."""
+
+    def draw(i: int) -> str:
+        topics: dict[str, list[str]] = {}
+        for topic, sentence in data["limits"][i]:
+            topics.setdefault(topic, []).append(sentence)
+        return blocks.halves((text(topic), listed(said)) for topic, said in topics.items())
+
+    return section("limits", per_table(data, draw))
+
+
+def quotes(data: dict) -> str:
+    """Numbers that may be quoted."""
+
+    def rows(number: float) -> str:
+        return big(round(number))
+
+    def span(low: float | None, high: float | None, unknown: str) -> str:
+        return unknown if low is None or high is None else f"{rows(low)} to {rows(high)}"
+
+    def draw(i: int) -> str:
+        found = data["quotes"][i]
+        if not found:
+            return ""
+        cards = []
+        for pair in found["pairs"]:
+            heads = (*(n.replace("_", " ") for n in pair["columns"]), "rows", "95 % interval")
+            cells = [(a, b, rows(x), span(low, high, "no interval")) for a, b, x, low, high in pair["cells"]]
+            note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
+            cards.append(("", f'{table_html(heads, cells, "quotes")}<p class="note">{note}</p>'))
+        whole = found["rows"]
+        total = span(whole["low"], whole["high"], "not known")
+        note = text(f"; {whole['note']}" if whole["note"] else "")
+        return f'<p class="note">True rows: <b>{total}</b> (95 %){note}.</p>{blocks.halves(cards)}'
+
+    return section("quotes", per_table(data, draw))
 
 
 def kinds(data: dict) -> str:
     """The worst of each kind of thing that was compared in original values."""
 
     def draw(i: int) -> str:
-        found = original(data, i)
-        if not found:
-            return ""
+        found = words.original(data, i)
         rows = []
-        for kind, one in sorted(found["kinds"].items(), key=lambda k: -k[1]["wrong"]):
-            bar = (
-                f'<svg class="duo" aria-hidden="true"><rect class="n" y="7" height="6" '
-                f'width="{100 * one["wrong"]:.2f}%"/></svg>'
-            )
-            more = "".join(f"<li>{text(item['what'])}</li>" for item in one["items"][1:])
-            more = f"<details><summary>more</summary><ul>{more}</ul></details>" if more else ""
+        for kind, one in sorted((found or {"kinds": {}})["kinds"].items(), key=lambda k: -k[1]["wrong"]):
+            more = listed(item["what"] for item in one["items"][1:])
+            said = Html(text(one["what"]) + (blocks.details("more", more) if more else ""))
             sample = "–" if one["sample"] is None else percent(one["sample"])
-            rows.append(
-                f'<tr><th scope="row">{text(words.KINDS[kind])}</th>'
-                f'<td class="says">{text(one["what"])}{more}</td>'
-                f'<td class="duo-cell">{bar}</td><td><b>{percent(one["wrong"])}</b></td>'
-                f"<td>{percent(one['mean'])}</td><td>{sample}</td></tr>"
-            )
+            wrong = blocks.strip([("n", 7, one["wrong"])]), blocks.bold(percent(one["wrong"]))
+            rows.append((words.KINDS[kind], said, *wrong, percent(one["mean"]), sample))
         heads = ("", "at worst", "", "wrong", "mean", "10 % sample")
-        kind_of = ("", ' class="says"', ' class="duo-cell"', "", "", "")
-        head = "".join(f'<th scope="col"{k}>{name}</th>' for k, name in zip(kind_of, heads, strict=True))
-        return (
-            f'<div class="scroll"><table class="worst kinds"><thead><tr>{head}</tr></thead>'
-            f"<tbody>{''.join(rows)}</tbody></table></div>"
-        )
+        return table_html(heads, rows, "worst kinds", ("", "says", "duo-cell")) if rows else ""
 
-    lead = (
-        "Compared in the original values: what the schema’s lists, bins and bounds lost counts as lost. "
-        "Numbers with many values are cut into 20 bins of equally many true rows; means differ in standard "
-        "deviations. The last column is the worst of a random tenth of the true rows."
-    )
-    return section("kinds", "The worst of each kind", lead, per_table(data, draw))
+    return section("kinds", per_table(data, draw))
 
 
 def scores(data: dict) -> str:
     if not data.get("scores"):
         return ""
-    names = [t["name"] for t in data["tables"]]
     samples = list(dict.fromkeys(n for s in data["scores"] for n in s["baselines"]))
-    heads = "".join(f'<th scope="col">{text(n)}</th>' for n in (*names, *samples))
-    rows = []
-    for s in data["scores"]:
-        cells = "".join(f"<td><b>{_value(v)}</b></td>" for v in s["values"])
-        cells += "".join(f"<td>{_value(s['baselines'].get(n))}</td>" for n in samples)
-        title = f'<th scope="row">{text(s["name"])}<small>{text(s["about"])}</small></th>'
-        rows.append(f"<tr>{title}{cells}</tr>")
-    table = (
-        f'<div class="scroll"><table><thead><tr><th scope="col">score</th>{heads}</tr></thead>'
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
-    return section(
-        "scores",
-        "Scores, compared with samples of the truth",
-        "The last columns are what a random sample of the true rows would score: the yardstick. Of scores "
-        "with ↓, lower is better. Scores compare the values as the schema recodes them.",
-        table,
-    )
+    rows = [
+        (
+            Html(f"{text(s['name'])}<small>{text(s['about'])}</small>"),
+            *(blocks.bold(_value(v)) for v in s["values"]),
+            *(_value(s["baselines"].get(n)) for n in samples),
+        )
+        for s in data["scores"]
+    ]
+    heads = ("score", *(t["name"] for t in data["tables"]), *samples)
+    return section("scores", table_html(heads, rows, "scores"))
 
 
 def _value(value: float | None) -> str:
@@ -152,114 +140,66 @@ def _value(value: float | None) -> str:
 
 
 def columns(data: dict) -> str:
-    def draw(i: int) -> str:
-        lost = (original(data, i) or {}).get("columns", {})
-        cards = []
-        for c in data["columns"]:
-            one = c["tables"][i]
-            aside = "" if one["tv"] is None else f"{percent(one['tv'])} off"
-            if one["tv"] is not None and lost.get(c["name"], 0.0) > one["tv"] + 0.0005:
-                aside += f", {percent(lost[c['name']])} in original values"
-            if one["mean"]:
-                mean, low, high = (f"{v:.4g}" for v in one["mean"])
-                aside = f"mean {mean} ({low} to {high})"
-            body = distribution(
-                c["labels"],
-                c["truth"],
-                one["share"],
-                name=c["name"],
-                ordered=c["ordered"],
-                span=one["span"],
-                folded=c["folded"],
-            )
-            cards.append(
-                f'<figure class="card"><figcaption><b>{nice(c["name"])}</b><span>{aside}</span></figcaption>'
-                f"{body}</figure>"
-            )
-        return f'<div class="multiples">{"".join(cards)}</div>'
+    def aside(column: dict, i: int) -> str:
+        one = column["tables"][i]
+        if one["mean"]:
+            return "mean {:.4g} ({:.4g} to {:.4g})".format(*one["mean"])
+        if one["tv"] is None:
+            return ""
+        lost = (words.original(data, i) or {}).get("columns", {}).get(column["name"], 0.0)
+        more = f", {percent(lost)} in original values" if lost > one["tv"] + 0.0005 else ""
+        return f"{percent(one['tv'])} off{more}"
 
+    def draw(i: int) -> str:
+        drawn = ((c["name"], aside(c, i), distribution(c, c["tables"][i])) for c in data["columns"])
+        return blocks.figures(drawn)
+
+    said = blocks.sections_said()["columns"]
     if data["with_truth"]:
-        lead = (
-            "Bars are the truth, strokes the synthetic table. “Off” is the share of rows that would have to "
-            "move to another value."
-        )
-        return section("columns", "Every column", lead, KEY + per_table(data, draw))
-    lead = "Bars are shares of the released rows."
-    if any(one["span"] for c in data["columns"] for one in c["tables"]):
-        lead += (
-            " Thin lines hold the true share in 95 of 100 cases: noise, clip and merged values are in them. "
-            "Where a bar ends outside its line, believe the line. Means are of the true rows, with intervals."
-        )
-    else:
-        lead += " Nothing says how far they are from the true shares."
-    return section("columns", "Every column", lead, per_table(data, draw))
+        return section("columns", KEY + per_table(data, draw), said["truth"])
+    known = any(one["span"] for c in data["columns"] for one in c["tables"])
+    return section("columns", per_table(data, draw), said["lead"] + said["known" if known else "unknown"])
 
 
 def pairs(data: dict) -> str:
-    pairs_data = data.get("pairs")
-    if not pairs_data:
+    found = data.get("pairs")
+    if not found:
         return ""
 
     def draw(i: int) -> str:
-        ranked = words.pair_list(data, i)
-        picture = heat(pairs_data["names"], pairs_data["tables"][i])
         worst = "".join(
             f"<li><span>{nice(a)} × {nice(b)}</span><b>{percent(tv)}</b></li>"
-            for tv, a, b in ranked[::-1][:6]
+            for tv, a, b in words.pair_list(data, i)[::-1][:6]
         )
-        return (
-            f'<div class="split"><div class="card">{picture}</div><div class="card"><h3>Furthest off</h3><ol '
-            f'class="list">{worst}</ol></div></div>'
-        )
+        ranked = f'<div class="card"><h3>Furthest off</h3><ol class="list">{worst}</ol></div>'
+        picture = heat(found["names"], found["tables"][i])
+        return f'<div class="split"><div class="card">{picture}</div>{ranked}</div>'
 
-    lead = (
-        "Share of rows, in per cent, that sit in a wrong cell when two columns are looked at together. A "
-        "stronger colour is worse; columns carry the numbers of the rows. Values are as the schema recodes "
-        "them."
-    )
-    if pairs_data["left_out"]:
-        shown = len(pairs_data["names"])
-        lead += f" The {shown} most varied columns are shown, {pairs_data['left_out']} are left out."
-    if pairs_data["grouped"]:
+    lead = blocks.sections_said()["pairs"]["lead"]
+    if found["left_out"]:
+        lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
+    if found["grouped"]:
         lead += " Very fine columns are grouped for this picture."
-    return section("pairs", "Every pair of columns", lead, per_table(data, draw))
+    return section("pairs", per_table(data, draw), lead)
 
 
 def worst(data: dict) -> str:
-    if not any(data.get("worst") or []):
-        return ""
-
     def draw(i: int) -> str:
         cells = data["worst"][i]
-        if not cells:
-            return ""
-        top = max(max(c["truth"], c["table"]) for c in cells)
+        top = max((max(c["truth"], c["table"]) for c in cells), default=1.0)
         rows = []
         for c in cells:
-            what = "".join(
-                f"<span><small>{nice(n)}</small> {text(v)}</span>"
-                for n, v in zip(c["columns"], c["labels"], strict=True)
-            )
+            named = zip(c["columns"], c["labels"], strict=True)
+            what = "".join(f"<span><small>{nice(n)}</small> {text(v)}</span>" for n, v in named)
             flag = " <em>invented</em>" if c["truth"] == 0 else " <em>missing</em>" if c["table"] == 0 else ""
-            t, s = 100 * c["truth"] / top, 100 * c["table"] / top
-            tip = f"truth {percent(c['truth'])}\nsynthetic {percent(c['table'])}"
-            bar = (
-                f'<svg class="duo" data-tip="{text(tip)}" aria-hidden="true"><rect class="t" y="3" '
-                f'height="6" width="{t:.2f}%"/><rect class="s" y="11" height="6" width="{s:.2f}%"/></svg>'
-            )
-            rows.append(
-                f'<tr><td class="what">{what}{flag}</td><td '
-                f'class="duo-cell">{bar}</td><td>{percent(c["truth"])}</td>'
-                f"<td>{percent(c['table'])}</td><td><b>{points(c['table'] - c['truth'])}</b></td></tr>"
-            )
-        return (
-            '<div class="scroll"><table class="worst"><thead><tr><th scope="col">cell</th><th '
-            'class="duo-cell"></th><th scope="col">truth</th><th scope="col">synthetic</th><th '
-            f'scope="col">points</th></tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        )
+            true, made = percent(c["truth"]), percent(c["table"])
+            marks = (("t", 3, c["truth"] / top), ("s", 11, c["table"] / top))
+            bar = blocks.strip(marks, f"truth {true}\nsynthetic {made}")
+            rows.append((Html(what + flag), bar, true, made, blocks.bold(points(c["table"] - c["truth"]))))
+        heads = ("cell", "", "truth", "synthetic", "points")
+        return table_html(heads, rows, "worst", ("what", "duo-cell")) if rows else ""
 
-    lead = "Combinations of two values whose share of rows differs most; at most two of each pair of columns."
-    return section("worst", "Worst cells", lead, per_table(data, draw))
+    return section("worst", per_table(data, draw)) if any(data.get("worst") or []) else ""
 
 
 def users(data: dict) -> str:
@@ -268,36 +208,22 @@ def users(data: dict) -> str:
         return ""
 
     def draw(i: int) -> str:
-        cards = []
-        for h in [u["rows"], *u["habits"]]:
-            body = distribution(h["labels"], h["truth"], h["tables"][i], name=h["name"], ordered=True)
-            aside = f"<span>{_means(u['mean'], i, data['with_truth'])}</span>" if h is u["rows"] else ""
-            cards.append(
-                "<figure "
-                f'class="card"><figcaption><b>{nice(h["name"])}</b>{aside}</figcaption>{body}</figure>'
-            )
-        return f'<div class="multiples">{"".join(cards)}</div>'
+        mean = f"mean {u['mean'][i]:.3g}"
+        if data["with_truth"]:
+            mean = f"mean {u['mean'][0]:.3g}, synthetic {u['mean'][1 + i]:.3g}"
+        return blocks.figures(
+            (h["name"], mean if h is u["rows"] else "", distribution(h, {"share": h["tables"][i]}))
+            for h in [u["rows"], *u["habits"]]
+        )
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
     lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."
     if not data["with_truth"]:
-        noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
         lead += " These are synthetic users, made from released numbers."
-        lead += (
-            f" A bar is off by about {big(round(noise[0]['sigma'], 1))} users through noise." if noise else ""
-        )
-    return section(
-        "users",
-        "Users and their habits" if u["habits"] else "Users",
-        lead,
-        (KEY if data["with_truth"] else "") + per_table(data, draw),
-    )
-
-
-def _means(mean: list[float], i: int, with_truth: bool) -> str:
-    if not with_truth:
-        return f"mean {mean[i]:.3g}"
-    return f"mean {mean[0]:.3g}, synthetic {mean[1 + i]:.3g}"
+        noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
+        for n in noise[:1]:
+            lead += f" A bar is off by about {big(round(n['sigma'], 1))} users through noise."
+    return section("users", (KEY if data["with_truth"] else "") + per_table(data, draw), lead)
 
 
 def fit(data: dict) -> str:
@@ -310,8 +236,4 @@ def fit(data: dict) -> str:
             said += f"; noise alone explains about {big(found['rows'] / 2)}"
         return f"<p>{text(said)}.</p>"
 
-    lead = (
-        "Distance of the model from the noisy measurements, in units of their noise. Far above what noise "
-        "explains, the model is too small for what was measured; below it, it would fit the noise."
-    )
-    return section("fit", "The fit", lead, per_table(data, draw))
+    return section("fit", per_table(data, draw))

@@ -9,16 +9,20 @@ along its axis), which the page's script shows on hover, touch and arrow keys.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 HEIGHT = 100.0
 NARROW = "\u202f"  # a narrow space that does not break
 
 
+class Html(str):
+    """A text that is HTML already."""
+
+
 def text(value: object) -> str:
     """Escaped for use in an element or a double-quoted attribute."""
-    return escape(str(value), quote=True)
+    return value if isinstance(value, Html) else escape(str(value), quote=True)
 
 
 def num(value: float) -> str:
@@ -31,20 +35,15 @@ def percent(share: float, digits: int | None = None) -> str:
     value = 100 * share
     if digits is None:
         size = abs(value)
-        digits = 1 if size >= 1 or size == 0 else min(4, 1 - math.floor(math.log10(size)))
-        if size == 0:
-            digits = 0
+        digits = 0 if size == 0 else 1 if size >= 1 else min(4, 1 - math.floor(math.log10(size)))
     return f"{value:.{digits}f}{NARROW}%"
 
 
 def points(difference: float) -> str:
     """A signed difference of shares, in percentage points."""
     value = 100 * difference
-    digits = 1 if abs(value) >= 1 else 2
-    shown = f"{abs(value):.{digits}f}"
-    if float(shown) == 0:
-        return "0"
-    return f"{'+' if value > 0 else '−'}{shown}"
+    shown = f"{abs(value):.{1 if abs(value) >= 1 else 2}f}"
+    return "0" if float(shown) == 0 else f"{'+' if value > 0 else '−'}{shown}"
 
 
 def big(value: float) -> str:
@@ -60,33 +59,33 @@ def tips(values: Sequence[str]) -> str:
     return text("|".join(v.replace("|", "/") for v in values))
 
 
+def path(kind: str, parts: Iterable[str]) -> str:
+    drawn = "".join(parts)
+    return f'<path class="{kind}" d="{drawn}"/>' if drawn else ""
+
+
+def height(value: float, top: float) -> str:
+    """The coordinate of a value in a chart that ends at `top`, where larger values are cut."""
+    return num(HEIGHT * (1 - min(value, top) / top))
+
+
 def bars(heights: Sequence[float], top: float, kind: str, gap: float = 0.12) -> str:
     """One path of filled bars, one per unit of x."""
-    parts = []
-    for i, h in enumerate(heights):
-        if h > 0:
-            y = HEIGHT * (1 - h / top)
-            parts.append(f"M{num(i + gap)} 100V{num(y)}h{num(1 - 2 * gap)}V100z")
-    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+    across = num(1 - 2 * gap)
+    drawn = [(i, height(h, top)) for i, h in enumerate(heights) if h > 0]
+    return path(kind, (f"M{num(i + gap)} 100V{y}h{across}V100z" for i, y in drawn))
 
 
 def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) -> str:
     """One path of horizontal strokes, one per unit of x, at the given heights."""
-    parts = [
-        f"M{num(i + gap)} {num(HEIGHT * (1 - h / top))}h{num(1 - 2 * gap)}" for i, h in enumerate(heights)
-    ]
-    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+    across = num(1 - 2 * gap)
+    return path(kind, (f"M{num(i + gap)} {height(h, top)}h{across}" for i, h in enumerate(heights)))
 
 
 def whiskers(lows: Sequence[float | None], highs: Sequence[float | None], top: float, kind: str) -> str:
-    """One path of vertical strokes from low to high, cut at the top; None: no stroke."""
-    y = lambda end: num(HEIGHT * (1 - min(top, end) / top))  # noqa: E731
-    parts = [
-        f"M{num(i + 0.5)} {y(low)}V{y(high)}"
-        for i, (low, high) in enumerate(zip(lows, highs, strict=True))
-        if low is not None and high is not None
-    ]
-    return f'<path class="{kind}" d="{"".join(parts)}"/>'
+    """One path of vertical strokes from low to high; None: no stroke."""
+    ends = [(i, a, b) for i, (a, b) in enumerate(zip(lows, highs)) if a is not None and b is not None]
+    return path(kind, (f"M{num(i + 0.5)} {height(a, top)}V{height(b, top)}" for i, a, b in ends))
 
 
 def chart(n: float, inner: str, label: str, tip: Sequence[str]) -> str:
@@ -99,11 +98,10 @@ def chart(n: float, inner: str, label: str, tip: Sequence[str]) -> str:
 
 def axis_ends(labels: Sequence[str]) -> str:
     """First, middle and last label under a chart."""
-    if not labels:
-        return ""
     middle = labels[len(labels) // 2] if len(labels) > 4 else ""
-    last = labels[-1] if len(labels) > 1 else ""
-    return (
-        f'<div class="ends"><span>{text(labels[0])}</span><span>{text(middle)}</span>'
-        f"<span>{text(last)}</span></div>"
-    )
+    return ends(labels[0], middle, labels[-1] if len(labels) > 1 else "") if labels else ""
+
+
+def ends(*labels: str) -> str:
+    """Texts under a chart, spread over its width."""
+    return f'<div class="ends">{"".join(f"<span>{text(label)}</span>" for label in labels)}</div>'

@@ -38,10 +38,8 @@ def one_unit(promise: dict) -> str:
 def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
     rate = attacker(promise)
-    out = [
-        f"Whoever studies the released table {_can_tell(rate)} whether {one_unit(promise)} was in the true "
-        "data."
-    ]
+    known = next(said for limit, said in CERTAIN.items() if rate < limit) if rate is not None else UNSURE
+    out = [f"Whoever studies the released table {known} whether {one_unit(promise)} was in the true data."]
     if rate is not None:
         shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
         out.append(
@@ -61,36 +59,30 @@ def promise_words(promise: dict) -> list[str]:
     return out
 
 
-def _can_tell(rate: float | None) -> str:
-    """A phrase for the certainty of an attacker whose guesses are right at this rate; it never claims more
-    protection than the rate shows."""
-    if rate is None:
-        return "should not be able to tell"
-    steps = (
-        (0.6, "can hardly tell"),
-        (0.75, "can guess, but not tell,"),
-        (0.95, "may become fairly, but not fully, sure"),
-    )
-    return next((said for limit, said in steps if rate < limit), "may well find out")
-
-
 def _who(promise: dict) -> str:
     column = (promise.get("unit") or {}).get("column")
     return column.removesuffix("_id").replace("_", " ") if column else "person"
 
 
 def strength(promise: dict) -> str:
-    """A word for the size of epsilon. The thresholds follow common practice; no theorem gives them."""
+    """A word for the size of epsilon."""
     epsilon = promise.get("epsilon")
-    if epsilon is None:
-        return ""
-    if epsilon <= 1:
-        return "strong"
-    if epsilon <= 5:
-        return "moderate"
-    return "weak against a determined attacker" if epsilon <= 12 else "nominal only"
+    return "" if epsilon is None else next(word for most, word in STRENGTH.items() if epsilon <= most)
 
 
+MADE = (
+    "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and "
+    "everything on this page was computed from what was released; the true data was not opened to make it.</p>"
+)
+NO_STATEMENT = (
+    '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if '
+    "it carried no guarantee until its maker shows it (<code>privacy.json</code>).</p>"
+)
+QUOTE = "To quote a number use run.answer, whose intervals know noise, clip and what was not measured."
+NOT_FOR = (
+    "Not for: facts about one person, rare combinations, intervals computed from the rows, or linking with "
+    "other data by the synthetic ids."
+)
 KINDS = {
     "column": "single columns",
     "pair": "pairs of columns",
@@ -100,36 +92,43 @@ KINDS = {
     "identity": "identities",
     "dependency": "dependencies",
 }
-TABLES = ("column", "pair")
-_CLOSE = (
-    (0.03, "Close to the truth"),
-    (0.1, "Near the truth"),
-    (0.3, "Off in places"),
-    (math.inf, "Far off"),
-)
+CLOSE = {0.03: "Close to the truth", 0.1: "Near the truth", 0.3: "Off in places", math.inf: "Far off"}
+CERTAIN = {
+    0.6: "can hardly tell",
+    0.75: "can guess, but not tell,",
+    0.95: "may become fairly, but not fully, sure",
+    math.inf: "may well find out",
+}
+"""How certain an attacker may become whose guesses are right at less than this rate; it never claims more
+protection than the rate shows."""
+UNSURE = "should not be able to tell"
+STRENGTH = {1: "strong", 5: "moderate", 12: "weak against a determined attacker", math.inf: "nominal only"}
+"""Words for epsilons up to these. The thresholds follow common practice; no theorem gives them."""
+
+
+def original(data: dict, i: int) -> dict | None:
+    """The comparison of table i in original values, if there is one."""
+    return (data.get("original") or [None] * (i + 1))[i]
 
 
 def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     """`(headline, explanation)` for one table: the worst of all that was compared, not the best."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return "Nothing to compare", "One of the tables has no rows."
-    found = (data.get("original") or [None] * (table + 1))[table]
+    found = original(data, table)
     if found:
-        worst = found["worst"]
-        word = next(w for limit, w in _CLOSE if worst["wrong"] < limit)
-        means = [
-            f"{KINDS[k]} {percent(v['mean'])}" for k, v in found["kinds"].items() if k in ("column", "pair")
-        ]
+        wrong, kinds = found["worst"]["wrong"], found["kinds"]
+        means = [f"{KINDS[k]} {percent(kinds[k]['mean'])}" for k in ("column", "pair") if k in kinds]
         rest = f" On average: {', '.join(means)} of the rows in a wrong place." if means else ""
-        return f"{word}, at worst", f"Worst: {worst['what']}.{rest}"
-    ranked = sorted((c["tables"][table]["tv"], c["name"]) for c in data["columns"])
-    ranked = ranked[-1:] + [(tv, f"{a} with {b}") for tv, a, b in pair_list(data, table)[-1:]]
-    wrong, name = max(ranked)
-    word = next(w for limit, w in _CLOSE if wrong < limit)
-    return f"{word}, at worst", (
-        f"{name}: {percent(wrong)} of the rows are in a wrong place. Only codes of the schema were compared: "
-        "what the schema lost is not seen here."
-    )
+        why = f"Worst: {found['worst']['what']}.{rest}"
+    else:
+        ranked = [(c["tables"][table]["tv"], c["name"]) for c in data["columns"]]
+        wrong, name = max(ranked + [(tv, f"{a} with {b}") for tv, a, b in pair_list(data, table)])
+        why = (
+            f"{name}: {percent(wrong)} of the rows are in a wrong place. Only codes of the schema were "
+            "compared: what the schema lost is not seen here."
+        )
+    return f"{next(word for limit, word in CLOSE.items() if wrong < limit)}, at worst", why
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
@@ -138,9 +137,7 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
     if not pairs:
         return []
     names, rows = pairs["names"], pairs["tables"][table]
-    return sorted(
-        (tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row) if tv is not None
-    )
+    return sorted((tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row))
 
 
 def advice(data: dict, table: int = 0) -> list[str]:
@@ -160,11 +157,4 @@ def advice(data: dict, table: int = 0) -> list[str]:
         )
     else:
         out.append("Read with care: nothing says how far its numbers are from the truth.")
-    out.append(
-        "To quote a number use run.answer, whose intervals know noise, clip and what was not measured."
-    )
-    out.append(
-        "Not for: facts about one person, rare combinations, intervals computed from the rows, or linking "
-        "with other data by the synthetic ids."
-    )
-    return out
+    return [*out, QUOTE, NOT_FOR]

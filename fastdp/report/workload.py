@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from .blocks import per_table, section, table_html
+from .blocks import folded_table, per_table, section, sections_said
 from .collect import Coded
 from .svg import percent
 
@@ -48,14 +48,11 @@ def distance(
     if 0 in rows:
         return 1.0
     for name in columns:
-        if size * sizes[name] > DENSE_CELLS:  # too many cells: renumber those that occur
-            values, joined = np.unique(np.concatenate(keys), return_inverse=True)
-            keys, size = np.split(joined, [rows[0]]), len(values)
         keys = [key * sizes[name] + side[name] for key, side in zip(keys, (a, b), strict=True)]
         size *= sizes[name]
-    if size > DENSE_CELLS:
-        values, joined = np.unique(np.concatenate(keys), return_inverse=True)
-        keys, size = np.split(joined, [rows[0]]), len(values)
+        if size > DENSE_CELLS:  # too many cells: renumber those that occur
+            values, joined = np.unique(np.concatenate(keys), return_inverse=True)
+            keys, size = np.split(joined, [rows[0]]), len(values)
     p, q = (np.bincount(key, minlength=size) / n for key, n in zip(keys, rows, strict=True))
     return float(np.abs(p - q).sum() / 2)
 
@@ -68,22 +65,11 @@ def sets(data: dict) -> str:
         items = data["workload"][i] or []
         several = len({item["weight"] for item in items}) > 1
         rows = [_row(item, several, data["with_truth"]) for item in items]
-        body = table_html(heads, rows[:SHOWN], "worst asked") if rows else ""
-        if len(rows) > SHOWN:
-            more = table_html(heads, rows[SHOWN:], "worst asked")
-            body += f"<details><summary>{len(rows) - SHOWN} more sets</summary>{more}</details>"
-        return body
+        return folded_table(heads, rows, SHOWN, "worst asked") if rows else ""
 
-    lead = (
-        "Share of rows in a wrong cell of each set that the run was asked to get right, measured privately "
-        "on the finished model, plus and minus two standard errors. It is the model's, over "
-        "values that were counted together; the released rows are off by more. Sets of many small cells "
-        "are off by nature: a model gives each of them a fraction of a row. The last column is what the "
-        "noise of a measurement that contains the set leads one to expect, where there was one."
-    )
-    if data["with_truth"]:
-        lead += " “Off” is what the released rows are off."
-    return section("workload", "What was asked for", lead, per_table(data, draw))
+    said = sections_said()["workload"]
+    lead = said["lead"] + (said["truth"] if data["with_truth"] else "")
+    return section("workload", per_table(data, draw), lead)
 
 
 def _row(item: dict, several: bool, with_truth: bool) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
-from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model import Model
@@ -298,6 +296,8 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read when they
     are first used."""
 
+    from ..report import runs
+
     if isinstance(out, Run | LinkedRun):
         return out
     folder = as_path(out, "a run folder")
@@ -305,17 +305,4 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     if parts:
         linked = LinkedSchema.load(folder / "tables.json")
         return LinkedRun({name: load_run(parts[name]) for name in linked.tables}, linked, folder)
-    try:
-        statement = json.loads((folder / "privacy.json").read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(f"{folder} is not a finished run: its privacy.json is missing or damaged") from error
-    kept = folder / "model.fastdp"  # mechanisms that count users have none
-    model = Model.load(kept) if kept.exists() else None
-    return Run(
-        privacy=statement,
-        measurements=StoredMeasurements(folder),
-        model=model,
-        schema=Schema.load(folder / "schema.json"),
-        out=folder,
-        tables=released_tables(folder),
-    )
+    return Run(**runs.folder(folder), out=folder)
