@@ -14,50 +14,14 @@ from typing import Annotated, Any
 import typer
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
-from . import interrupt
-from .answers import answers_app
-from .common import (
-    Clip,
-    Delta,
-    DialectOption,
-    DomainOption,
-    Epsilons,
-    Json,
-    MaxCells,
-    Mechanism,
-    Memory,
-    Quiet,
-    SchemaOption,
-    Threads,
-    Yes,
-    as_options,
-    ask_first,
-    beside,
-    check_paths,
-    dialect_of,
-    emit,
-    refusals,
-    schema_beside,
-    weak_promises,
-)
+from . import common, interrupt, released_commands, truth_commands  # noqa: F401
+from .common import app, as_options, command, emit
 from .ledger_commands import ledger_app
 from .linked_options import linked_sources, rows_of, write_tables
 from .schemas import schema_app
-from .statements import statement_app
-from .truth_commands import truth_app
 
-app = typer.Typer(
-    name="fastdp",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-app.add_typer(schema_app, name="schema")
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(answers_app)
-app.add_typer(truth_app)
-app.add_typer(statement_app)
+app.add_typer(schema_app)
+app.add_typer(ledger_app)
 
 
 def _version(wanted: bool) -> None:
@@ -80,94 +44,39 @@ def options(
     """
 
 
-@app.command(
-    epilog="Examples:\n\n\b\n"
-    "  fastdp synth trips.parquet -m taxi-adagrid -e 1 -d 2.5e-5 \\\n"
-    "      --public trips-2019.parquet --out run\n"
-    "  fastdp synth people.csv -e 1\n"
-    "      (schema people.toml next to it, any table, delta 1e-9, folder people.synthetic)\n"
-    "  fastdp synth people.parquet -e 1 --domain private --user id\n"
-    "      (no schema: values, bounds and bins are found within the budget)\n"
-    "  fastdp synth 'data/*.csv' -s people.toml -e 1 -d 1e-9 --memory 4G \\\n"
-    "      --ledger budget.db --dataset people --out run\n"
-    "  fastdp synth trips.parquet -m taxi-adagrid -e 1,10 -d 2.5e-5 --out both\n"
-    "      (two run folders, both/eps-1 and both/eps-10, charged together)\n"
-    "  fastdp synth customers=customers.parquet orders=orders.parquet -s shop.toml -e 1 --out run\n"
-    "      (linked tables: the schema has a table [tables.NAME] for each)"
-)
+@command("synth")
 def synth(
-    epsilon: Epsilons,
-    data: Annotated[
-        list[str] | None,
-        typer.Argument(help="Private data: files, globs or folders (Parquet, Arrow, CSV, TSV, JSON lines)."),
-    ] = None,
-    sql: Annotated[
-        str | None,
-        typer.Option("--sql", help="A select in place of DATA; the database is named by FASTDP_SQL_URI."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Run folder to make; holds only what may be released "
-            "(default: DATA.synthetic, next to the data).",
-        ),
-    ] = None,
-    delta: Delta = 1e-9,
-    mechanism: Mechanism = "auto",
-    schema: SchemaOption = None,
-    domain: DomainOption = None,
-    user: Annotated[
-        str | None, typer.Option(help="With --domain private: the column that says whose row it is.")
-    ] = None,
-    dialect: DialectOption = None,
-    public: Annotated[
-        str | None, typer.Option(help="Public data of the same schema: user ids, choices.")
-    ] = None,
-    memory: Memory = None,
-    deadline: Annotated[
-        float | None, typer.Option(help="Seconds for the model, as a limit on its size set beforehand.")
-    ] = None,
-    ledger: Annotated[str | None, typer.Option(help="Budget ledger (see: fastdp ledger open).")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Name of the data set in the ledger.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Rows to make (default: the estimated total).")] = None,
-    clip: Clip = None,
-    max_cells: MaxCells = None,
-    threads: Threads = None,
-    engine: Annotated[str | None, typer.Option(help="local (threads, the default) or spark.")] = None,
-    partitions: Annotated[int | None, typer.Option(help="Of --engine spark.")] = None,
-    master: Annotated[
-        str | None,
-        typer.Option(help="Of --engine spark: local[4], spark://..., yarn, or sc://... (Connect)."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume an interrupted run, with the noise it drew.")
-    ] = False,
-    report: Annotated[
-        bool,
-        typer.Option(
-            "--report", help="Also DIR.private/report.html; it uses the private data: do not release."
-        ),
-    ] = False,
-    sample_seed: Annotated[int | None, typer.Option(help="Fixes everything after the noise.")] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Tests only: fixes the noise; the result protects nobody.", hidden=True)
-    ] = None,
-    diagnose: Annotated[
-        bool,
-        typer.Option("--diagnose", help="Also DIR.private/check.json: what `fastdp check` says of the data."),
-    ] = False,
-    ignore_empty_columns: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-empty-columns",
-            help="Do not stop where the noisy 1-ways say that a column holds no known value.",
-        ),
-    ] = False,
-    yes: Yes = False,
-    as_json: Json = False,
-    quiet: Quiet = False,
+    epsilon: str,
+    data: list[str] | None = None,
+    sql: str | None = None,
+    out: Path | None = None,
+    delta: float = 1e-9,
+    mechanism: str = "auto",
+    schema: str | None = None,
+    domain: str | None = None,
+    user: str | None = None,
+    dialect: str | None = None,
+    public: str | None = None,
+    memory: str | None = None,
+    deadline: float | None = None,
+    ledger: str | None = None,
+    dataset: str | None = None,
+    rows: int | None = None,
+    clip: str | None = None,
+    max_cells: int | None = None,
+    threads: int | None = None,
+    engine: str | None = None,
+    partitions: int | None = None,
+    master: str | None = None,
+    resume: bool = False,
+    report: bool = False,
+    sample_seed: int | None = None,
+    seed: int | None = None,
+    diagnose: bool = False,
+    ignore_empty_columns: bool = False,
+    yes: bool = False,
+    as_json: bool = False,
+    quiet: bool = False,
 ) -> None:
     """Make private synthetic data.
 
@@ -177,7 +86,7 @@ def synth(
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
     files = () if engine == "spark" else data or () if tables is None else tables.values()
-    check_paths(*files, public, schema=schema)
+    common.check_paths(*files, public, schema=schema)
     from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.result import LinkedRun
@@ -187,7 +96,7 @@ def synth(
 
     given = {name: value for name, value in locals().items() if name in Options.__annotations__}
     numbers = epsilons(epsilon)
-    ask_first(numbers, delta, yes)
+    common.ask_first(numbers, delta, yes)
     if master is not None and engine != "spark":
         raise UsageError("--master needs --engine spark")
     if engine == "spark" and (sql is not None or not data):
@@ -196,32 +105,17 @@ def synth(
     if out is None:
         if tables or not data or data[0].startswith("table:") or "://" in data[0]:
             raise UsageError("--out is required: it names the run folder")
-        out = beside(data[0], ".synthetic")
+        out = common.beside(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
-        schema = schema_beside(data[0])
-    status = interrupt.watch_run()
-    with (
-        rows_of_spark(data, master) if engine == "spark" else nullcontext(source) as rows_in,
-        progress_for(quiet or as_json) as callback,
-    ):
-        made = watched(
-            status,
-            rows_in,
-            mechanism,
-            numbers if len(numbers) > 1 else numbers[0],
-            delta,
-            given
-            | {
-                "schema": schema,
-                "dialect": dialect_of(dialect),
-                "memory": None if memory is None else parse_bytes(memory),
-                "progress": callback,
-                "out": out,
-                "clip": clip_of(clip),
-            },
-        )
+        schema = common.schema_beside(data[0])
+    given |= {"schema": schema, "dialect": common.dialect_of(dialect), "out": out, "clip": clip_of(clip)}
+    given["memory"] = None if memory is None else parse_bytes(memory)
+    status, asked = interrupt.watch_run(), numbers if len(numbers) > 1 else numbers[0]
+    spark = rows_of_spark(data, master) if engine == "spark" else nullcontext(source)
+    with spark as rows_in, progress_for(quiet or as_json) as callback:
+        made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
     runs = (
-        made if isinstance(made, list) else [*made.runs.values()] if isinstance(made, LinkedRun) else [made]
+        [*made.runs.values()] if isinstance(made, LinkedRun) else made if isinstance(made, list) else [made]
     )
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
@@ -248,58 +142,39 @@ def source_of(data: list[str], query: str | None) -> Any:
     return rows_of(connect(), query)
 
 
-@app.command(
-    epilog="Example:\n\n\b\n  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5 --rows 10000000"
-)
+@command("plan")
 def plan(
-    epsilon: Epsilons,
-    delta: Delta = 1e-9,
-    mechanism: Mechanism = "auto",
-    schema: SchemaOption = None,
-    rows: Annotated[
-        str | None,
-        typer.Option(
-            help="Rows expected (needed): for memory, time and verdict. Linked tables: NAME=N,NAME=N."
-        ),
-    ] = None,
-    users: Annotated[int | None, typer.Option(help="Users expected, for the verdict.")] = None,
-    public: Annotated[
-        str | None, typer.Option(help="Public data the run would be given; tells the clip's bias.")
-    ] = None,
-    dialect: DialectOption = None,
-    clip: Clip = None,
-    max_cells: MaxCells = None,
-    memory: Memory = None,
-    threads: Threads = None,
-    as_json: Json = False,
+    epsilon: str,
+    delta: float = 1e-9,
+    mechanism: str = "auto",
+    schema: str | None = None,
+    rows: str | None = None,
+    users: int | None = None,
+    public: str | None = None,
+    dialect: str | None = None,
+    clip: str | None = None,
+    max_cells: int | None = None,
+    memory: str | None = None,
+    threads: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data.
 
     Exit code 8 means that the model may exceed its limit: such a run would be refused.
     """
-    check_paths(public, schema=schema)
+    common.check_paths(public, schema=schema)
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.plan import plan as make
     from ..run.plan import public_table
 
-    table = False if public is None else public_table(public, schema, mechanism, threads, dialect_of(dialect))
-    plans = [
-        make(
-            schema,
-            mechanism,
-            e,
-            delta,
-            rows=rows_of(rows),
-            users=users,
-            public=table,
-            threads=threads,
-            clip=clip_of(clip),
-            max_cells=max_cells,
-            memory=None if memory is None else parse_bytes(memory),
-        )
-        for e in epsilons(epsilon)
-    ]
-    for text in (*weak_promises(epsilons(epsilon), delta), *refusals(epsilons(epsilon), delta)):
+    style = common.dialect_of(dialect)
+    table = False if public is None else public_table(public, schema, mechanism, threads, style)
+    limits: dict[str, Any] = {"clip": clip_of(clip), "max_cells": max_cells, "threads": threads}
+    limits["memory"] = None if memory is None else parse_bytes(memory)
+    limits |= {"rows": rows_of(rows), "users": users, "public": table}
+    asked = epsilons(epsilon)
+    plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
+    for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):
         typer.echo(f"fastdp: warning: {text}", err=True)
     if as_json:
         emit([p.to_dict() for p in plans])
@@ -311,19 +186,9 @@ def plan(
         raise typer.Exit(ModelTooLargeError.exit_code)
 
 
-@app.command(epilog="Example:\n\n\b\n  fastdp simulate taxi --rows 1000000 --seed 1 --out trips.parquet")
+@command("simulate")
 def simulate(
-    kind: Annotated[str, typer.Argument(help="taxi, incidents, census, flights or households.")],
-    rows: Annotated[int, typer.Option(help="Rows to make; of households, so many of them.")],
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", help="File to write: Parquet, or CSV by its ending; of households, a folder."
-        ),
-    ],
-    seed: Annotated[int, typer.Option(help="Seed.")] = 0,
-    year: Annotated[int | None, typer.Option(help="Year (taxi, incidents, flights).")] = None,
-    as_json: Json = False,
+    kind: str, rows: int, out: Path, seed: int = 0, year: int | None = None, as_json: bool = False
 ) -> None:
     """Simulated tables to try things on; no real record inside."""
     from .. import simulate as simulators
@@ -342,16 +207,14 @@ def simulate(
         emit({"out": str(out), "kind": kind, "rows": rows, "seed": seed, **extra})
 
 
-@app.command(
-    epilog="Example:\n\n\b\n  fastdp calibrate --epsilon 1 --delta 2.5e-5 --sensitivity 150 --count 66"
-)
+@command("calibrate")
 def calibrate(
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e")],
-    delta: Delta,
-    sensitivity: Annotated[float, typer.Option(help="L2 sensitivity of one measurement to one user.")] = 1.0,
-    count: Annotated[int, typer.Option(help="Number of measurements that share the budget.")] = 1,
-    method: Annotated[str, typer.Option(help="gdp, classic-rdp, classic-gaussian or laplace.")] = "gdp",
-    as_json: Json = False,
+    epsilon: float,
+    delta: float,
+    sensitivity: float = 1.0,
+    count: int = 1,
+    method: str = "gdp",
+    as_json: bool = False,
 ) -> None:
     """The noise scale for a budget, rounded up."""
     from ..privacy.calibrate import calibrate as sigma_of
@@ -363,8 +226,8 @@ def calibrate(
         typer.echo(repr(sigma))
 
 
-@app.command(epilog="Example:\n\n\b\n  fastdp doctor")
-def doctor(as_json: Json = False) -> None:
+@command("doctor")
+def doctor(as_json: bool = False) -> None:
     """Show what is installed: version, kernels, threads, packages.
 
     Exit code 1 if something is wrong.
@@ -375,29 +238,6 @@ def doctor(as_json: Json = False) -> None:
     emit(report) if as_json else typer.echo(text(report))
     if report["problems"]:
         raise typer.Exit(1)
-
-
-@app.command("verify", epilog="Example:\n\n\b\n  fastdp verify run")
-def verify_run(
-    folder: Annotated[Path, typer.Argument(help="A run folder.")],
-    ledger: Annotated[str | None, typer.Option(help="The run's ledger: needed to detect a forgery.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model
-    with the statement and, with --ledger, with what was drawn; fail if something private lies in the folder.
-    """
-    from ..run.verify import verify
-
-    verdict = verify(folder, ledger=ledger)
-    if as_json:
-        facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
-        emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
-        return
-    typer.echo(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
-    if not verdict.private:
-        typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
-    for note in verdict.notes:
-        typer.echo(f"Note: {as_options(note)}.")
 
 
 def clip_of(text: str | None) -> int | str | None:
@@ -412,6 +252,9 @@ def epsilons(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise UsageError(f"--epsilon: expected numbers separated by commas, got {text!r}") from None
+
+
+app.registered_commands.sort(key=lambda c: list(common.HELP).index(str(c.name)))
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -18,49 +20,54 @@ from ..errors import SchemaError, UsageError
 if TYPE_CHECKING:
     from ..schema.dialect import Dialect
 
-Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-Yes = Annotated[
-    bool, typer.Option("--yes", help="Go on although epsilon or delta are so large that little is protected.")
-]
+app = typer.Typer(
+    name="fastdp",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+HELP = tomllib.loads((files(__package__) / "help.toml").read_text("utf-8"))
+STAGES = {
+    "read": "reading and encoding",
+    "measure": "measuring",
+    "fit": "fitting the model",
+    "sample": "drawing rows",
+    "ids": "dealing user ids",
+    "write": "decoding and writing",
+}
+"""What a run does in each of its stages."""
+Command = TypeVar("Command", bound=Callable[..., None])
 
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
-SchemaOption = Annotated[
-    str | None, typer.Option("--schema", "-s", help="Schema: a .toml or .json file, or a built-in name.")
-]
-Mechanism = Annotated[
-    str,
-    typer.Option(
-        "--mechanism", "-m", help="A mechanism (auto, adagrid, ...), a recipe's name, or a recipe's path."
-    ),
-]
-Delta = Annotated[float, typer.Option("--delta", "-d", help="Delta; far below 1 / number of people.")]
-Epsilons = Annotated[
-    str, typer.Option("--epsilon", "-e", help="Epsilon, or several: 1,10 (charged together).")
-]
-DomainOption = Annotated[
-    str | None,
-    typer.Option(
-        "--domain", help="private: no schema; the run finds values, bounds and bins (docs/guide/domains.md)."
-    ),
-]
-DialectOption = Annotated[
-    str | None,
-    typer.Option(
-        "--dialect", help='How text files are written: \'delimiter = ";", encoding = "latin-1"\', ...'
-    ),
-]
-Clip = Annotated[
-    str | None,
-    typer.Option(
-        "--clip", help="Rows of one user that count fully, or private: chosen in the run (the default)."
-    ),
-]
-Memory = Annotated[str | None, typer.Option(help="Memory for the model, such as 4G: a limit on its size.")]
-MaxCells = Annotated[
-    int | None,
-    typer.Option(help="Limit on the cells of the model (default: the recipe's, else 250 million)."),
-]
-Threads = Annotated[int | None, typer.Option(help="Threads (default: all cores this process may use).")]
+
+def command(name: str, group: typer.Typer = app) -> Callable[[Command], Command]:
+    """Makes a function a command. Its docstring says what it does, help.toml what its parameters are."""
+
+    def register(function: Command) -> Command:
+        said = HELP[name] if group is app else HELP[str(group.info.name)][name]
+        for parameter, kind in get_type_hints(function).items():
+            if parameter != "return":
+                text = said.get(parameter) or HELP["shared"][parameter]
+                option = _parameter(parameter, text, said, kind)
+                function.__annotations__[parameter] = Annotated[kind, option]
+        shown = said["examples"].strip("\n")
+        title = "Examples" if shown.count("\n  fastdp") else "Example"
+        group.command(name, epilog=f"{title}:\n\n\b\n{shown}")(function)
+        return function
+
+    return register
+
+
+def _parameter(name: str, text: str, said: Mapping[str, Any], kind: Any) -> Any:
+    """The option or argument of this name; words of its text that begin with "-" are names of the option."""
+    if name in said.get("arguments", ()):
+        return typer.Argument(help=text)
+    words = text.split(" ")
+    names = [word for i, word in enumerate(words) if all(w.startswith("-") for w in words[: i + 1])]
+    text = " ".join(words[len(names) :])
+    if not any(n.startswith("--") for n in names):
+        names.insert(0, f"--{name.replace('_', '-')}")
+    return typer.Option(*names, help=text or None, hidden=name in said.get("hidden", ()))
 
 
 _PARAMETER = re.compile(

@@ -18,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from .common import STAGES
+
 if TYPE_CHECKING:
     from ..run.status import RunStatus
 
@@ -25,14 +27,6 @@ GRACE = 1.0
 """Seconds that the main thread has to unwind before the second thread ends the process."""
 
 EXIT_CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
-STAGES = {
-    "read": " while reading and encoding",
-    "measure": " while measuring",
-    "fit": " while fitting the model",
-    "sample": " while drawing rows",
-    "ids": " while dealing user ids",
-    "write": " while decoding and writing",
-}
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
 
@@ -113,8 +107,9 @@ class Interruption:
     def _where(self, word: str) -> str:
         if self.status is None:
             return f"{word}; nothing was charged, and nothing half-written was left behind"
-        stage = STAGES.get(self._stage or self.status.stage, "")
-        return f"{word}{stage}; {self.status.text(self._command(resume=False), self._command(resume=True))}"
+        stage = self._stage or self.status.stage
+        where = f" while {STAGES[stage]}" if stage in STAGES else ""
+        return f"{word}{where}; {self.status.text(self._command(resume=False), self._command(resume=True))}"
 
     def _command(self, *, resume: bool) -> str:
         rest = [a for a in self.arguments if a != "--resume"]

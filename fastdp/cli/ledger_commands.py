@@ -4,38 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from .common import Json, Yes, ask_first, emit
+from .common import ask_first, command, emit
 
-ledger_app = typer.Typer(help="Budget ledgers: open, show, release, verify.", no_args_is_help=True)
-
-
-@ledger_app.command(
-    "open",
-    epilog="Example:\n\n\b\n"
-    "  fastdp ledger open budget.db trips-2020 --epsilon 2 --delta 1e-5 --unit user:taxi_id",
+ledger_app = typer.Typer(
+    name="ledger", help="Budget ledgers: open, show, release, verify.", no_args_is_help=True
 )
+
+
+@command("open", ledger_app)
 def ledger_open(
-    path: Annotated[str, typer.Argument(help="Ledger file (made if missing) or sqlite: URL.")],
-    dataset: Annotated[str, typer.Argument(help="Name of the data set.")],
-    epsilon: Annotated[float | None, typer.Option("--epsilon", "-e")] = None,
-    delta: Annotated[float | None, typer.Option("--delta", "-d")] = None,
-    mu: Annotated[float | None, typer.Option(help="Instead of epsilon and delta.")] = None,
-    pure: Annotated[float, typer.Option(help="Part of epsilon set aside for pure releases.")] = 0.0,
-    keys: Annotated[float, typer.Option(help="Part of delta set aside for key selection.")] = 0.0,
-    unit: Annotated[
-        str | None,
-        typer.Option(help="Whom it protects: user:COLUMN, row, event:COLUMN (default: as the first run)."),
-    ] = None,
-    null_user: Annotated[
-        str | None, typer.Option(help="Rows without a user id: drop (default) or own (each a user).")
-    ] = None,
-    yes: Yes = False,
-    as_json: Json = False,
+    path: str,
+    dataset: str,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    mu: float | None = None,
+    pure: float = 0.0,
+    keys: float = 0.0,
+    unit: str | None = None,
+    null_user: str | None = None,
+    yes: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Open a data set with a budget, and a unit, that can never be changed."""
     from ..privacy.ledger import Ledger
@@ -51,27 +43,18 @@ def ledger_open(
         emit({"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset], "unit": unit})
 
 
-@ledger_app.command("show", epilog="Example:\n\n\b\n  fastdp ledger show budget.db trips-2020")
-def ledger_show(
-    path: Annotated[str, typer.Argument(help="Ledger file.")],
-    dataset: Annotated[str | None, typer.Argument(help="Only this data set.")] = None,
-    as_json: Json = False,
-) -> None:
+@command("show", ledger_app)
+def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) -> None:
     """Budgets, units, what was spent, what is left, and every run with date, mechanism and folder."""
     from ..privacy.ledger import Ledger
 
     ledger = Ledger(path)
     budgets = ledger.datasets()
-    shown = {}
+    shown: dict[str, dict] = {}
     for name in [dataset] if dataset is not None else list(budgets):
-        unit = ledger.unit(name)
-        shown[name] = {
-            "budget": budgets.get(name),
-            "unit": None if unit is None else unit.to_dict(),
-            "spent": ledger.spent(name),
-            "left": ledger.remaining(name),
-            "runs": ledger.entries(name),
-        }
+        unit, spent, left = ledger.unit(name), ledger.spent(name), ledger.remaining(name)
+        shown[name] = {"budget": budgets.get(name), "unit": None if unit is None else unit.to_dict()}
+        shown[name] |= {"spent": spent, "left": left, "runs": ledger.entries(name)}
     if as_json:
         emit(shown)
     else:
@@ -79,12 +62,8 @@ def ledger_show(
             typer.echo("\n".join(dataset_lines(name, entry)))
 
 
-@ledger_app.command("release", epilog="Example:\n\n\b\n  fastdp ledger release budget.db 5f2c")
-def ledger_release(
-    path: Annotated[str, typer.Argument(help="Ledger file.")],
-    run: Annotated[str, typer.Argument(help="The run's name, or its first letters (see: ledger show).")],
-    as_json: Json = False,
-) -> None:
+@command("release", ledger_app)
+def ledger_release(path: str, run: str, as_json: bool = False) -> None:
     """End a run that will not be resumed: the part of its reserved budget that no step has charged is
     returned to its data set.
 
@@ -111,8 +90,8 @@ def ledger_release(
         typer.echo(f"run {name} is over. {dataset}: {_figures(before)} were left, now {_figures(after)}")
 
 
-@ledger_app.command("verify", epilog="Example:\n\n\b\n  fastdp ledger verify budget.db")
-def ledger_verify(path: Annotated[str, typer.Argument(help="Ledger file.")], as_json: Json = False) -> None:
+@command("verify", ledger_app)
+def ledger_verify(path: str, as_json: bool = False) -> None:
     """Replay the whole chain; an error says what was tampered with."""
     from ..privacy.ledger import Ledger
 
@@ -167,10 +146,8 @@ def _unit(value: Mapping | None, otherwise: str) -> str:
 
 
 def _figures(values: Mapping | None) -> str:
-    numbers = {
-        k: v for k, v in (values or {}).items() if isinstance(v, int | float) and not isinstance(v, bool)
-    }
-    return ", ".join(f"{k} {v:.6g}" for k, v in numbers.items()) or "no limit"
+    numbers = ((k, v) for k, v in (values or {}).items() if type(v) in (int, float))
+    return ", ".join(f"{k} {v:.6g}" for k, v in numbers) or "no limit"
 
 
 def _charges(events: Sequence[Mapping]) -> str:

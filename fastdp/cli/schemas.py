@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from .common import DialectOption, Json, check_paths, dialect_of, emit
+from .common import check_paths, command, dialect_of, emit
 
-schema_app = typer.Typer(help="Schemas: show, import, check, draft.", no_args_is_help=True)
+schema_app = typer.Typer(name="schema", help="Schemas: show, import, check, draft.", no_args_is_help=True)
 
 
-@schema_app.command("show", epilog="Example:\n\n\b\n  fastdp schema show taxi-deid2")
-def schema_show(
-    source: Annotated[str | None, typer.Argument(help="File or name.")] = None, as_json: Json = False
-) -> None:
+@command("show", schema_app)
+def schema_show(source: str | None = None, as_json: bool = False) -> None:
     """Show a schema's columns; without an argument, list the built-in schemas."""
     from ..schema import Schema
     from ..schema.document import builtin_names
@@ -29,19 +26,14 @@ def schema_show(
     emit(schema.to_dict()) if as_json else typer.echo(schema.describe())
 
 
-@schema_app.command(
-    "import",
-    epilog="Examples:\n\n\b\n  fastdp schema import deid2 parameters.json --out taxi.toml\n"
-    "  fastdp schema import domain domain.json --out adult.toml\n"
-    "  fastdp schema import census2018 specs.json --values value-lists.json --out census.toml",
-)
+@command("import", schema_app)
 def schema_import(
-    form: Annotated[str, typer.Argument(help="deid2, domain or census2018.")],
-    source: Annotated[Path, typer.Argument(help="The file to import.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
-    values: Annotated[Path | None, typer.Option(help="Value lists (census2018).")] = None,
-    user: Annotated[str | None, typer.Option(help="User column (domain).")] = None,
-    as_json: Json = False,
+    form: str,
+    source: Path,
+    out: Path,
+    values: Path | None = None,
+    user: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Make a schema from another project's description of a table."""
     from ..schema import Schema
@@ -59,8 +51,8 @@ def schema_import(
         emit({"out": str(out), "schema": schema.to_dict()})
 
 
-@schema_app.command("check", epilog="Example:\n\n\b\n  fastdp schema check trips.toml")
-def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], as_json: Json = False) -> None:
+@command("check", schema_app)
+def schema_check(source: str, as_json: bool = False) -> None:
     """Check whether a schema is well-formed and its constraints can hold; the error names column and field.
 
     Reads the schema only. To check whether data fits it, use fastdp check.
@@ -78,25 +70,16 @@ def schema_check(source: Annotated[str, typer.Argument(help="File or name.")], a
         typer.echo(f"Whether data fits it is for its owner to see: {command}")
 
 
-@schema_app.command(
-    "draft",
-    epilog="Examples:\n\n\b\n  fastdp schema draft public-trips.parquet --user taxi_id --out trips.toml\n"
-    "  fastdp schema draft people.csv --drop notes --drop photo --out people.toml",
-)
+@command("draft", schema_app)
 def schema_draft(
-    source: Annotated[str, typer.Argument(help="Data whose values and ranges end up in the schema.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Schema to write (.toml or .json).")],
-    user: Annotated[str | None, typer.Option(help="User column: whose row it is.")] = None,
-    bins: Annotated[int, typer.Option(help="Bins of numeric columns.")] = 20,
-    drop: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")] = None,
-    dialect: DialectOption = None,
-    public: Annotated[
-        bool,
-        typer.Option(
-            "--public", help="Everyone may look at the data: bins of equal counts, no LEARNT marks."
-        ),
-    ] = False,
-    as_json: Json = False,
+    source: str,
+    out: Path,
+    user: str | None = None,
+    bins: int = 20,
+    drop: list[str] | None = None,
+    dialect: str | None = None,
+    public: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Draft a first schema, to be edited by hand. Lines marked LEARNT were taken from the data.
 

@@ -11,21 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..run.plan_result import duration
+from .common import STAGES
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from .._util.progress import Progress
     from ..run.synthesize import Run
-
-WORDS = {
-    "read": "reading and encoding",
-    "measure": "measuring with noise",
-    "fit": "fitting the model",
-    "sample": "drawing rows",
-    "ids": "dealing user ids",
-    "write": "decoding and writing",
-}
 
 
 @cache
@@ -59,7 +51,7 @@ def _lines() -> Callable[[Progress], None]:
             last[0] = name
             run = f"{p.run}: " if p.run else ""
             print(
-                f"fastdp {p.seconds:7.1f} s  {run}{WORDS.get(p.stage, p.stage)}", file=sys.stderr, flush=True
+                f"fastdp {p.seconds:7.1f} s  {run}{STAGES.get(p.stage, p.stage)}", file=sys.stderr, flush=True
             )
 
     return show_stage
@@ -86,7 +78,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
             bar.update(
                 task,
                 completed=p.fraction,
-                description=run + WORDS.get(p.stage, p.stage),
+                description=run + STAGES.get(p.stage, p.stage),
                 left="" if left is None else f"about {duration(left)} left",
             )
 
@@ -103,26 +95,20 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     """Prints the files that were made and the privacy promise of each run."""
     console = _console()
     for run in runs:
-        p = run.privacy
-        part = p["parts"][p.get("part", 0)]
-        asked = part["asked"]
-        console.print(
-            f"[bold]{_from_here(run.out)}[/bold]  epsilon {asked['epsilon']:g} at delta {asked['delta']:g}"
-        )
+        part = run.privacy["parts"][run.privacy.get("part", 0)]
+        asked = f"epsilon {part['asked']['epsilon']:g} at delta {part['asked']['delta']:g}"
+        console.print(f"[bold]{_from_here(run.out)}[/bold]  {asked}")
         if "clip_choice" in part:
-            lost = part["clip_choice"]["lost"]
+            lost = f"{part['clip_choice']['lost']:.0%} of the rows are left out"
+            console.print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
+        if run.timings:
             console.print(
-                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost:.0%} of the "
-                "rows are left out"
+                "  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
             )
-        stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
-        if stages:
-            console.print(f"  {stages}")
     p = runs[0].privacy
     if len(runs) > 1:
         console.print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
-    unit = p["unit"]
-    console.print(f"Protected: {unit['adjacency']}.")
+    console.print(f"Protected: {p['unit']['adjacency']}.")
     for note in p.get("notes", ()):
         console.print(f"Note: {note}.")
     for run in runs:

@@ -4,52 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from ..errors import UsageError
-from .common import (
-    DialectOption,
-    Json,
-    SchemaOption,
-    Threads,
-    as_options,
-    check_paths,
-    dialect_of,
-    emit,
-    schema_beside,
-)
+from .common import as_options, check_paths, command, dialect_of, emit, schema_beside
 from .linked_options import truth_tables
 
-truth_app = typer.Typer()
 
-
-@truth_app.command(
-    epilog="Example:\n\n\b\n  fastdp evaluate truth.parquet run --metric deid2 --out report.html"
-)
+@command("evaluate")
 def evaluate(
-    truth: Annotated[
-        str,
-        typer.Argument(help="The true data (linked tables: NAME=FILE,NAME=FILE). The result is NOT private."),
-    ],
-    synthetic: Annotated[str | None, typer.Argument(help="Synthetic data, or a run folder.")] = None,
-    schema: SchemaOption = None,
-    metric: Annotated[
-        list[str] | None, typer.Option(help="Metric, may be repeated (default: what fits).")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write a page to look at (.html).")
-    ] = None,
-    without_truth: Annotated[
-        bool,
-        typer.Option(
-            "--without-truth",
-            help="Write the page that may be published, from a run folder alone: "
-            "evaluate RUN --without-truth --out page.html",
-        ),
-    ] = False,
-    as_json: Json = False,
+    truth: str,
+    synthetic: str | None = None,
+    schema: str | None = None,
+    metric: list[str] | None = None,
+    out: Path | None = None,
+    without_truth: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
     if without_truth:
@@ -78,19 +49,14 @@ def evaluate(
         scores_table(scores, out)
 
 
-@truth_app.command(
-    epilog="Examples:\n\n\b\n  fastdp check trips.csv --schema trips.toml\n"
-    "  fastdp check trips.csv --schema trips.toml --out check.json"
-)
+@command("check")
 def check(
-    data: Annotated[list[str], typer.Argument(help="The private data. The result is NOT private.")],
-    schema: SchemaOption = None,
-    dialect: DialectOption = None,
-    threads: Threads = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Also write what was found, as JSON, readable by you.")
-    ] = None,
-    as_json: Json = False,
+    data: list[str],
+    schema: str | None = None,
+    dialect: str | None = None,
+    threads: int | None = None,
+    out: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     """Check how private rows fit a schema: nulls, values outside it, wrong kinds, damaged lines, users.
 

@@ -1,39 +1,59 @@
-"""Commands that use what a run released, at no cost: numbers with intervals, and rows under a condition."""
+"""Commands that read what a run released: its statement, its checks and its answers, at no cost."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from .common import Json, emit
-
-answers_app = typer.Typer()
+from .common import as_options, command, emit
 
 
-@answers_app.command(
-    epilog="Examples:\n\n\b\n"
-    "  fastdp answer run 'count by company'\n"
-    "  fastdp answer run 'mean(fare) by company where payment_type = Card'\n"
-    "  fastdp answer run 'share where age in 18..65' --level 0.99"
-)
+@command("verify")
+def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -> None:
+    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model
+    with the statement and, with --ledger, with what was drawn; fail if something private lies in the folder.
+    """
+    from ..run.verify import verify
+
+    verdict = verify(folder, ledger=ledger)
+    if as_json:
+        facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
+        emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
+        return
+    typer.echo(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
+    if not verdict.private:
+        typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+    for note in verdict.notes:
+        typer.echo(f"Note: {as_options(note)}.")
+
+
+@command("statement")
+def statement(folder: Path, form: str = "text") -> None:
+    """A run's privacy statement in the form that a reader, a registry or a reviewer asks for.
+
+    It repeats what privacy.json says; `fastdp verify` checks it.
+    """
+    from ..privacy.forms import as_form
+    from ..run.result import load_run
+
+    privacy = load_run(folder).privacy
+    if form == "json":
+        emit(privacy)
+        return
+    shown = as_form(privacy, form)
+    typer.echo(shown) if isinstance(shown, str) else emit(shown)
+
+
+@command("answer")
 def answer(
-    run: Annotated[str, typer.Argument(help="A run folder.")],
-    question: Annotated[
-        str, typer.Argument(help="count, share, mean(COLUMN) or sum(COLUMN) [by COLUMNS] [where CONDITIONS].")
-    ],
-    level: Annotated[
-        float, typer.Option(help="Probability with which each interval holds the truth.")
-    ] = 0.95,
-    simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="All intervals together hold with this probability.")
-    ] = False,
-    population: Annotated[
-        bool,
-        typer.Option("--population", help="Intervals for the population that the users were drawn from."),
-    ] = False,
-    as_json: Json = False,
+    run: str,
+    question: str,
+    level: float = 0.95,
+    simultaneous: bool = False,
+    population: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Answer a question about the true rows from what a run released, with intervals.
 
@@ -60,18 +80,9 @@ def answer(
     typer.echo(sentence)
 
 
-@answers_app.command(
-    epilog="Examples:\n\n\b\n"
-    "  fastdp sample run --rows 1000 --out some.parquet\n"
-    "  fastdp sample run --rows 500 --where 'payment_type = Card and shift in 0..3' --out card.csv"
-)
+@command("sample")
 def sample(
-    run: Annotated[str, typer.Argument(help="A run folder.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write: .parquet, .csv or .arrow.")],
-    rows: Annotated[int, typer.Option(help="Number of rows.")],
-    where: Annotated[str | None, typer.Option(help="Conditions, as in `fastdp answer`.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Fixes which rows are chosen.")] = None,
-    as_json: Json = False,
+    run: str, out: Path, rows: int, where: str | None = None, seed: int | None = None, as_json: bool = False
 ) -> None:
     """Write some of a run's synthetic rows, at random: all kinds, or those that match conditions.
 
