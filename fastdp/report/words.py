@@ -72,7 +72,7 @@ def strength(promise: dict) -> str:
 
 MADE = (
     "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and "
-    "everything on this page was computed from what was released; the true data was not opened to make it.</p>"
+    "everything on this page was computed from what was released; the true data was not opened for it.</p>"
 )
 NO_STATEMENT = (
     '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if '
