@@ -79,7 +79,9 @@ def clipping_of(
     if clip is None:
         return Clipping(known=False, text="the statement names no clip")
     of_users = statement.get("mechanism", {}).get("users", {})
-    rows = (of_users["rows"], *of_users["rows_interval"]) if "rows_interval" in of_users else None
+    rows = None
+    if "rows_up_to" in of_users:
+        rows = (of_users["rows"], *of_users["rows_up_to"]["interval"], of_users["rows_up_to"]["most"])
     if choice is not None:
         return from_histogram(clip, choice["users"], choice["bound"], choice.get("sigma"), rows)
     if bound is not None and clip >= bound:
@@ -102,10 +104,10 @@ def from_histogram(
     values: Sequence[float],
     bound: int,
     sigma: float | None,
-    counted: tuple[float, float, float] | None = None,
+    counted: tuple[float, float, float, int] | None = None,
 ) -> Clipping:
-    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `counted`: the
-    number of rows and its 95 % interval, where the run released it."""
+    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `counted`: where
+    the run released it, the number of rows and its 95 % interval, and how many rows of a user it counts."""
     sizes, users = (np.array(x, float) for x in clip_rules.from_histogram(values, bound, sigma))
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
@@ -128,6 +130,8 @@ def from_histogram(
     bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
     bins = bins if counted is None else 0.0
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
+    if text and counted is not None and counted[3] < bound:
+        text += f" to at most {counted[3]:,} rows of each user"
     cluster = float(np.square(sizes) @ users) / whole
     varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - (whole / kept) ** 2
     reach = max(lost, REACH * math.sqrt(max(varied, 0.0)) * kept / whole)

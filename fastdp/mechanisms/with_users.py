@@ -203,7 +203,8 @@ class _Users:
         if self.people is not None and self.decided is not None:
             sizes = self.people.sizes
             described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
-            described["most_rows"] = sizes.most_rows
+            described |= {"rows_bound": sizes.bound, "most_rows": sizes.most_rows}
+            described["rows_up_to"] = {"most": sizes.most, "interval": list(sizes.seen_interval)}
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)

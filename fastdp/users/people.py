@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+Z95 = 1.96
 OCTAVE = (1.0, 1.25, 1.5, 1.75)
 """Bins of rows per user start at these multiples of powers of 2; they divide the bins of the histogram by
 which clips are chosen (`privacy.clip.size_edges`)."""
@@ -16,6 +17,8 @@ SURE = 6.0
 """Standard errors by which a bin stands out whatever the bins before it hold."""
 MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
+SMOOTHED = 4
+"""Times that bins of rows per user are smoothed, each by the users found before."""
 MODEL_SAMPLE = 1 << 17
 """Users drawn to find how often the model of the table of users has each group."""
 MOST_WEIGHT = 8.0
@@ -59,7 +62,7 @@ def rows_limit(coarse: Histogram, bound: int, sigma: float) -> int:
     rows, if rows beyond it are found from a histogram with the same error per bin."""
     bins, means = len(coarse.edges), _mean_rows(coarse.edges, bound)
     last = last_bin(coarse.values, np.full(bins, coarse.sigma))
-    upper = np.append(coarse.edges[1:], bound + 1) - 1
+    upper = _upper(coarse.edges, bound)
     users = np.where(np.arange(bins) <= last, np.maximum(coarse.values, 0.0), 0.0)
     next_octave = means[min(last + 2, bins - 1)]
     costs = []
@@ -77,7 +80,7 @@ def _hypot(*parts: float) -> float:
 
 def _inside(edges: tuple[int, ...], bound: int, users: np.ndarray, most: int) -> float:
     """Standard error of the rows beyond `most` that comes from not knowing where in its bin a user lies."""
-    low, high = np.maximum(edges, most), np.append(edges[1:], bound + 1) - 1
+    low, high = np.maximum(edges, most), _upper(edges, bound)
     return float(users @ np.maximum(high - low, 0)) / np.sqrt(12)
 
 
@@ -131,21 +134,26 @@ def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class Sizes:
     """`users`: how many users each bin has (>= 0), 0 beyond the last bin in which users stand out of noise;
-    `rows`, `error`: the number of rows and its standard error; `unseen`: rows that users may have whose bins
-    do not stand out of noise."""
+    `rows`, `error`: the number of rows and its standard error, as far as users stand out of noise; `high`: up
+    to where it lies with probability 0.975, of each user at most `most` rows, and at most `bound`."""
 
     edges: tuple[int, ...]
     bound: int
     users: np.ndarray
     rows: float
     error: float
-    unseen: float = 0.0
+    most: int = 1
+    high: tuple[float, float] = (0.0, 0.0)
 
     @property
     def interval(self) -> tuple[int, int]:
-        """Where the number of rows lies with probability 0.95."""
-        half = 1.96 * self.error
-        return max(0, int(self.rows - half)), int(np.ceil(self.rows + _hypot(half, self.unseen)))
+        """Where the number of rows lies with probability 0.95, if no user has more than `bound`."""
+        return max(0, int(self.rows - Z95 * self.error)), int(np.ceil(self.high[1]))
+
+    @property
+    def seen_interval(self) -> tuple[int, int]:
+        """The same for the number of rows, of each user at most `most`."""
+        return self.interval[0], int(np.ceil(self.high[0]))
 
     def rows_from(self, edges: tuple[int, ...]) -> np.ndarray:
         """Rows of all users whose numbers of rows start at these edges of bins."""
@@ -167,21 +175,21 @@ class Sizes:
         return [*self.edges, self.bound + 1][last + 1] - 1
 
     def draw(self, low: np.ndarray, high: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """A number of rows for each user: of the bins low..high - 1, evenly in the logarithm inside a bin."""
+        """A number of rows for each user: of the bins low..high - 1, inside a bin by a smooth curve through
+        the shares of users up to its ends."""
+        from scipy.interpolate import PchipInterpolator
+
         ends = np.append(0.0, np.cumsum(self.users + 1e-12))
+        edges = np.log(np.append(self.edges, self.bound + 1.0))
+        grid = np.unique(np.concatenate([edges, np.linspace(0.0, edges[-1], 16 * len(edges))]))
         at = ends[low] + generator.random(len(low)) * (ends[high] - ends[low])
-        bins = np.clip(np.searchsorted(ends, at, "right") - 1, low, high - 1)
-        edges = np.append(np.array(self.edges, np.int64), self.bound + 1)
-        first, last = edges[bins], np.maximum(edges[bins + 1], edges[bins] + 1)
-        rows = first * (last / first) ** generator.random(len(bins))
-        return np.minimum(rows, last - 1).astype(np.int64)
+        rows = np.exp(np.interp(at, PchipInterpolator(edges, ends)(grid), grid)) + 1e-9
+        return np.clip(rows.astype(np.int64), np.array(self.edges)[low], _upper(self.edges, self.bound)[high - 1])
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
     """Rows per user by all that was released about them, combined by least squares. The number of rows is the
     count, and beyond its limit the histograms'."""
-    from scipy.optimize import nnls
-
     bins, means = len(fine.edges), _mean_rows(fine.edges, bound)
     inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
     if coarse is not None:
@@ -192,33 +200,47 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
     spread = np.linalg.inv(inverse)
     values = spread @ right
     there = last_bin(values, np.sqrt(np.diag(spread))) + 1
-    beyond = np.maximum(means - count.most, 0.0)
-    beyond[there:] = 0.0
-    rows = count.most * count.value + float(beyond @ values)
-    # Users after the last bin do not stand out of noise: there may be as many as can hide in the next octave,
-    # and half as many in each one after it.
-    octave, unseen = len(OCTAVE), 0.0
-    users = _bar(bins) * np.sqrt(spread[there : there + octave, there : there + octave].sum())
-    for k, start in enumerate(range(there, bins, octave)):
-        unseen += users * 0.5**k * max(float(means[start : start + octave].mean()) - count.most, 0.0)
+    users = _smoothed(means, inverse, right, spread, there, count)
+    most = max(count.most, _upper(fine.edges, bound)[int(np.flatnonzero(users).max())])
+    seen = np.arange(bins) < there
+    beyond = np.where(seen, np.maximum(means - count.most, 0.0), 0.0)
     inside = _inside(fine.edges, bound, np.maximum(np.where(beyond > 0, values, 0.0), 0.0), count.most)
-    error = _hypot(count.most * count.sigma, np.sqrt(beyond @ spread @ beyond), inside)
-    # Bins that differ by no more than noise does are smoothed; the count of rows is kept. Users of the octave
-    # after the last bin, too few to stand out one bin at a time, are drawn as far as the sums allow.
-    there = min(there + octave - 1, bins)
-    inverse, right = inverse[:there, :there], right[:there]
-    upto = np.minimum(means, count.most)[:there] / (count.most * count.sigma)
-    steps = np.diff(np.eye(there), axis=0)
-    noise = np.diag(steps @ spread[:there, :there] @ steps.T)
-    change = float(np.sum((steps @ values[:there]) ** 2 - noise)) / max(len(noise), 1)
-    inverse = inverse + np.outer(upto, upto) + steps.T @ steps / max(change, fine.sigma**2 / 16)
-    right = right + upto * count.value / count.sigma
-    half = np.linalg.cholesky(inverse).T
-    found = np.zeros(bins)
-    found[:there] = nnls(half, np.linalg.solve(half.T, right))[0]
-    if not found.any():
-        found[0] = 1.0
-    return Sizes(fine.edges, bound, found, rows, error, unseen)
+
+    def total(weight: np.ndarray) -> tuple[float, float]:
+        found = count.most * count.value + float(weight @ values)
+        return found, _hypot(count.most * count.sigma, np.sqrt(weight @ spread @ weight), inside)
+
+    rows, error = total(beyond)
+    high = []
+    for limit in (most, bound):  # users of all bins, where they do not stand out at the upper end of their bin
+        ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
+        found, doubt = total(np.maximum(ends - count.most, 0.0))
+        high.append(max(rows + Z95 * error, found + Z95 * doubt))
+    return Sizes(fine.edges, bound, users, rows, error, int(most), (high[0], high[1]))
+
+
+def _smoothed(means, inverse, right, spread, there: int, count: RowCount) -> np.ndarray:
+    """Users of each bin, smoothed: neighbours are expected to differ by about as many users as they have, or
+    by a quarter of a standard error. The count of rows is kept. Bins of the octave after the last one that
+    stands out, which have too few users to stand out one by one, hold as many as the sums allow."""
+    from scipy.optimize import nnls
+
+    last, error = min(there + len(OCTAVE), len(means)), np.sqrt(np.diag(spread)).min()
+    upto = np.minimum(means, count.most)[:last] / (count.most * count.sigma)
+    inverse = inverse[:last, :last] + np.outer(upto, upto)
+    right, found = right[:last] + upto * count.value / count.sigma, np.maximum(spread @ right, 0.0)[:last]
+    steps = np.eye(last) - np.eye(last, k=1)
+    for _ in range(SMOOTHED):
+        scaled = steps / np.maximum(np.abs(steps) @ found / 2, error / 4)[:, None]
+        half = np.linalg.cholesky(inverse + scaled.T @ scaled).T
+        found = nnls(half, np.linalg.solve(half.T, right))[0]
+    found = np.append(found, np.zeros(len(means) - last))
+    return found if found.any() else np.eye(1, len(means))[0]
+
+
+def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
+    """The most rows of a user of each bin."""
+    return np.append(edges[1:], bound + 1) - 1
 
 
 @dataclass(frozen=True, eq=False)
