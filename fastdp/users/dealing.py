@@ -17,7 +17,7 @@ from .order import TRIES, Goal, Order
 from .people import People
 from .rates import GROUPS, Rates, Roles, chance, urn
 
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and memory is about
 16 (features + 1) bytes for each row of a chunk and thread."""
 TRIAL_ROWS = 1 << 17

@@ -177,14 +177,27 @@ class Sizes:
     def draw(self, low: np.ndarray, high: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """A number of rows for each user: of the bins low..high - 1, inside a bin by a smooth curve through
         the shares of users up to its ends."""
-        from scipy.interpolate import PchipInterpolator
-
         ends = np.append(0.0, np.cumsum(self.users + 1e-12))
         edges = np.log(np.append(self.edges, self.bound + 1.0))
         grid = np.unique(np.concatenate([edges, np.linspace(0.0, edges[-1], 16 * len(edges))]))
         at = ends[low] + generator.random(len(low)) * (ends[high] - ends[low])
-        rows = np.exp(np.interp(at, PchipInterpolator(edges, ends)(grid), grid)) + 1e-9
-        return np.clip(rows.astype(np.int64), np.array(self.edges)[low], _upper(self.edges, self.bound)[high - 1])
+        rows = np.exp(np.interp(at, _monotone(edges, ends, grid), grid)) + 1e-9
+        return np.clip(
+            rows.astype(np.int64), np.array(self.edges)[low], _upper(self.edges, self.bound)[high - 1]
+        )
+
+
+def _monotone(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The increasing cubic curve through (x, y) whose slopes are harmonic means (Fritsch and Butland)."""
+    width = np.diff(x)
+    slope = np.diff(y) / width
+    inner = 2 * slope[1:] * slope[:-1] / np.maximum(slope[1:] + slope[:-1], 1e-300)
+    first, last = np.append(slope[0], inner), np.append(inner, 0.0)
+    i = np.clip(np.searchsorted(x, at, "right") - 1, 0, len(width) - 1)
+    t = (at - x[i]) / width[i]
+    return y[i] + width[i] * t * (
+        first[i] * (1 - t) ** 2 + slope[i] * t * (3 - 2 * t) - last[i] * t * (1 - t)
+    )
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
@@ -212,11 +225,14 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
 
     rows, error = total(beyond)
     high = []
-    for limit in (most, bound):  # users of all bins, where they do not stand out at the upper end of their bin
+    for limit in (
+        most,
+        bound,
+    ):  # users of all bins, where they do not stand out at the upper end of their bin
         ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    return Sizes(fine.edges, bound, users, rows, error, int(most), (high[0], high[1]))
+    return Sizes(fine.edges, bound, users, rows, error, int(most), (high[0], max(high)))
 
 
 def _smoothed(means, inverse, right, spread, there: int, count: RowCount) -> np.ndarray:

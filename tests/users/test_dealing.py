@@ -248,27 +248,51 @@ def released(rows, bound, sigma, rng):
     return sizes_of(fine, coarse, count, bound)
 
 
-@pytest.mark.parametrize("kind", ["geometric", "heavy", "alike"])
-def test_rows_per_user_and_their_sum_are_within_their_errors(kind):
-    """The number of rows is in its interval in at least 85 % of 60 runs (of 95 %, three standard deviations
-    of such a share are .08). The 90th percentile is within 10 % and a bin (a quarter of an octave)."""
-    rng = np.random.default_rng(3)
-    rows = {
-        "geometric": rng.geometric(1 / 30, 4000),
-        "heavy": np.minimum((rng.pareto(1.5, 4000) * 10).astype(np.int64) + 1, 4000),
-        "alike": rng.integers(90, 110, 4000),
-    }[kind]
-    missed, tails = 0, []
+SIZES = {
+    "geometric": lambda rng: rng.geometric(1 / 30, 4000),
+    "alike": lambda rng: rng.integers(90, 110, 4000),
+    "pareto": lambda rng: np.ceil(4 * rng.random(4000) ** (-1 / 1.1)).astype(np.int64),
+    "few giants": lambda rng: np.append(rng.geometric(0.2, 4000), [5000] * 3),
+    "bots": lambda rng: np.append(rng.geometric(0.1, 4000), [2000] * 40),
+}
+
+
+@pytest.mark.parametrize("sigma", [4.0, 30.0])  # about that of epsilon 10 and 1
+@pytest.mark.parametrize("kind", SIZES)
+def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
+    """The number of rows is in its interval, and in that up to a stated number of rows of each user, in at
+    least 85 % of 60 runs (of 95 %, three standard deviations of such a share are .08), also where nobody can
+    see the users with most rows; new users each time, as heavy tails differ from draw to draw. The second
+    interval holds fewer rows. In tables without giants the median error of the 90th percentile is below 10 %;
+    so is that of the 99th where the 40 users above it stand out of noise, else it is a bin (a quarter of an
+    octave) more. The 90th is within 10 % and a bin in each run."""
+    rng, bound = np.random.default_rng(3), 4096
+    missed, tails = np.zeros(2), []
     for _ in range(60):
-        sizes = released(rows, 4096, 10.0, rng)
-        missed += not sizes.interval[0] <= rows.sum() <= sizes.interval[1]
+        rows = np.minimum(SIZES[kind](rng), bound)
+        sizes = released(rows, bound, sigma, rng)
+        totals = rows.sum(), np.minimum(rows, sizes.most).sum()
+        ends = sizes.interval, sizes.seen_interval
+        missed += [not low <= total <= high for total, (low, high) in zip(totals, ends)]
+        assert ends[0][0] == ends[1][0] <= sizes.rows <= ends[1][1] <= ends[0][1]
         low = np.zeros(20_000, np.int64)
         drawn = sizes.draw(low, low + len(sizes.edges), rng)
         tails.append(np.percentile(drawn, [90, 99]) / np.percentile(rows, [90, 99]) - 1)
-    assert missed <= 9
-    if kind != "heavy":  # whose largest users no noisy histogram shows
-        assert np.abs(np.median(tails, axis=0)).max() < 0.1
-    assert np.mean(np.abs(np.array(tails)[:, 0]) < 0.1 + 0.19) > 0.95
+    assert missed.max() <= 9
+    if kind in ("geometric", "alike"):
+        assert (np.abs(np.median(tails, axis=0)) < [0.1, 0.1 if sigma < 10 else 0.1 + 0.19]).all()
+        assert np.mean(np.abs(np.array(tails)[:, 0]) < 0.1 + 0.19) > 0.95
+
+
+def test_few_users_within_a_bin_are_drawn_where_its_neighbours_are():
+    """Users have 90 to 99 rows, in bins 80 to 95 and 96 to 111, four in ten in the second; beyond it there
+    are none, so that its users are drawn near its lower end: evenly in the logarithm half would be above
+    103."""
+    sizes = released(np.tile(np.arange(90, 100), 4000), 4096, 1.0, np.random.default_rng(1))
+    low = np.zeros(50_000, np.int64)
+    drawn = sizes.draw(low, low + len(sizes.edges), np.random.default_rng(2))
+    upper = drawn[drawn >= 96]
+    assert len(upper) / len(drawn) == pytest.approx(0.4, abs=0.01) and np.median(upper) < 103
 
 
 def test_drawn_users_stay_within_their_bins_and_fill_the_rows():
