@@ -1,9 +1,11 @@
-"""Domains and cliques: maximal sets, recodings, batches."""
+"""Domains and cliques: maximal sets, recodings, batches; disjoint sets against scipy's."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.cluster.hierarchy import DisjointSet
 
+from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain, batches, maximal
 from fastdp.errors import SchemaError
 
@@ -30,3 +32,17 @@ def test_recoded_sizes():
     for wrong in ({"c": [0]}, {"a": [0, 1]}, {"a": [0, 1, -1, 0]}):
         with pytest.raises(SchemaError, match="recoding"):
             domain.recoded(wrong)
+
+
+NUMBERS = st.integers(0, 11)
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40))
+def test_disjoint_sets_are_those_of_scipy(pairs):
+    sets, reference = DisjointSets(range(12)), DisjointSet(range(12))
+    for a, b in pairs:
+        assert sets.merge(a, b) == reference.merge(a, b)
+        assert sets.count == reference.n_subsets
+    for a in range(12):
+        assert sets.size(a) == reference.subset_size(a)
+        assert [sets.connected(a, b) for b in range(12)] == [reference.connected(a, b) for b in range(12)]

@@ -213,12 +213,6 @@ def test_a_type_may_be_named(tmp_path, monkeypatch):
     assert forbidden([path]) == [] and upward([path]) == []
 
 
-def test_no_module_name_is_used_twice():
-    """Kernels apart: `_core.dual` is named after csrc/dual.c."""
-    names = [p.stem for p in modules() if p.stem not in ("__init__", "__main__") and p.parent.name != "_core"]
-    assert sorted(n for n in set(names) if names.count(n) > 1) == []
-
-
 def test_nobody_uses_a_global_generator_or_pickle():
     for path in modules():
         text = path.read_text()

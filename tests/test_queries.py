@@ -34,22 +34,6 @@ def family(sizes: dict[str, int], share: float, rng) -> Grid:
     return grids[names]
 
 
-def test_the_seeds_worked_example():
-    """W,X,Y,Z x 1,2,3 with X and 3 small: 6 fine cells, 7 coarse rows, every column of norm exactly 1."""
-    letters = Grid(("letter",), (4,), np.arange(4))
-    digits = Grid(("digit",), (3,), np.arange(3))
-    fine = np.array([r * 3 + c for r in (0, 2, 3) for c in (0, 1)])
-    query = AdaGrid(Grid(("letter", "digit"), (4, 3), fine, (letters, digits)))
-    assert query.rows == 6 + 7
-    matrix = explicit(query.grid, scaled=True)
-    assert np.allclose((matrix**2).sum(0), 1, atol=1e-15)
-    assert query.column_norm2() == 1
-    num, den = query.coef2
-    assert (num == 1).all() and den.tolist() == [1] * 6 + [2] * 7
-    weights = (num * (2 // den)).astype(np.int64)
-    assert (query.transpose(weights) == 2).all()
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
@@ -140,17 +124,6 @@ def test_simple_queries():
 def test_weights_that_are_no_positive_fractions_are_refused(num, den):
     with pytest.raises(MeasurementError, match="positive"):
         Weighted(num, den)
-
-
-def test_weighted_cells_keep_their_own_fractions():
-    query = Weighted([1, 2, 3], [4, 5, 3])
-    assert query.rows == query.cells == 3
-    assert [Fraction(int(a), int(b)) for a, b in zip(*query.coef2, strict=True)] == [
-        Fraction(1, 4),
-        Fraction(2, 5),
-        Fraction(1),
-    ]
-    assert query.column_norm2() == 1 and query.product(np.array([7, 8, 9])).tolist() == [7, 8, 9]
 
 
 def test_scalars_too_fine_to_add_up_exactly_are_refused():

@@ -10,15 +10,12 @@ import pytest
 
 import fastdp
 from fastdp import errors
-from fastdp.domain import Domain
 from fastdp.engines import spark
-from fastdp.engines.partitioned import Answer, Sums
 from fastdp.errors import (
     DataError,
     PrivacyError,
     UsageError,
 )
-from fastdp.estimate.total import estimate_total
 from fastdp.privacy import accountant, gdp
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.tables import bound
@@ -36,22 +33,6 @@ def test_limits_are_inclusive(check, most):
     for value in (0, most + 1):
         with pytest.raises(UsageError):
             check(value)
-
-
-@pytest.mark.parametrize("cells", [[5], [0, 5], [-1], [-1, 2], [2, 2], [3, 1], [0, 1, 2, 3, 4, 5]])
-def test_a_partition_names_each_cell_of_the_request_at_most_once(cells):
-    sums = Sums("q", 1, [5])
-    with pytest.raises(DataError):
-        sums.add(Answer(0, "q", [(np.array(cells), np.ones(len(cells), np.int64))]))
-    whole = Sums("q", 1, [5])
-    whole.add(Answer(0, "q", [(np.arange(5), np.arange(5))]))
-    assert whole.whole()[0].tolist() == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("answer", [-50.0, 0.0, 0.2, 1.0])
-def test_a_total_is_at_least_one_row(answer):
-    seen = [fastdp.Measurement(("a",), np.array([answer, 0.0]), 1.0)]
-    assert estimate_total(Domain({"a": 2}), seen) == (1.0, pytest.approx(2**0.5))
 
 
 class NoEvent:

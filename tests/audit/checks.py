@@ -5,11 +5,42 @@ They are functions, not tests, so that `test_planted` can run them against broke
 """
 
 import math
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 from scipy.stats import beta, chi2, norm
 
+from fastdp.errors import FastdpError
+from fastdp.privacy import noise
+
 from .world import CLIP, SIZES, Swap, ask_everything, loss_mean, no_noise, open_door, quick_accountant, table
+
+
+def small_table(rows=30):
+    return table(random_codes(np.random.default_rng(1), rows), np.arange(rows) % 4)
+
+
+def asked(ask):
+    """The checks below with another run than `world.ask_everything`."""
+    return patch(f"{__name__}.ask_everything", ask)
+
+
+def fails(check, *arguments, **options):
+    """The check's complaint; a test error if it has none."""
+    with pytest.raises((AssertionError, FastdpError)) as caught:
+        check(*arguments, **options)
+    return str(caught.value)
+
+
+def first_without_noise():
+    """The planted bug: the first number of every draw gets no noise."""
+    real = noise.gaussian
+
+    def planted(sigma, size, **options):
+        return real(sigma, size, **options) * (np.arange(size) > 0)
+
+    return patch.object(noise, "gaussian", planted)
 
 
 def random_codes(rng, rows, spread=True):

@@ -107,48 +107,6 @@ def kill(folder):
         at += 1
 
 
-def domain_run(folder, trace):
-    """A run that finds its schema's private columns; the finished schema is shown to the world at once."""
-    from ..release.test_domain import ASKED, opener, trips
-
-    source = trips(200)
-    reserved = reserve.reserve(
-        ASKED,
-        [reserve.BudgetRequest(epsilon=20.0, delta=1e-6, clip="private")],
-        ledger=Ledger(folder / "budget.db", _trace=trace),
-        dataset="trips",
-        run="the run",
-        _trace=trace,
-    )
-    schema = reserved.learn(source, opener(source))
-    with open(folder / "seen.jsonl", "a") as stream:
-        stream.write(json.dumps(schema.to_dict()) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
-    trace("released")
-
-
-def domain(folder, stride=5):
-    """Kill at every fifth point of a domain's steps; then resume, twice: hashes of the answers in between and
-    afterwards, and the schemas that the world saw."""
-    out, at = [], 0
-    while True:
-        place = folder / f"domain-{at}"
-        place.mkdir()
-        Ledger(place / "budget.db").open("trips", epsilon=30.0, delta=1e-5, keys=1e-6)
-        died = in_child(lambda place=place, at=at: domain_run(place, Killer(at)))
-        ledger = Ledger(place / "budget.db")
-        between = [s["answers"] for e in ledger.entries() for s in e["steps"] if s["answered"]]
-        codes = [in_child(lambda place=place: domain_run(place, Killer())) for _ in range(2)]
-        after = [s["answers"] for e in ledger.entries() for s in e["steps"]]
-        seen = (place / "seen.jsonl").read_text().splitlines()
-        entry = {"at": at, "died": os.WIFSIGNALED(died), "codes": codes, "between": between, "after": after}
-        out.append(entry | {"seen": seen, "runs": len(ledger.entries())})
-        if not os.WIFSIGNALED(died):
-            return out
-        at += stride
-
-
 def race(folder, processes=16):
     """All at once, each wants a tenth of the budget's mu^2 five times; at most ten can have it."""
     path = folder / "race.db"
@@ -189,5 +147,5 @@ if __name__ == "__main__":
     what, place = sys.argv[1], Path(sys.argv[2])
     with tempfile.TemporaryDirectory(dir=place) as first:  # what every child would import, hash and tabulate
         Ledger(Path(first) / "budget.db").open("trips", epsilon=30.0, delta=1e-5, keys=1e-6)
-        (domain_run if what == "domain" else one_run)(Path(first), Killer())
-    print(json.dumps({"kill": kill, "race": race, "domain": domain}[what](place)))
+        one_run(Path(first), Killer())
+    print(json.dumps({"kill": kill, "race": race}[what](place)))

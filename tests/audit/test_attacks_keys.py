@@ -6,7 +6,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import fastdp
 from fastdp.errors import DataError
 from fastdp.release import keyselect
 from fastdp.release.keyselect import SCALE, count_keys, keys_of, select_keys
@@ -66,13 +65,3 @@ def test_types_that_cannot_be_keys_are_refused_before_any_row_is_read():
                 pa.table({"who": [1], "city": column}), schema(dtype="int64", values=(1,)), "city", "int64", 1
             )
     assert keys_of(pa.array([True, False]), "int64").to_pylist() == [1, 0]
-
-
-def test_a_run_under_selected_values_says_that_they_cost_more():
-    """Its epsilon is that of the run alone; without the note a reader would take it for all."""
-    rows = pa.table({"who": np.arange(600), "city": ["a", "b"] * 300, "n": [0, 1] * 300})
-    keys = select_keys(rows, schema(), "city", epsilon=1.0, delta=1e-6, seed=1)
-    run = fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=keys.apply(schema()), seed=1)
-    assert any("selected from private data" in note for note in run.privacy["notes"])
-    plain = fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema(values=("a", "b")), seed=1)
-    assert not any("selected" in note for note in plain.privacy["notes"])

@@ -77,17 +77,6 @@ def test_one_line_leaves_all_others_as_they_were(tmp_path, attack, form, where):
     assert set(map(int, table.rows_per_user())) == {1}
 
 
-@pytest.mark.parametrize("policy", ["drop", "null"])
-def test_lines_of_the_wrong_shape_follow_the_policy(tmp_path, policy):
-    """Dropped, or a row of nulls, which has no user: `null` of the user then decides."""
-    rules = schema(dialect={"malformed": policy}, user={"column": "who", "max_rows": 2, "null": "own"})
-    huge = b"9" * (textblocks.MAX_LINE + 1)
-    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n3\n%s\n4,4\n' % huge, rules)
-    assert table._malformed == 3
-    assert table.rows == (2 if policy == "drop" else 5) and table.users == table.rows
-    assert (local(table).marginals([("a",)], 2)["a",] >> 20)[11] == (0 if policy == "drop" else 3)
-
-
 def test_the_number_of_wrong_lines_is_for_the_owner_only(tmp_path):
     table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n')
     assert "malformed" not in repr(table)

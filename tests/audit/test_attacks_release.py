@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.errors import FastdpError, LedgerError, RunError, UsageError
+from fastdp.errors import FastdpError, LedgerError, RunError
 from fastdp.model import array_file
 from fastdp.privacy import statement
 from fastdp.privacy.ledger import Ledger
@@ -29,6 +29,7 @@ from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups
 
+from ..run.test_synthesize import RELEASED
 from .world import SCHEMA, SIZES, Swap, table
 
 RECIPE = {"mechanism": "mst"}
@@ -145,37 +146,6 @@ def test_a_parts_statement_cannot_promise_something_else(both, tmp_path):
     assert any("joint" in p for p in inspect(folder).problems)
 
 
-def test_two_epsilons_do_not_share_a_folder(tmp_path):
-    """eps-1 would have held the files of the one under the statement of the other."""
-    with pytest.raises(UsageError, match="no two with the same first six digits"):
-        fastdp.synthesize(frame(), RECIPE, [1.0, 1.0000001], 1e-6, schema=KNOWN, out=tmp_path / "run")
-
-
-def test_an_epsilon_in_text_is_not_taken_apart():
-    """Its characters were once read as several epsilons: "12" ran at 1 and at 2, and handed back the
-    first."""
-    for wrong in ("12", "1", b"12"):
-        with pytest.raises(UsageError, match="epsilon"):
-            fastdp.synthesize(frame(), RECIPE, wrong, 1e-6, schema=KNOWN)
-
-
-def test_private_data_is_not_taken_for_public_by_mistake(tmp_path):
-    path = tmp_path / "x.parquet"
-    pq.write_table(frame(), path)
-    os.symlink(path, tmp_path / "same.parquet")
-    data = frame()
-    for private, public in (
-        (data, data),
-        (str(path), str(path)),
-        (path, tmp_path / "same.parquet"),
-        ([str(path)], str(path)),
-    ):
-        with pytest.raises(UsageError, match="is the private data"):
-            fastdp.synthesize(private, RECIPE, 1.0, 1e-6, schema=KNOWN, public=public)
-    with pytest.raises(UsageError, match="public=True"):
-        fastdp.synthesize(data, RECIPE, 1.0, 1e-6, schema=KNOWN, public=fastdp.read(frame(2), KNOWN))
-
-
 def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
     """The file is gone: whoever comes next would lock another one of the same name, and two would be in."""
     first = RunFolder(tmp_path / "run")
@@ -239,42 +209,11 @@ def test_a_ledger_by_another_name_fails_closed(tmp_path):
     assert ledger.spent("d")["events"] == 0
 
 
-def test_a_ledger_that_cannot_be_written_admits_nothing(tmp_path):
-    from fastdp.privacy import ledger_store as ledger_files
-
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=10.0, delta=1e-5)
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    class Blind(Swap):
-        def marginals(self, *_, **__):
-            raise AssertionError("counted though nothing was charged")
-
-    ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)
-    (session,) = reserve.reserve(SCHEMA, [ask], ledger=ledger).sessions(Blind())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_files.FileStore, "_write_head", full)
-        with pytest.raises((LedgerError, OSError)):
-            session.measure([Request(("a",), 0.01)], "x")
-        with pytest.raises((LedgerError, OSError)):
-            reserve.reserve(SCHEMA, [ask], ledger=ledger)
-
-
 def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
     out = tmp_path / "run"
     fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, out=out, report=True)
     assert (tmp_path / "run.private" / "report.html").exists()
-    assert {p.name for p in out.iterdir()} == {
-        "synthetic.parquet",
-        "codes.released.parquet",
-        "privacy.json",
-        "model.fastdp",
-        "measurements.parquet",
-        "measurements.json",
-        "schema.json",
-    }
+    assert {p.name for p in out.iterdir()} == RELEASED | {"codes.released.parquet"}
     assert inspect(out).ok
 
 

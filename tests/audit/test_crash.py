@@ -62,19 +62,6 @@ def test_two_runs_of_the_same_data_differ(runs):
     assert len(set(first)) == len(first)
 
 
-@pytest.mark.slow
-def test_kill_while_domains_are_found(tmp_path):
-    """What was stored before the kill is what a resumed run goes on with, and every later one; one run is
-    charged."""
-    *killed, whole = drive("domain", tmp_path)
-    assert not whole["died"] and len(killed) >= 8
-    for run in killed:
-        where = f"killed at point {run['at']}"
-        assert run["died"] and run["codes"] == [0, 0] and run["runs"] == 1, where
-        assert run["after"][: len(run["between"])] == run["between"] and len(run["after"]) >= 6, where
-        assert len(set(run["seen"])) == 1, where
-
-
 def test_16_processes_stay_within_one_budget(tmp_path):
     result = drive("race", tmp_path)
     assert set(result["codes"]) == {0}

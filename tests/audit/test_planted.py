@@ -24,19 +24,9 @@ from fastdp.schema import Schema
 from fastdp.tables import bound, idvalues
 
 from . import checks
-from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door, table
-
-
-def small_table(rows=30):
-    rng = np.random.default_rng(1)
-    return table(checks.random_codes(rng, rows), np.arange(rows) % 4)
-
-
-def fails(check, *arguments, **options):
-    """The check's complaint; a test error if it has none."""
-    with pytest.raises((AssertionError, FastdpError)) as caught:
-        check(*arguments, **options)
-    return str(caught.value)
+from .checks import asked, fails, first_without_noise, small_table
+from .test_distances import guess, look
+from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door
 
 
 def test_c_halved():
@@ -64,13 +54,14 @@ def test_missing_square_root_of_the_count():
     assert "does not cover" in fails(greedy, open_door(Swap(small_table())))
     with (
         patch.object(budget, "mu2", largest),
-        patch.object(checks, "ask_everything", greedy),
+        asked(greedy),
     ):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
 
-def test_clipping_off():
-    with patch.object(bound, "user_weights", lambda table, clip: None):
+@pytest.mark.parametrize("ask", [ask_everything, look, guess])
+def test_clipping_off(ask):
+    with patch.object(bound, "user_weights", lambda table, clip: None), asked(ask):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
 
@@ -119,13 +110,9 @@ def test_seed_reused():
         assert "same noise" in fails(checks.independence)
 
 
-def test_un_noised_answers():
-    real = noise.gaussian
-
-    def planted(sigma, size, **options):
-        return real(sigma, size, **options) * (np.arange(size) > 0)
-
-    with patch.object(noise, "gaussian", planted):
+@pytest.mark.parametrize("ask", [ask_everything, look])
+def test_un_noised_answers(ask):
+    with first_without_noise(), asked(ask):
         assert "without noise" in fails(checks.residuals, seed=9)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fastdp.engines.local import LocalCounter
-from fastdp.errors import FastdpError, LedgerError, PrivacyError, UsageError
+from fastdp.errors import LedgerError, PrivacyError, UsageError
 from fastdp.privacy import clip as clip_rules
 from fastdp.privacy import statement
 from fastdp.privacy.accountant import Gaussian
@@ -24,7 +24,7 @@ from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 
-from .checks import random_codes, user_rows
+from .checks import fails, random_codes, user_rows
 from .world import DELTA, EPSILON, QUERY, SIZES, Swap, loss_mean, no_noise, quick_accountant
 
 BOUND = 200
@@ -132,56 +132,40 @@ def charged(folder):
     return stated
 
 
-def fails(check, *arguments, **options):
-    with pytest.raises((AssertionError, FastdpError)) as caught:
-        check(*arguments, **options)
-    return str(caught.value)
-
-
 def test_one_user_is_covered_at_every_clip():
-    neighbours(100, seed=3)
+    neighbours(60, seed=3)
 
 
-def test_planted_noise_not_scaled_with_the_clip():
-    real = noiseplan.plan_marginal
-
-    def planted(domain, clip, request, sizes):
-        return real(domain, min(clip, 10), request, sizes)
-
-    with patch.object(gateway, "plan_marginal", planted):
-        assert "more than the noise covers" in fails(neighbours, 60, seed=4)
-
-
-def test_planted_rows_counted_with_the_bound_instead_of_the_clip():
-    real = LocalCounter.marginals
-
-    def planted(self, cliques, clip=None, *rest, **options):
-        return real(self, cliques, BOUND, *rest, **options)
-
-    with patch.object(LocalCounter, "marginals", planted):
-        assert "more than the noise covers" in fails(neighbours, 60, seed=5)
-
-
-def test_planted_histogram_that_counts_a_user_more_than_once():
-    """A user in every bin up to theirs: the tail counts, which look much like a histogram."""
-    real = LocalCounter.user_histogram
-
-    def planted(self, key, cap):
-        return np.cumsum(real(self, key, cap)[::-1])[::-1].copy()
-
-    with patch.object(LocalCounter, "user_histogram", planted):
-        assert "more than the noise covers" in fails(neighbours, 60, seed=6)
-
-
-def test_planted_histogram_with_too_little_noise():
-    real = noiseplan.plan_users
-
+def too_little(real):
     def planted(bound, mu, epsilon):
         event, width, sigma, grid = real(bound, mu, epsilon)
         return event, width / 2, sigma / 2, grid
 
-    with patch.object(noiseplan, "plan_users", planted):
-        assert "more than the noise covers" in fails(neighbours, 60, seed=7)
+    return planted
+
+
+PLANTED = {
+    "noise that is not scaled with the clip": (
+        gateway, "plan_marginal",
+        lambda real: lambda domain, clip, request, sizes: real(domain, min(clip, 10), request, sizes),
+    ),
+    "rows counted with the bound instead of the clip": (
+        LocalCounter, "marginals",
+        lambda real: lambda self, cliques, clip=None, **options: real(self, cliques, BOUND, **options),
+    ),
+    "a user in every bin up to theirs: tail counts, which look much like a histogram": (
+        LocalCounter, "user_histogram",
+        lambda real: lambda self, key, cap: np.cumsum(real(self, key, cap)[::-1])[::-1].copy(),
+    ),
+    "a histogram with too little noise": (noiseplan, "plan_users", too_little),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_planted_bugs_are_caught(bug):
+    where, name, spoilt = PLANTED[bug]
+    with patch.object(where, name, spoilt(getattr(where, name))):
+        assert "more than the noise covers" in fails(neighbours, 60, seed=4)
 
 
 def test_planted_histogram_that_is_not_charged(tmp_path):

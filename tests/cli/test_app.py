@@ -4,10 +4,8 @@ import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -137,47 +135,6 @@ def test_an_error_never_shows_a_private_value(place):
     pq.write_table(secret, place / "secret.parquet")
     done = fastdp_cli("synth", "secret.parquet", *SYNTH[2:], "--out", "s", cwd=place, check=False)
     assert "s3cret" not in done.stdout + done.stderr
-
-
-def wait_for(path, process, seconds=60):
-    end = time.monotonic() + seconds
-    while not path.exists():
-        assert process.poll() is None, process.stderr.read()
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def test_a_killed_run_leaves_no_folder_and_can_be_resumed(place, tmp_path):
-    """The run is stopped while it is measuring (its state is on disk), then resumed."""
-    out = tmp_path / "run"
-    command = [sys.executable, "-c", SLOW, *SYNTH, "--out", str(out)]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(
-        command, cwd=place, env=env, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    wait_for(tmp_path / "fitting", process)
-    process.kill()
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGKILL
-    assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
-    refused = fastdp_cli(*SYNTH, "--out", out, cwd=place, check=False)
-    assert refused.returncode == 10 and "--resume" in refused.stderr
-    fastdp_cli(*SYNTH, "--out", out, "--resume", cwd=place)
-    fastdp_cli("verify", out, cwd=place)
-
-
-SLOW = """
-import pathlib, sys, time
-import fastdp.estimate
-from fastdp.cli.app import main
-
-def slow(*arguments, **options):
-    pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).with_name("fitting").touch()
-    time.sleep(60)
-
-fastdp.estimate.fit = slow
-main()
-"""
 
 
 def verbs():

@@ -6,12 +6,13 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
 import fastdp
 from fastdp.cli import app
-from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place, wait_for  # noqa: F401  (a fixture)
+from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place  # noqa: F401  (a fixture)
 
 # The stage is entered, then hangs in compiled code that no signal interrupts; it would take many minutes.
 STUCK = """
@@ -48,12 +49,21 @@ main()
 """
 
 
+def wait_for(path, process, seconds=60):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert process.poll() is None, process.stderr.read()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
 @pytest.mark.parametrize(
     ("stage", "kind"),
     [
         ("read", signal.SIGINT),
         ("measure", signal.SIGINT),
         ("fit", signal.SIGTERM),
+        ("fit", signal.SIGKILL),
         ("write", signal.SIGINT),
     ],
 )
@@ -79,17 +89,21 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     wait_for(tmp_path / "there", process)
     process.send_signal(kind)
     _, messages = process.communicate(timeout=30)
-    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143}[kind]
+    assert process.returncode == {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -9}[kind]
+    assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
+    if kind == signal.SIGKILL:  # it had no time to say anything: the same command says it
+        refused = fastdp_cli(*asked, cwd=place, check=False)
+        assert refused.returncode == 10 and "--resume" in refused.stderr
+        messages = f"go on with: fastdp {shlex.join(asked)} --resume\n"
     line = messages.splitlines()[-1]
     command = shlex.split(line.rpartition("with: ")[2])
     assert command[0] == "fastdp"
-    assert not out.exists() and not list(tmp_path.glob("*.tmp-*"))
     private = tmp_path / "new run.private"
     if stage == "read":
         assert "nothing was charged and nothing is kept" in line
         assert command[1:] == asked and not private.exists()
         assert fastdp.Ledger(ledger).spent("people")["epsilon"] == 0
-    else:
+    elif kind != signal.SIGKILL:
         steps = fastdp.Ledger(ledger).entries("people")[0]["steps"]
         assert f"charged: {len(steps)} steps" in line and str(private) in line
         assert f"answers of {sum(s['answered'] for s in steps)} of them" in line

@@ -87,16 +87,6 @@ def test_open_bins_beyond_the_floats(dtype):
         assert max(values) < 0 and abs(np.mean(values) + 20) < 6 * 0.32 + 1
 
 
-def test_single_values_at_the_ends_of_int64():
-    top, low = 2**63 - 1024, -(2**63)
-    schema = schema_of("int64", [low, low + 2048, 0, top, 2.0**63])
-    table = decode(schema, {"x": np.repeat(np.arange(4), 50).astype(np.uint8)}, 1)
-    values = np.array(table["x"].to_pylist()).reshape(4, 50)
-    assert (values[0] < low + 2048).all() and (values[3] >= top).all()
-    ends = pa.table({"x": [2**63 - 1, -(2**63), top, top - 1]})
-    assert encode_batch(schema, ends)[0]["x"].tolist() == [3, 0, 3, 2]
-
-
 @pytest.mark.parametrize("edge", [2**53 + 1, 1_200_000_000_000_000_001, -(2**60) - 1])
 def test_an_edge_that_is_no_float_is_refused(edge):
     with pytest.raises(SchemaError, match="no exact 64-bit float"):

@@ -218,7 +218,6 @@ def test_rows_are_counted_as_the_twin_counts_them():
     [
         ([{"columns": ["s", "a"], "allowed": [["q", 1]]}], "constraint 1 .*'q' is not in its public domain"),
         ([{"order": ["a", "zz"]}], "no column 'zz'"),
-        ([{"order": ["a"]}], "two columns"),
         ([{"order": ["a", "s"]}], "texts"),
         ([{"order": ["a", "t"]}], "numbers cannot be compared with times"),
         ([{"order": ["a", "b"]}, {"order": ["b", "a"]}], "circle"),
@@ -226,12 +225,9 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ([{"require": "a + 1"}], "true or false"),
         ([{"require": "a ** 2 > 1"}], "not allowed in expressions"),
         ([{"require": "__import__('os')"}], "functions are"),
-        ([{"require": "a.real > 1"}], "not allowed in expressions"),
         ([{"require": "a // 0 > 1"}], "division by zero"),
         ([{"require": "s > 1"}], "mixes texts"),
-        ([{"require": "s == 1"}], "mixes texts"),
         ([{"require": "x > 1"}], "bins covers many"),
-        ([{"require": "1 > 0"}], "must name a column"),
         ([{"column": "a", "follows": "b"}, {"column": "b", "follows": "a"}], "in a circle"),
         (
             [{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}],
@@ -239,19 +235,14 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ),
         ([{"column": "x", "follows": "a"}], "no value is defined"),
         ([{"column": "d", "follows": "a"}], "only columns of listed values, integers and numbers"),
-        ([{"column": "n", "follows": "a"}], "no value is defined"),
         ([{"column": "a", "from": ["s"], "table": [["x"]]}], "each row needs a value of every column"),
-        ([{"columns": ["a"], "divide": 2}], "divide"),
-        ([{"allowed": [[1]]}], "need it"),
         ([{"columns": ["a", "b"], "wrong": 1}], "wrong"),
-        ("a <= b", "list of tables"),
     ],
 )
 def test_mistakes_are_named(rules, text):
     columns = {
         "a": WHOLE,
         "b": WHOLE,
-        "n": {**WHOLE, "null": "drop"},
         "s": {"kind": "string", "values": ["x", "y"]},
         "x": NUMERIC,
         "t": {**TIME, "parts": {"date": "d"}},

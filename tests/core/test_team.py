@@ -126,13 +126,3 @@ def test_several_threads_of_the_program_share_a_team():
     for user in users:
         user.join()
     assert not different
-
-
-@pytest.mark.parametrize(("entries", "threads"), [(100_000, 1), (300_000, 3), (4_000_000, 8)])
-def test_a_job_has_as_many_threads_as_its_size_is_worth(entries, threads):
-    """One more for every 131,072 entries of a vector (32,768 cells): a small job waits for nobody."""
-    before, x = set(own_threads()), np.ones(entries)
-    team = Team(8)
-    blend(0.5, x, x, x.copy(), team)
-    assert len(set(own_threads()) - before) == threads - 1
-    del team

@@ -23,7 +23,7 @@ def anchors(path):
     return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
     for link in links(page.read_text("utf-8")):
         name, _, anchor = link.partition("#")

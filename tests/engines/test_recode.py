@@ -2,10 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from fastdp.engines import truth
 from fastdp.engines.local import local
 from fastdp.errors import LedgerError, SchemaError, UsageError
 from fastdp.privacy import statement
@@ -31,41 +28,6 @@ def table(seed=0, rows=400, users=30):
 def door_to(content, clip=3, **options):
     reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], **options)
     return reserved, reserved.sessions(local(content, 1))[0]
-
-
-maps = st.builds(
-    lambda a, b: {"a": np.array(a), "b": np.array(b)},
-    st.lists(st.integers(0, 7), min_size=300, max_size=300),
-    st.lists(st.integers(0, 4), min_size=5, max_size=5),
-)
-
-
-@given(maps, st.sampled_from([None, 1, 4]))
-@settings(max_examples=30, deadline=None)
-def test_recoded_counts_are_binned_counts(recode, clip):
-    content = table()
-    cliques = [("a",), ("b", "a"), ("c", "b"), ()]
-    counts = local(content, 2).marginals(cliques, clip, recode=recode)
-    plain = local(content, 2).marginals(cliques, clip)
-    domain = content.domain.recoded(recode)
-    for clique in cliques:
-        assert counts[clique].shape == domain.shape(clique)
-        if clique:
-            slow = Binned(content.domain.shape(clique), [recode.get(a) for a in clique])
-            assert (slow.product(plain[clique].reshape(-1)) == counts[clique].reshape(-1)).all()
-    assert (truth.marginals(content, [("a",)], clip, recode=recode)["a",] == counts["a",]).all()
-
-
-@given(maps, st.integers(0, 29))
-@settings(max_examples=20, deadline=None)
-def test_one_user_changes_recoded_counts_by_at_most_the_clip(recode, who):
-    content = table()
-    rest = content.take(content.user != content.user[who])
-    with_user, without = (
-        local(t, 1).marginals([("a", "b")], 3, recode=recode)["a", "b"] for t in (content, rest)
-    )
-    gap = with_user - without
-    assert (gap >= 0).all() and gap.sum() <= 3 * 2**20
 
 
 def test_the_door_answers_over_the_new_codes():

@@ -134,14 +134,6 @@ def test_gradient_equals_finite_differences(seed):
         assert slope == pytest.approx(g[i], rel=1e-5, abs=1e-6)
 
 
-def test_repeated_measurements_fuse_exactly():
-    rng = np.random.default_rng(6)
-    joint = skewed(DOMAIN, rng)
-    seen = measure(DOMAIN, joint, [("a", "b"), ("b", "a"), ("a", "b"), ("a",), ("b",)], 20.0, rng)
-    model = fit(DOMAIN, seen, stop="tol")
-    assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
-
-
 def test_identical_for_any_number_of_threads():
     rng = np.random.default_rng(7)
     domain = Domain({"a": 40, "b": 50, "c": 60})
@@ -152,16 +144,6 @@ def test_identical_for_any_number_of_threads():
     assert one.loss == three.loss
     for p, q in zip(one.nodes, three.nodes):
         assert (p.table == q.table).all()
-
-
-def test_float32_tables_fit_as_well():
-    rng = np.random.default_rng(8)
-    domain = Domain({"a": 12, "b": 15, "c": 9})
-    seen = measure(domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",)], 100.0, rng)
-    wide = fit(domain, seen)
-    small = fit(domain, seen, tables="float32")
-    assert small.nodes[0].table.dtype == np.float32
-    assert small.ended == wide.ended and small.loss == pytest.approx(wide.loss, rel=0.02)
 
 
 class TestStopping:
@@ -231,33 +213,6 @@ class TestTotal:
         assert model.total == 1.0 and np.isfinite(model.loss)
 
 
-class TestZeros:
-    def test_impossible_combinations_stay_impossible(self):
-        rng = np.random.default_rng(12)
-        mask = np.zeros((4, 5), bool)
-        mask[1, 2:] = True
-        mask[3, 0] = True
-        seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 30.0, rng)
-        model = fit(DOMAIN, seen, zeros={("a", "b"): mask})
-        assert (model.marginal(("a", "b"))[mask] == 0).all()
-        rows = model.sample(20_000, seed=1)
-        assert not mask[rows["a"], rows["b"]].any()
-
-    def test_contradiction(self):
-        a_only = np.array([[False, True], [False, True]])
-        b_only = np.array([[True, False], [True, False]])
-        with pytest.raises(MeasurementError, match="no possible row"):
-            fit(
-                {"a": 2, "b": 2, "c": 2},
-                [Measurement(("a",), np.array([1.0, 1.0]), 1.0)],
-                zeros={("a", "b"): a_only, ("c", "b"): b_only},
-            )
-
-    def test_everything_ruled_out(self):
-        with pytest.raises(MeasurementError, match="every combination"):
-            fit({"a": 2}, [Measurement(("a",), np.ones(2), 1.0)], zeros={("a",): np.ones(2, bool)})
-
-
 def test_warm_start_begins_where_the_model_was():
     rng = np.random.default_rng(13)
     joint = skewed(DOMAIN, rng)
@@ -280,6 +235,7 @@ def test_warm_start_begins_where_the_model_was():
     "measurement, text",
     [
         (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
+        (((), [1.0], 1.0), "clique is empty"),
         ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
         (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
         (("a", [1.0, math.nan], 1.0), "NaN"),

@@ -15,20 +15,6 @@ SEEN = [Measurement(("a", "b"), np.arange(6.0) + 1, 1.0)]
 
 
 @pytest.mark.parametrize(
-    "wrong, text",
-    [
-        (Measurement((), np.ones(1), 1.0), "clique is empty"),
-        (Measurement(("a",), np.ones(2), 1.0, np.ones((2, 3))), "over 3 cells, but the clique has 2"),
-        (Measurement(("a",), np.ones(3), 1.0), "expected 2 values, one for each row"),
-        (Measurement(("z",), np.ones(2), 1.0), "'z'"),
-    ],
-)
-def test_measurements_fit_their_cliques(wrong, text):
-    with pytest.raises(MeasurementError, match=text):
-        fit(DOMAIN, [*SEEN, wrong])
-
-
-@pytest.mark.parametrize(
     "zeros, text",
     [
         ({("z",): [True, False]}, "zeros: "),

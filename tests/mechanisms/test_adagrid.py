@@ -47,15 +47,6 @@ def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
     assert (per_column == 2).all()
 
 
-def test_rounds_follow_the_size_of_the_sets_and_spend_exactly_the_budget():
-    session, kept = worked_example(), {}
-    adagrid.AdaGrid(outer=(W,)).run(session, job_for(session, kept))
-    assert session.steps == ["round 1", "round 2"]
-    assert math.isclose(sum(r.mu**2 for r in session.asked), session.mu**2)
-    assert len(kept["measurements"]) == 3
-    assert kept["options"]["stop"] == "refined"
-
-
 def test_copies_are_measured_and_averaged_before_the_threshold():
     domain = Domain({"a": 3, "b": 2})
     grid = adagrid.grid_of(domain, ("a",), {}, {})

@@ -20,7 +20,7 @@ from fastdp.mechanisms.base import Job
 from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes.archetype_users import CastRows, cast, cross_table, systematic_round
+from fastdp.public.archetypes.archetype_users import CastRows, cast
 from fastdp.public.archetypes.options import options_of
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
@@ -175,27 +175,6 @@ def test_shards_can_be_drawn_alone(model):
     assert all((a[name] == b[name]).all() for name in a)
     last = rows.total // 1000
     assert rows.owners(last).size == rows.total - last * 1000 == rows.shard(last)["fare"].size
-
-
-def test_raking_keeps_the_public_pattern_and_takes_the_private_sums():
-    start = np.array([[40.0, 10.0], [5.0, 45.0]]) * 1e6
-    raked = cross_table(start, np.array([30.0, 10.0]), np.array([25.0, 15.0]))
-    assert np.allclose(raked.sum(axis=1), [30, 10])
-    assert np.allclose(raked.sum(axis=0), [25, 15])
-    odds = start[0, 0] * start[1, 1] / (start[0, 1] * start[1, 0])
-    assert raked[0, 0] * raked[1, 1] / (raked[0, 1] * raked[1, 0]) == pytest.approx(odds, rel=1e-4)
-    # A combination that public data lacks is still possible; sums of 0 are kept.
-    raked = cross_table(np.zeros((2, 2)), np.array([5.0, 0.0]), np.array([2.0, 3.0]))
-    assert np.allclose(raked, [[2, 3], [0, 0]])
-    assert cross_table(start, np.zeros(2), np.zeros(2)).sum() == 0
-
-
-def test_whole_numbers_are_near_and_unbiased():
-    weights = np.array([0.3, 2.5, 0.0, 7.2])
-    drawn = np.array([systematic_round(weights, np.random.default_rng(s)) for s in range(4000)])
-    assert (np.abs(drawn - weights) < 1).all()
-    assert np.abs(drawn.sum(axis=1) - weights.sum()).max() < 1
-    assert np.allclose(drawn.mean(axis=0), weights, atol=0.05)
 
 
 def test_a_whole_run(table, public, model):

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
-from fastdp.mechanisms.shared.workload_weights import Workload, WorkloadItem
 
 from .growing import RowsSession, dependent_rows
 
@@ -197,13 +195,6 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
         assert math.isclose(best, sum(c.portion for c in batch) ** 1.5 / math.sqrt(precision), rel_tol=1e-4)
 
 
-def test_a_forest_joins_and_never_closes_a_loop():
-    domain = Domain(dict.fromkeys("abcd", 2))
-    pairs = [screening.Candidate(p, 10.0 - i, 4.0) for i, p in enumerate(combinations("abcd", 2))]
-    chosen = screening.forest(pairs, domain)
-    assert [c.clique for c in chosen] == [("a", "b"), ("a", "c"), ("a", "d")]
-
-
 def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
     good = [screening.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
     bad = [screening.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
@@ -245,19 +236,6 @@ def test_inside_a_merged_value_the_1_way_decides():
 
 
 # Workloads
-
-
-def test_weights_of_a_workload():
-    domain = Domain(dict.fromkeys("abcd", 2))
-    wanted = Workload(domain, [("a", "b", "c"), WorkloadItem(columns=("d", "a"), weight=3.0)])
-    assert math.isclose(wanted.weight(("a", "b")), 0.1 + 0.9 / 4)
-    assert math.isclose(wanted.weight(("a", "d")), 0.1 + 0.9 * 3 / 4)
-    assert math.isclose(wanted.weight(("b", "d")), 0.1)
-    assert wanted.larger(domain) == [("a", "b", "c")]
-    assert Workload(domain).weight(("a", "b")) == 1.0
-    assert set(Workload(domain, target="c").items) == {("a", "c"), ("b", "c"), ("c", "d")}
-    with pytest.raises(UsageError, match="workload"):
-        Workload(domain, [("a", "z")])
 
 
 def test_a_workload_gets_the_budget():

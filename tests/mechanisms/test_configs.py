@@ -50,12 +50,6 @@ def test_no_struct_of_a_config_takes_unknown_fields(name):
         assert kind.__struct_config__.frozen
 
 
-@pytest.mark.parametrize("name", mechanisms.names())
-def test_a_recipe_with_a_misspelt_field_is_refused(name):
-    with pytest.raises(UsageError, match="misspelt"):
-        recipe.load({"mechanism": name, "misspelt": 1}).config(1.0)
-
-
 JUST_ABOVE_0, JUST_BELOW_1 = 5e-324, 1 - 2**-53
 INSIDE = ([JUST_ABOVE_0, 0.5, JUST_BELOW_1], [0.0, -0.1, 1.0, 1.5, math.nan])
 NOT_NEGATIVE = ([0.0, 0.5, 1e300], [-JUST_ABOVE_0, -1.0, math.nan])

@@ -64,13 +64,6 @@ def test_rare_values_are_merged_when_pairs_are_measured():
     assert outcome.tables["codes"].num_rows == 12
 
 
-@given(st.floats(1e-3, 20))
-@settings(max_examples=100, deadline=None)
-def test_a_selection_costs_at_most_what_it_may(mu):
-    epsilon = spanning_tree.range_epsilon_from(mu)
-    assert 0.999 * mu < mu_of(BoundedRange(epsilon)) <= mu
-
-
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.floats(0, 100))
 @settings(max_examples=100, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):

@@ -1,19 +1,11 @@
 """The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a recipe, bad
 recipes."""
 
-import math
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.domain import Domain
-from fastdp.measurement import Measurement
-from fastdp.mechanisms.tworound.affordable_cliques import affordable, strongest
-from fastdp.mechanisms.tworound.region import Region
-from fastdp.mechanisms.tworound.two_round import TwoRound
-from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 
@@ -34,18 +26,6 @@ def small(rows=4000, seed=0, sizes=None, public=False):
 def synth(table, epsilon=3.0, **fields):
     fields = {"mechanism": "tworound", **fields}
     return fastdp.synthesize(table, fields, epsilon, 1e-9, seed=1, sample_seed=1)
-
-
-def test_both_rounds_have_sensitivity_1():
-    run = synth(small(), round2=[["a", "b"], {"clique": ["b", "c"], "weight": 3}], weights={"a": 2})
-    releases = run.privacy["parts"][0]["releases"]
-    mu2 = [r["event"]["mu"] ** 2 for r in releases]
-    ones, pairs = mu2[:4], mu2[4:]
-    first, second = TwoRound().shares
-    assert math.isclose(sum(ones) / first, sum(pairs) / second, rel_tol=1e-9)
-    assert np.allclose(np.array(ones) / sum(ones), [4 / 7, 1 / 7, 1 / 7, 1 / 7])
-    assert np.allclose(np.array(pairs) / sum(pairs), [0.1, 0.9])
-    assert sum(mu2) <= run.privacy["mu"] ** 2
 
 
 def test_values_under_the_threshold_are_merged_before_round_2():
@@ -73,37 +53,6 @@ def test_a_marginal_over_the_limit_is_left_out_and_said():
     assert run.privacy["mechanism"]["left_out"] == [["a", "b", "c"]]
     assert any("a, b, c: " in note and "more than 100" in note for note in run.privacy["notes"])
     assert run.privacy["mechanism"]["round2"] == [["a", "b"]]
-
-
-def test_marginals_go_by_the_size_of_the_junction_tree():
-    """A cycle of large columns: each pair is small, but triangulation joins three of them."""
-    domain = Domain({"a": 50, "b": 50, "c": 50, "d": 50, "e": 2})
-    cycle = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("a", "e")]
-    assert junction_tree(domain, cycle).cells > 200_000
-    kept, dropped = affordable(domain, cycle, 10_000, 10_000)
-    assert len(dropped) == 1 and junction_tree(domain, kept).cells <= 10_000
-    assert "10,000" in next(iter(dropped.values()))
-    weight = dict.fromkeys(cycle, 1.0) | {("a", "b"): 0.1}
-    assert list(affordable(domain, cycle, 10_000, 10_000, weight=weight)[1]) == [("a", "b")]
-    # What is fixed stays, even where that is too much.
-    kept, dropped = affordable(domain, cycle, 10_000, 10, fixed=[("a", "c")])
-    assert kept == [] and len(dropped) == 5
-
-
-def test_extra_pairs_as_long_as_the_model_stays_small():
-    domain = Domain(dict.fromkeys("abcd", 10))
-    strength = {
-        ("a", "b"): 4.0,
-        ("b", "c"): 3.0,
-        ("c", "d"): 2.0,
-        ("a", "c"): 1.0,
-        ("a", "d"): 0.5,
-        ("b", "d"): 0.0,
-    }
-    tree = [("a", "b"), ("b", "c"), ("c", "d")]
-    assert strongest(domain, strength, 0, 10**6) == tree
-    assert strongest(domain, strength, 5, 10**6) == [*tree, ("a", "c"), ("a", "d")]
-    assert strongest(domain, strength, 5, 1500) == [*tree, ("a", "c")]
 
 
 def test_without_a_recipe_public_data_chooses():
@@ -140,18 +89,6 @@ def test_associations_are_mutual_information_less_chance():
     # of freedom).
     assert associations["a", "d"] < 40 / 10_000
     assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
-
-
-def test_one_row_per_person_or_weights_that_add_up_to_one():
-    rng = np.random.default_rng(0)
-    schema = Schema.from_domain({"a": 4, "b": 3}, user="who")
-    codes = {"a": rng.integers(0, 4, 900), "b": rng.integers(0, 3, 900)}
-    twice = Table.from_codes(schema, codes, user=np.arange(900) % 300)
-    fields = {"mechanism": "tworound", "round2": [["a", "b"]], "clip": 1, "ids": {"source": "none"}}
-    run = fastdp.synthesize(twice, fields, 8.0, 1e-9, seed=1, sample_seed=1)
-    # 300 persons with three rows each weigh 300 rows in all; the total's standard error is about 2.
-    assert run.model.total == pytest.approx(300, abs=15)
-    assert all(r["sensitivity"] == 1 for r in run.privacy["parts"][0]["releases"])
 
 
 def people(rows=3000, seed=0):
@@ -199,14 +136,6 @@ def test_constraints_and_supports_hold_in_every_row(epsilon):
     assert set(np.unique(columns["city"])) <= {0, *RULES["regions"][0]["groups"][state]}
     if epsilon > 0.1:
         assert state == "east"
-
-
-def test_the_state_is_the_one_whose_total_stands_out():
-    _, schema, _ = people(1)
-    region = Region(column="city", groups={"east": (11, 12, 13), "west": (21, 22, 23)}, always=(0,))
-    values = [900.0, 30.0, 5.0, -8.0, 25.0, -20.0, 1.0]
-    state, outside = region.infer(schema, Measurement(("city",), values, 10.0))
-    assert state == "east" and outside.tolist() == [False] * 4 + [True] * 3
 
 
 @pytest.mark.slow

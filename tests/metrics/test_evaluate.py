@@ -1,8 +1,6 @@
 """`fastdp.evaluate`: sources, defaults, baselines, several tables, bad input, lazy imports."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -37,7 +35,7 @@ def test_defaults_for_taxi_columns(tables):
 
 
 def test_every_source_gives_the_same(tables, tmp_path):
-    truth, synthetic = tables
+    truth, synthetic = (t.slice(0, 600) for t in tables)
     pq.write_table(truth, tmp_path / "t.parquet")
     feather.write_feather(truth, tmp_path / "t.arrow", compression="uncompressed")
     pl.from_arrow(truth).write_csv(tmp_path / "t.csv")
@@ -168,11 +166,3 @@ def test_empty_tables_run_like_any_other(tables):
     )
     assert scores["deid2"]["overall"] == 0.0 and scores["kmarginal"]["score"] == 0.0
     assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0
-
-
-def test_the_package_is_the_function_and_imports_nothing_heavy():
-    code = (
-        "import fastdp, sys; import fastdp.metrics.challenges.deid2; assert callable(fastdp.evaluate); "
-        "assert not {'numba', 'sklearn', 'pandas', 'polars'} & set(sys.modules), 'heavy'"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -104,16 +104,6 @@ def test_a_lost_link_would_be_seen():
     assert np.abs(marginals(model, [far])[far] - true).max() < 1e-6 < np.abs(independent - true).max()
 
 
-def test_separate_parts_are_independent():
-    model = fastdp.fit(
-        {"a": 2, "b": 3, "c": 2},
-        [fastdp.Measurement(("a", "b"), [5.0, 1, 2, 3, 4, 5], 1.0), fastdp.Measurement("c", [3.0, 17], 1.0)],
-        total=20.0,
-    )
-    joint = marginals(model, [("c", "a")])["c", "a"]
-    np.testing.assert_allclose(joint, np.outer(model.marginal("c"), model.marginal("a")) / 20, rtol=1e-9)
-
-
 @given(
     st.lists(st.sampled_from([1, 2, 3, 7, 50, 1000]), min_size=1, max_size=9),
     st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True), max_size=14),

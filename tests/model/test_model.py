@@ -15,6 +15,7 @@ from fastdp.model import Model
 from fastdp.queries import AdaGrid, Grid, Sparse
 
 from ..estimate.test_estimator import measure, project, skewed
+from ..reference import cliques as reference
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 3, "free": 2})
 
@@ -29,16 +30,7 @@ def fitted():
 
 @pytest.fixture(scope="module")
 def joint(fitted):
-    """The model's whole distribution, written out from its nodes."""
-    names = list(DOMAIN)
-    p = np.ones(DOMAIN.shape(names))
-    for node in fitted.nodes:
-        sums = node.table.sum(1, keepdims=True)
-        share = (node.table / np.where(sums > 0, sums, 1)).reshape(DOMAIN.shape(node.axes))
-        order = [a for a in names if a in node.axes]
-        share = share.transpose([node.axes.index(a) for a in order])
-        p = p * share.reshape([DOMAIN[a] if a in node.axes else 1 for a in names])
-    return p * fitted.total
+    return reference.joint(fitted)
 
 
 @pytest.mark.parametrize(

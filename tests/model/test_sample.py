@@ -52,21 +52,6 @@ def random_tree(rng, most_attributes=6, most_codes=4, zeros=0.2):
     return domain, nodes
 
 
-def fixed_tree():
-    """a -> (b, c) -> d, and e by itself."""
-    rng = np.random.default_rng(0)
-    domain = Domain({"a": 4, "b": 3, "c": 2, "d": 5, "e": 3})
-    abc = rng.dirichlet(np.ones(24)).reshape(4, 6)
-    cd = abc.sum(axis=0).reshape(3, 2).sum(axis=0)[:, None] * rng.dirichlet(np.ones(5), 2)
-    nodes = [
-        ((), ("a",), abc.sum(axis=1)[None]),
-        (("a",), ("b", "c"), abc),
-        (("c",), ("d",), cd),
-        ((), ("e",), rng.dirichlet(np.ones(3))[None]),
-    ]
-    return domain, nodes
-
-
 def counts(domain, columns, names):
     index = np.zeros(len(next(iter(columns.values()))), np.int64)
     for name in names:
@@ -123,7 +108,7 @@ def test_equals_the_slow_twin_beyond_1024_rows():
         assert all(got[a].tolist() == want[a] for a in domain)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("shard_rows", [1 << 20, 7001])
 def test_independent_rows_follow_the_joint_law(seed, shard_rows):
     rng = np.random.default_rng(seed)
@@ -133,7 +118,7 @@ def test_independent_rows_follow_the_joint_law(seed, shard_rows):
     assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_one_rounded_row_follows_the_joint_law(seed):
     """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in shards of
     2."""
@@ -196,38 +181,6 @@ def test_rounded_root_counts_are_unbiased_in_every_shard(shard):
     assert (draws[:, 1] == 0).all()
 
 
-def test_rounding_leaves_branches_independent_given_the_separator():
-    """Two children of one parent: within a parent's cell their joint counts follow the product law."""
-    rng = np.random.default_rng(5)
-    domain = Domain({"a": 2, "b": 4, "c": 5})
-    b, c = rng.dirichlet(np.ones(4), 2), rng.dirichlet(np.ones(5), 2)
-    nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), b), (("a",), ("c",), c)]
-    columns = sample_codes(domain, nodes, 100_000, seed=1)
-    for a in range(2):
-        same_a = columns["a"] == a
-        table = np.bincount(columns["b"][same_a] * 5 + columns["c"][same_a], minlength=20).reshape(4, 5)
-        assert stats.chi2_contingency(table)[1] > ALARM
-
-
-def test_rounded_rows_have_no_order():
-    """Lag-one pairs of rows are independent: the final permutation leaves no runs."""
-    domain = Domain({"a": 3})
-    columns = sample_codes(domain, [((), ("a",), np.array([[1.0, 2.0, 3.0]]))], 60_000, seed=2)
-    pairs = np.bincount(columns["a"][:-1] * 3 + columns["a"][1:], minlength=9).reshape(3, 3)
-    assert stats.chi2_contingency(pairs)[1] > ALARM
-
-
-def test_rounding_errs_much_less_than_independent_draws():
-    domain, nodes = fixed_tree()
-    n, error = 200_000, {}
-    for method in sample.METHODS:
-        columns = sample_codes(domain, nodes, n, method=method, seed=1)
-        error[method] = sum(
-            np.abs(node_count(domain, columns, node) - n * node[2] / node[2].sum()).sum() for node in nodes
-        )
-    assert error["round"] < 0.2 * error["independent"]
-
-
 @pytest.mark.parametrize("method", sample.METHODS)
 def test_shards_alone_and_threads_agree(method):
     domain, nodes = random_tree(np.random.default_rng(12))
@@ -284,15 +237,6 @@ def test_any_scale_and_never_a_zero(method, scale):
     got = counts(domain, columns, ("a", "b")).reshape(4, 4)
     assert (got[table == 0] == 0).all()
     assert chi_square_tail(got.ravel(), (table / scale).ravel() / 6) > ALARM
-
-
-@pytest.mark.parametrize("method", sample.METHODS)
-def test_rows_in_a_separator_cell_without_mass_take_the_overall_law(method):
-    domain = Domain({"a": 2, "b": 3})
-    nodes = [((), ("a",), np.ones((1, 2))), (("a",), ("b",), np.array([[1.0, 3.0, 0.0], [0.0, 0.0, 0.0]]))]
-    columns = sample_codes(domain, nodes, 40_000, method=method, seed=1)
-    got = counts(domain, columns, ("a", "b")).reshape(2, 3)
-    assert chi_square_tail(got[1], np.array([0.25, 0.75, 0])) > ALARM
 
 
 @pytest.mark.parametrize(

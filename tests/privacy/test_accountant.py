@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from fractions import Fraction
 from itertools import product
@@ -22,11 +21,6 @@ positive = st.floats(1e-4, 5.0)
 events = st.one_of(
     st.builds(Gaussian, positive), st.builds(Pure, positive), st.builds(BoundedRange, positive)
 )
-
-
-@given(events)
-def test_events_survive_json(event):
-    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,15 @@
 """The chain of records: which may follow which, and what they add up to. No file is touched here."""
 
 import math
-from fractions import Fraction
 
 import pytest
 
 from fastdp.errors import LedgerError
 from fastdp.privacy import chain
 from fastdp.privacy import sampler_distance as distance
-from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold
-from fastdp.privacy.budget import Budget, Totals, mu2
+from fastdp.privacy.accountant import Gaussian, Pure, Threshold
+from fastdp.privacy.budget import Budget, Totals
 from fastdp.privacy.chain import State, canonical, record_hash
-from fastdp.privacy.unit import Unit
 
 USERS = {"kind": "user", "column": "who", "null": "drop"}
 
@@ -153,24 +151,6 @@ def test_reservations_add_up_and_give_back_what_was_not_entered():
     assert state.totals["d"].pure == 2
     with pytest.raises(LedgerError, match="exceeds its budget"):
         grown(reserve(Pure(1e-6), run="t"), state=state)
-
-
-def test_what_a_gaussian_part_paid_for_stays_gaussian():
-    state = grown(*RUN, step(BoundedRange(0.2)), step(Pure(0.1), part=1), finish())
-    total = state.totals["d"]
-    assert total.gaussian2 == mu2([BoundedRange(0.2)]) and total.pure == Fraction("0.1")
-    assert total.gaussians == 1
-
-
-def test_a_data_set_protects_one_unit():
-    """The refusal says which unit a data set of its own would have to be opened with."""
-    rows = {"kind": "row"}
-    state = grown(opened(), reserve(Pure(0.1)))
-    assert state.units["d"] == Unit.parse(USERS)
-    of_rows = reserve(Pure(0.1), run="s", unit=rows)
-    refused(opened(), reserve(Pure(0.1)), of_rows, match=r"units do not add up.*unit='row'\)")
-    refused(opened(unit=rows), reserve(Pure(0.1)), match=r"units do not add up.*unit='user:who'\)")
-    grown(opened(unit=rows), reserve(Pure(0.1), unit=rows))
 
 
 def test_groups_of_one_data_set_are_over_the_same_columns():

@@ -7,9 +7,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.cli.app import main
-from fastdp.privacy import forms
-from fastdp.privacy.forms import FORMS, OWNER, as_form
+from fastdp.privacy.forms import OWNER, as_form
 
 SCHEMA = {
     "name": "club",
@@ -68,38 +66,3 @@ def test_the_registrys_numbers_are_the_statements(statement):
         "intended_use",
         "justification",
     }
-
-
-def test_every_question_of_the_guidelines_has_an_answer_or_is_asked(statement):
-    form = as_form(statement, "sp800-226")
-    for level in ("guarantee", "algorithms", "utility and bias", "implementation", "surroundings"):
-        for item in form[level].values():
-            assert ("answer" in item) != ("question" in item)
-    assert form["algorithms"]["mechanisms"]["releases"] == sum(len(p["releases"]) for p in statement["parts"])
-    assert form["not protected"] == statement["not_protected"]
-
-
-def test_a_page_for_people_names_every_release_and_every_gap(statement):
-    page = as_form(statement, "text")
-    assert page.startswith("Differentially private: epsilon 2 at delta 1e-06.")
-    for part in statement["parts"]:
-        for release in part["releases"]:
-            assert f"{release['label']}: " in page
-    for item in [*statement["not_protected"], *statement["notes"]]:
-        assert item in page
-
-
-@pytest.mark.parametrize("form", [*FORMS, "json"])
-def test_the_command_line_prints_each_form(folder, form, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(["statement", str(folder), "--as", form])
-    assert end.value.code == 0
-    shown = capsys.readouterr().out
-    assert "one user" in shown if form == "text" else json.loads(shown)
-
-
-def test_releases_are_counted_by_law_wherever_post_processing_stands():
-    laws = [["gaussian", "none", "gaussian", "exponential"], ["none", "none", "gaussian"], []]
-    parts = [{"releases": [{"law": law} for law in part]} for part in laws]
-    assert forms._counts({"parts": parts}) == {"gaussian": 3, "exponential": 1}
-    assert forms._counts({"parts": []}) == {}

@@ -205,14 +205,6 @@ def test_a_locked_ledger_fails_closed(ledger, path):
     assert Ledger(path).spent("trips")["events"] == 0
 
 
-def test_verify_finds_a_statement_in_the_chain(ledger):
-    reference = run_once(ledger).describe()["reference"]
-    assert ledger.verify({"ledger": reference})["seq"] == 4
-    for change in ({"hash": "0" * 64}, {"seq": 99}, {"id": "x"}, {"run": "unknown"}):
-        with pytest.raises(LedgerError):
-            ledger.verify({"ledger": reference | change})
-
-
 def test_a_local_ledger_counts_for_itself_alone(tmp_path):
     for place in (None, tmp_path / "run.db"):
         ledger = Ledger.local(place)

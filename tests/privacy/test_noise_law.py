@@ -103,14 +103,12 @@ def check_law(law: str, scale: float, n: int) -> None:
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", [1.0, 7.7, 1e6, 1e12])
-@pytest.mark.parametrize("error", [0.99, 1.01])
-def test_a_scale_wrong_by_one_percent_is_caught(law, scale, error):
-    # noncentrality n I 1e-4 (I = 2 and 1): at 6e6 draws above 500, against a critical value near 97
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+@pytest.mark.parametrize("error", [0.98, 1.02])
+def test_a_scale_wrong_by_two_percent_is_caught(law, scale, error):
+    # noncentrality n I 4e-4 (I = 2 and 1): at 2e6 draws above 800, against a critical value near 97
     draw, cdf, reach = LAWS[law]
-    if scale == 1e12:
-        scale = 9e11
-    statistic, critical = chi_square(draw(scale * error, 6 * N), cdf, scale, reach)
+    statistic, critical = chi_square(draw(scale * error, 2 * N), cdf, scale, reach)
     assert statistic > critical
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdp.errors import LedgerError, UsageError
+from fastdp.errors import LedgerError
 from fastdp.privacy import ledger_store as store
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
@@ -39,14 +39,6 @@ def test_a_ledger_without_its_file_is_not_begun_anew(ledger, path):
     assert not path.exists()
     path.with_name("aside").rename(path)
     assert list(ledger.datasets()) == ["trips"]
-
-
-def test_nothing_is_made_by_reading(path):
-    with pytest.raises(LedgerError, match="there is no ledger at"):
-        Ledger(path).datasets()
-    with pytest.raises(LedgerError, match="there is no ledger at"):
-        store.FileStore(path)._connect(create=False)
-    assert not path.exists() and not head(path).exists()
 
 
 def test_another_ledger_in_its_place_is_noticed(ledger, path, tmp_path):
@@ -94,22 +86,6 @@ def test_a_head_that_cannot_be_written_is_an_error_and_the_charge_stands(ledger,
         with pytest.raises(LedgerError, match=r"head file .* cannot be written: No space left on device"):
             ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
     assert Ledger(path).spent("trips")["mu"] == pytest.approx(0.1), "in the file it was charged"
-
-
-def test_a_unit_is_one_of_the_kinds_and_null_policies():
-    for kind, column, null in (
-        ("person", "u", "drop"),
-        ("user", "u", "keep"),
-        ("row", "u", None),
-        ("user", "", None),
-    ):
-        with pytest.raises(UsageError):
-            Unit(kind, column, null)
-    assert Unit("user", "u").null == "drop" and Unit("user", "u", "own").null == "own"
-    from fastdp.schema import Schema
-
-    with pytest.raises(UsageError, match="unit must be one of"):
-        Unit.of(Schema.from_domain({"a": 2}), "person")
 
 
 def test_a_head_lags_by_one_record_at_most(ledger, path):

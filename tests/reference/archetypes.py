@@ -2,8 +2,6 @@
 
 from collections import Counter
 
-import numpy as np
-
 
 def draw(start, counts, values, group, uniform):
     """One value per group asked for: walk along the counts until the target is used up."""
@@ -27,16 +25,6 @@ def conditional(rows, levels, target):
          for key in {tuple(r[c] for c in level) for r in rows}}
         for level in levels
     ]  # fmt: skip
-
-
-def log_density(point, weights, means, covariances):
-    """log sum of weight * normal density, from the formula."""
-    total = 0.0
-    for w, m, c in zip(weights, means, covariances):
-        d = point - m
-        power = -0.5 * d @ np.linalg.solve(c, d)
-        total += w * np.exp(power) / np.sqrt((2 * np.pi) ** len(m) * np.linalg.det(c))
-    return np.log(total)
 
 
 def most_common(users, values):

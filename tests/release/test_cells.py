@@ -124,15 +124,6 @@ def test_a_type_has_the_ends_of_its_values(dtype, low, high):
     assert edges[0] == low and edges[-1] == high and (np.diff(edges) > 0).all()
 
 
-@pytest.mark.parametrize("dtype, day", [("date32", 1), ("timestamp[s]", 86_400)])
-def test_times_begin_with_years_and_centuries(dtype, day):
-    """From the year 1, the first that the type can hold, to the end of 9999."""
-    years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
-    starts = [(datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days * day for year in years]
-    last = datetime.datetime(9999, 12, 31, 23, 59, 59) - datetime.datetime(1970, 1, 1)
-    assert Line(dtype).first()[1:-1].tolist() == [*starts, last // datetime.timedelta(seconds=86_400 // day)]
-
-
 def test_times_that_a_type_cannot_hold_are_no_edges():
     edges = Line("timestamp[ns]").first()
     assert edges[2] == (datetime.date(1701, 1, 1) - datetime.date(1970, 1, 1)).days * 86_400

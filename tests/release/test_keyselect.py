@@ -10,14 +10,13 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 import fastdp
 from fastdp.errors import BudgetError, PrivacyError, UsageError
 from fastdp.privacy import accountant, budget, crosscheck
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
 from fastdp.release import keyselect
-from fastdp.release.keyselect import SCALE, count_keys, select_keys, threshold, weight
+from fastdp.release.keyselect import SCALE, count_keys, select_keys, weight
 from fastdp.schema import Schema
 from tests.audit.world import quick_accountant
 
@@ -63,6 +62,7 @@ def test_every_mechanism_can_use_the_schema():
     run = fastdp.synthesize(trips(), "mst", 1.0, 1e-9, schema=applied, seed=1, sample_seed=1)
     assert set(run.data["city"].to_pylist()) <= set(keys.values)
     assert "private key selection" in run.privacy["schema"]["provenance"]
+    assert any("selected from private data" in note for note in run.privacy["notes"]), "they cost more"
 
 
 def test_whole_numbers_and_rows_that_are_their_own_user(tmp_path):
@@ -119,31 +119,15 @@ def test_weights_are_the_largest_whole_numbers_of_norm_one(t):
     assert t * weight(t) ** 2 <= SCALE**2 < t * (weight(t) + 1) ** 2
 
 
-@given(st.floats(0.01, 10), st.floats(1e-15, 1e-2), st.integers(1, 100))
-@settings(max_examples=100, deadline=None)
-def test_the_threshold_covers_delta(mu, delta, cap):
-    """For every number t of values that a user alone has, and no more than needed for the worst t. A value's
-    count is weight(t); rounded noise above bar - weight(t) means noise above that minus 1/2."""
-    width = SCALE / mu
-    bar = threshold(width, cap, delta)
-
-    def passes(bar, t):
-        return -math.expm1(t * norm.logcdf((bar - weight(t)) / width))
-
-    assert all(passes(bar + 0.5, t) <= delta for t in range(1, cap + 1))
-    assert max(passes(bar - 3 - 1e-6 * bar, t) for t in range(1, cap + 1)) >= delta * 0.99
-
-
 def test_what_one_user_alone_has_passes_as_rarely_as_charged():
-    """With delta 0.2 for the threshold, at most that share of runs may show the value; false alarm below 1e-6
-    at 400 runs."""
+    """With delta 0.2 for the threshold, at most that share of runs may show the value."""
     table = pa.table({"who": [1], "city": ["alone"], "n": [0]})
     ask = {"epsilon": 5.0, "delta": 0.4}
     with quick_accountant():
-        seen = sum(bool(select_keys(table, schema(), "city", seed=s, **ask).values) for s in range(400))
-    # Binomial(400, 0.2) exceeds 120 with probability 8e-7; and the threshold is tight, so that some pass
-    # (below 43: 1e-7).
-    assert 42 < seen <= 120
+        seen = sum(bool(select_keys(table, schema(), "city", seed=s, **ask).values) for s in range(150))
+    # Binomial(150, 0.2) has mean 30 and deviation 4.9: five of them upwards. The threshold is tight, so that
+    # some pass.
+    assert 5 < seen <= 55
 
 
 def test_the_ledger_is_charged_epsilon_and_delta(tmp_path):
@@ -203,20 +187,6 @@ def test_thresholds_in_the_accountant():
     for wrong in ({"mu": 1.0}, {"mu": 1.0, "delta": 1.0}, {"mu": 1.0, "delta": 0.1, "x": 1}):
         with pytest.raises(UsageError):
             accountant.event_from_dict({"law": "threshold", **wrong})
-
-
-def test_budgets_for_keys():
-    kept = budget.Budget.of(1.0, 1e-6, keys=4e-7)
-    assert budget.Budget.from_dict(kept.to_dict()) == kept
-    assert kept.mu < budget.Budget.of(1.0, 1e-6).mu
-    assert kept.admits([Threshold(kept.mu / 2, 4e-7)]) and not kept.admits([Threshold(kept.mu / 2, 4.1e-7)])
-    assert not kept.admits([Threshold(kept.mu, 1e-7), Gaussian(0.1)])
-    assert accountant.spent([Threshold(kept.mu, 4e-7)], 1e-6) <= 1.0
-    assert not budget.Budget.of(1.0, 1e-6).admits([Threshold(0.01, 1e-9)])
-    assert budget.Budget().admits([Threshold(1.0, 0.1)])
-    for wrong in (1e-6, -1e-9):
-        with pytest.raises(UsageError):
-            budget.Budget.of(1.0, 1e-6, keys=wrong)
 
 
 @pytest.mark.parametrize("columns", [1, 3])

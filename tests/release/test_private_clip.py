@@ -94,16 +94,6 @@ def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
     assert [p for p in inspect(out).problems if "cannot be checked" in p]
 
 
-def test_every_epsilon_chooses_its_own(table, tmp_path):
-    runs = fastdp.synthesize(table, MST, [0.5, 10.0], DELTA, out=tmp_path / "run", seed=2)
-    clips = [part_of(r, i)["clip"] for i, r in enumerate(runs)]
-    assert clips[0] < clips[1]
-    assert runs[0].privacy["bound"]["clip"] == clips
-    assert verify(tmp_path / "run").ok
-    choices = [p["clip_choice"]["users"] for p in runs[0].privacy["parts"]]
-    assert choices[0] != choices[1]
-
-
 def test_a_clip_may_be_chosen_at_some_epsilons_only(table):
     mechanism = {**MST, "clip": [{"up_to": 1, "value": "private"}, {"value": 150}]}
     low, high = fastdp.synthesize(table, mechanism, [1.0, 5.0], DELTA)

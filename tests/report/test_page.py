@@ -195,12 +195,6 @@ def test_attacker_by_hand():
     assert words.attacker({}) is None
 
 
-def test_seeded_runs_raise_an_alarm():
-    run = pages.run(privacy=pages.statement(private=False))
-    page = report.render(report.collect(None, pages.table(200), None, None, run))
-    assert "This run protects nobody" in page
-
-
 @pytest.mark.parametrize(
     ("mu", "said"),
     [

@@ -36,7 +36,8 @@ ABSURD = {
         {"mechanism": "mst", "clip": 10**30}, {"mechanism": "archetypes"}, *OTHER,
     ],
     "epsilon": [
-        0, -1, 10**400, None, [1, 1], [1, -1], ["x"], [None], [10**400], [[1]], [True], {1, 2}, *NO_NUMBERS,
+        0, -1, 10**400, None, [1, 1], [1, 1.0000001], [1, -1], ["x"], [None], [10**400], [[1]], [True],
+        {1, 2}, *NO_NUMBERS,
     ],
     "delta": [-1, 1, 10**400, 1e-300, None, [1], *NO_NUMBERS],
     "schema": [5, 1.5, "no", "", "a\0b", {"columns": 5}, *OTHER],

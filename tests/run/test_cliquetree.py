@@ -12,8 +12,6 @@ from typer.testing import CliRunner
 import fastdp
 from fastdp.cli.app import app
 from fastdp.errors import UsageError
-from fastdp.mechanisms.cliquetree import CliqueTree
-from fastdp.mechanisms.shared import size_limits
 from fastdp.privacy import noise
 
 SIZES = {"a": 4, "b": 3, "c": 2, "d": 30}
@@ -88,20 +86,6 @@ def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
             reach2 = 1 if release.get("of") == "users" else release.get("cap", part["clip"] ** 2)
             drawn += reach2 * float((grid / sigma[0]) ** 2)
     assert drawn <= charged * (1 + 1e-9) and math.isclose(drawn, charged, rel_tol=1e-6)
-
-
-def test_limits_come_from_public_numbers():
-    assert CliqueTree().limit == size_limits.DEFAULT_CELLS
-    assert CliqueTree(max_cells=77, memory=1 << 40).limit == 77
-    small, large = CliqueTree(memory=1 << 26).limit, CliqueTree(memory=1 << 33).limit
-    assert small < size_limits.DEFAULT_CELLS < large
-    assert CliqueTree(memory=1 << 33, deadline=1.0).limit == size_limits.CELLS_PER_SECOND
-    assert size_limits.parse_bytes("4G") == 4 << 30 and size_limits.parse_bytes("512MiB") == 512 << 20
-    for bad in ("", "G", "four"):
-        with pytest.raises(UsageError, match="memory"):
-            size_limits.parse_bytes(bad)
-    with pytest.raises(ValueError, match="deadline"):
-        CliqueTree(deadline=0.0)
 
 
 def test_one_command_with_defaults(tmp_path):

@@ -173,23 +173,6 @@ def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
         go(table.drop_columns(["wage"]), schema=asked_of(table, "id"))
 
 
-def test_text_with_a_schema_of_types(tmp_path):
-    import pyarrow.csv as csv
-
-    table = people(4000).select(["id", "age", "city"])
-    csv.write_csv(table, tmp_path / "t.csv")
-    plain = {
-        "user": {"column": "id", "max_rows": 9},
-        "columns": {
-            "age": {"kind": "integer", "domain": "private"},
-            "city": {"kind": "string", "domain": "private"},
-        },
-    }
-    run = go(str(tmp_path / "t.csv"), schema=Schema.from_dict(plain))
-    assert 15 <= run.schema.columns["age"].min <= 20 and 85 <= run.schema.columns["age"].max <= 105
-    assert len(run.schema.columns["city"].values) == 5
-
-
 def test_a_plan_says_what_finding_domains_costs():
     asked = asked_of(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6, rows=10_000_000)

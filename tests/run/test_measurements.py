@@ -50,18 +50,6 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
     assert described["measurements"][0]["rows"] == rows
 
 
-def test_answers_of_several_measurements_follow_each_other(tmp_path):
-    first = Measurement(("a",), np.array([1.0, 2.0]), np.array([3.0, 4.0]), label="one")
-    second = Measurement(("b",), np.array([5.0, 6.0, 7.0]), 8.0, label="two")
-    table, described = released(tmp_path, first, second, private=False)
-    frame = table.to_pydict()
-    assert frame["measurement"] == [0, 0, 1, 1, 1] and frame["row"] == [0, 1, 0, 1, 2]
-    assert frame["cell"] == [0, 1, 0, 1, 2] and frame["value"] == [1.0, 2.0, 5.0, 6.0, 7.0]
-    assert frame["standard_error"] == pytest.approx([3.0, 4.0, 8.0, 8.0, 8.0])
-    assert [m["label"] for m in described["measurements"]] == ["one", "two"]
-    assert described["private"] is False and table.schema.metadata[b"fastdp.private"] == b"false"
-
-
 def test_no_measurements_make_empty_columns_of_the_same_types(tmp_path):
     some, _ = released(tmp_path, Measurement(("a",), np.array([1.0]), 1.0))
     none, described = released(tmp_path)

@@ -82,6 +82,8 @@ def test_public_data_of_another_schema_is_refused(table):
     other = fastdp.read(data(user=False), fastdp.Schema.from_dict(plain), public=True)
     with pytest.raises(UsageError, match="another schema"):
         go(table, other)
+    with pytest.raises(UsageError, match="public=True"):
+        go(table, fastdp.read(data(seed=5, user=False), schema(user=False)))
 
 
 def test_a_table_cannot_be_public_where_the_schema_is_found_in_the_run(last_year, tmp_path):

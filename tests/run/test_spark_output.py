@@ -2,8 +2,6 @@
 (Spark itself: tests/spark)."""
 
 import datetime as dt
-import itertools
-import pickle
 
 import pyarrow as pa
 import pytest
@@ -45,34 +43,6 @@ def test_types_that_spark_has_stay(kind):
 def test_nanoseconds_are_refused():
     with pytest.raises(UsageError, match="'t' has nanoseconds"):
         spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
-
-
-class Spark:
-    """A session and its frames, as far as rows are made by them: `range` deals whole numbers to tasks in
-    order, and types are inferred from rows, so not from none."""
-
-    def __init__(self, parts=(), schema=None):
-        self.parts, self.schema, self.metadata = list(parts), schema, {}
-
-    def createDataFrame(self, table):
-        assert table.num_rows, "Spark Connect cannot infer types from a table without rows"
-        return Spark([table], table.schema)
-
-    def range(self, start, stop, step, count):
-        assert count > 0, "the number of tasks must be positive"
-        numbers = list(range(start, stop, step))
-        ends = [len(numbers) * k // count for k in range(count + 1)]
-        tables = [pa.table({"id": pa.array(numbers[a:b], pa.int64())}) for a, b in itertools.pairwise(ends)]
-        return Spark(tables, tables[0].schema)
-
-    def mapInArrow(self, task, schema):
-        task = pickle.loads(pickle.dumps(task))
-        made = [pa.Table.from_batches(task(iter(part.to_batches())), schema) for part in self.parts]
-        return Spark(made, schema)
-
-    def withMetadata(self, name, metadata):
-        self.metadata[name] = metadata
-        return self
 
 
 class Blocks:

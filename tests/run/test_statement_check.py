@@ -100,14 +100,7 @@ def first(stated, kind):
     return next(r for p in stated["parts"] for r in p["releases"] if r["kind"] == kind)
 
 
-FORGERIES = {
-    "a negated sigma": lambda s: first(s, "marginal").update(sigma=-first(s, "marginal")["sigma"]),
-    "a negated sigma of distances": lambda s: first(s, "distances").update(
-        sigma=-first(s, "distances")["sigma"]
-    ),
-    "a finer grid": lambda s: s["noise"]["grid"].update(rows_per_unit=2.0**-21),
-    "a closer sampler": lambda s: s["noise"].update(log2_distance_per_draw=-200),
-    "nothing added to delta": lambda s: s["noise"].update(adds_to_delta=0.0),
+FORGERIES = {  # of more than one value; the test above changes each alone
     "fewer draws": lambda s: (s["noise"].update(draws=1), first(s, "keys").update(draws=1)),
     "another run's ledger": lambda s: s["ledger"].update(counts_other_runs=False),
     "a ledger for all, said to be for one": lambda s: s["ledger"].update(
@@ -116,9 +109,7 @@ FORGERIES = {
     "a budget that it exceeds": lambda s: s["ledger"].update(
         budget={"epsilon": 1.0, "delta": 1e-6, "mu": 0.2372}
     ),
-    "fewer keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] - 1),
     "many keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] + 2),
-    "another provenance": lambda s: s["schema"].update(provenance="published by the office"),
     "fewer warnings": lambda s: s.update(not_protected=[]),
     "a field of one's own": lambda s: s.update(certified=True),
 }

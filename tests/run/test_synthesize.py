@@ -112,8 +112,6 @@ def test_public_data_gives_ids_for_free_and_is_named(table, schema):
     assert run.privacy["public_data"]
     per_user = np.unique(run.data["u"].to_numpy(), return_counts=True)[1]
     assert per_user.max() <= 5
-    with pytest.raises(UsageError, match="is the private data"):
-        go(table, public=table)
 
 
 def test_a_statement_names_public_files_without_their_folders(table, tmp_path):
@@ -308,9 +306,7 @@ def test_arrow_streams_in_and_out(schema):
     reader = small_data().to_reader(max_chunksize=100)
     run = go(reader, schema=schema, seed=2)
     stream = pa.RecordBatchReader.from_stream(run)
-    assert stream.read_all().equals(run.data.combine_chunks().cast(stream.schema)) or (
-        run.reader().read_all().num_rows == run.data.num_rows
-    )
+    assert stream.read_all().to_pydict() == run.data.to_pydict() == run.reader().read_all().to_pydict()
 
 
 def test_several_runs_in_one_process_at_once(table, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import SchemaError
-from fastdp.schema.dialect import LINE_ENCODINGS, WHOLE_ENCODINGS, Dialect, byte_table
+from fastdp.schema.dialect import LINE_ENCODINGS, Dialect, byte_table
 
 PLAIN = {"columns": {"a": {"kind": "integer", "max": 9}}, "user": "who"}
 FULL = {
@@ -85,8 +85,3 @@ def test_a_line_feed_ends_a_line_in_every_encoding_that_is_read_by_lines():
         table = byte_table(Dialect(encoding=encoding).encoding)
         assert table is not None and table.index("\n") == 10 and table.count("\n") == 1
     assert byte_table("cp037") is None and byte_table("utf-16") is None
-
-
-def test_what_trusts_the_writer():
-    assert Dialect(newlines=True).trusts_writer and not Dialect().trusts_writer
-    assert all(Dialect(encoding=e).trusts_writer for e in WHOLE_ENCODINGS)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-import fastdp
 from fastdp import Schema
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
@@ -77,49 +75,3 @@ def test_malformed_parameters_are_named(tmp_path, text, complaint):
     with pytest.raises(SchemaError, match=r"parameters\.json") as error:
         Schema.from_deid2(path)
     assert complaint in str(error.value)
-
-
-def public_frame() -> pa.Table:
-    rng = np.random.default_rng(1)
-    n = 500
-    return pa.table(
-        {
-            "who": rng.integers(0, 50, n),
-            "age": rng.integers(0, 90, n).astype(np.int8),
-            "income": rng.lognormal(10, 1, n).astype(np.int64),
-            "height": rng.normal(170, 10, n),
-            "town": pa.array(rng.choice(["Aix", "Ulm", None], n)),
-            "class": pa.array(rng.choice(["a", "b"], n)).dictionary_encode(),
-            "yes": rng.integers(0, 2, n).astype(bool),
-            "born": pa.array([dt.date(2000, 1, 1 + i % 28) for i in range(n)]),
-            "seen": pa.array([dt.datetime(2020, 1, 1, i % 24) for i in range(n)]),
-            "price": pa.array(rng.integers(0, 5, n)).cast(pa.decimal128(20, 0)).cast(pa.decimal128(22, 2)),
-            "same": np.full(n, 7.0),
-            "none": pa.nulls(n, pa.float64()),
-        }
-    )
-
-
-def test_a_draft_encodes_the_frame_it_came_from(tmp_path):
-    frame = public_frame()
-    schema = fastdp.draft(frame, user="who").schema
-    codes, keep = encode_batch(schema, frame)
-    assert keep is None and schema.user == "who" and "who" not in schema.columns
-    for name, column in schema.columns.items():
-        assert not (codes[name] == column.overflow_code).any()
-    assert schema.columns["age"].kind == "integer"
-    assert 10 <= schema.columns["height"].base <= 45
-    assert schema.columns["town"].values == ("Aix", "Ulm")
-    schema.save(tmp_path / "draft.toml")
-    assert Schema.load(tmp_path / "draft.toml") == schema
-    with pytest.raises(SchemaError, match="user=: the data has no column 'whom'"):
-        fastdp.draft(frame, user="whom")
-    with pytest.raises(SchemaError, match="'x': a struct"):
-        fastdp.draft(pa.table({"x": [{"a": 1}]}))
-
-
-def test_a_draft_reads_polars_and_pandas():
-    pl, pd = pytest.importorskip("polars"), pytest.importorskip("pandas")
-    for frame in (pl.DataFrame({"a": ["x", "y"], "b": [1, 2]}), pd.DataFrame({"a": ["x", "y"], "b": [1, 2]})):
-        schema = fastdp.draft(frame).schema
-        assert schema.columns["a"].values == ("x", "y") and schema.columns["b"].base == 2

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastdp.domain import maximal
 from fastdp.errors import SchemaError
 from fastdp.schema import Schema, derived, entry
 from fastdp.schema.document import builtin_names
@@ -46,21 +45,9 @@ EXAMPLE = {
     "outputs": {"day": {"from": "shift", "part": "day_of_week"}},
 }
 
-TAXI_OUTER = [
-    ("pickup_community_area", "shift", *rest)
-    for rest in (
-        ("fare", "trip_total"),
-        ("trip_total", "trip_seconds"),
-        ("dropoff_community_area", "fare"),
-        ("payment_type", "trip_total"),
-        ("fare", "trip_miles"),
-        ("company_id",),
-        ("tips", "trip_total"),
-    )
-]
 
-
-def test_taxi_has_exactly_the_cells_of_the_published_model():
+def test_taxi_has_the_published_domain():
+    """(its cells: tests/run/test_plan.py)"""
     schema = Schema.load("taxi-deid2")
     assert dict(schema.domain) == {
         "shift": 21,
@@ -70,7 +57,6 @@ def test_taxi_has_exactly_the_cells_of_the_published_model():
         "payment_type": 9,
         **dict.fromkeys(["fare", "tips", "trip_total", "trip_seconds", "trip_miles"], 11),
     }
-    assert sum(schema.domain.cells(c) for c in maximal(TAXI_OUTER)) == 2_453_724
     assert (schema.user, schema.max_rows_per_user, schema.null_user) == ("taxi_id", 200, "drop")
     labels = schema.columns["pickup_community_area"].labels()
     assert (labels[0], labels[32], labels[76]) == ("Unknown", "Loop", "O'Hare")
@@ -118,57 +104,31 @@ def _with(column: dict) -> dict:
     ("plain", "text"),
     [
         ({}, "schema, field 'columns': expected a table of columns, got NoneType"),
-        ({"columns": {}}, "columns: the schema has none; give at least one under [columns]"),
         ({"colums": {}}, "schema, field 'colums': unknown field; did you mean 'columns'?"),
         (_with({}), "column 'x', field 'kind': missing; expected one of categorical"),
-        (_with({"kind": "cat"}), "column 'x', field 'kind': expected one of categorical"),
-        (_with({"kind": "integer"}), "column 'x', field 'max': missing"),
         (_with({"kind": "integer", "max": -1}), "column 'x', field 'max': -1 is below min = 0"),
-        (_with({"kind": "integer", "max": 2.5}), "column 'x', field 'max': must be a whole number"),
         (_with({"kind": "integer", "max": 2**40}), "column 'x', field 'max': 1099511627779 codes"),
         (_with({"kind": "integer", "max": 300, "dtype": "int8"}), "'dtype': 0..300 does not fit int8"),
-        (_with({"kind": "integer", "maxx": 1}), "field 'maxx': unknown for kind 'integer'; did you mean"),
-        (_with({"kind": "categorical"}), "column 'x', field 'values': missing"),
-        (_with({"kind": "categorical", "values": []}), "'values': the list is empty"),
         (_with({"kind": "categorical", "values": [1, 1]}), "'values': 1 is listed twice"),
         (_with({"kind": "categorical", "values": [1], "names": []}), "'names': expected 1 names"),
         (_with({"kind": "categorical", "values": [1, "a"]}), "'values[0]': expected text (dtype is"),
-        (_with({"kind": "categorical", "values": [300], "dtype": "int8"}), "300 does not fit int8"),
         (_with({"kind": "categorical", "values": [1], "null": {"value": 2}}), "2 is not among"),
         (
             _with({"kind": "categorical", "values": [1], "overflow": "clamp"}),
             "'clamp' needs a column of numbers",
         ),
         (_with({"kind": "categorical", "values": [1], "null": "keep"}), "'null': expected code, drop"),
-        (_with({"kind": "numeric"}), "column 'x', field 'edges': missing"),
-        (_with({"kind": "numeric", "edges": [0, 5, 5]}), "'edges[2]': edges must increase, but 5 follows 5"),
-        (_with({"kind": "numeric", "edges": [0, "a"]}), "'edges[1]': must be a number, got 'a'"),
         (_with({"kind": "numeric", "edges": [0, 1], "tail": {"mean": 0}}), "'tail.mean': expected a number"),
-        (
-            _with({"kind": "numeric", "edges": [0, 1], "tail": {"law": []}}),
-            "'tail.law': expected exponential or uniform",
-        ),
         (
             _with({"kind": "categorical", "dtype": "int8", "values": [math.nan]}),
             "expected a whole number (dtype is int8), got nan",
         ),
-        (
-            _with({"kind": "categorical", "dtype": "int8", "values": [0, -math.inf]}),
-            "expected a whole number (dtype is int8), got -inf",
-        ),
-        (
-            _with({"kind": "numeric", "edges": [0, 1], "dtype": "enum5"}),
-            "'dtype': 'enum5' is not a known type",
-        ),
         (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': the lowest bin is empty"),
-        (_with({"kind": "timestamp", "parts": ["week"]}), "'parts': expected one of shift"),
         (_with({"kind": "timestamp", "parts": ["year"]}), "'min': min and max (dates) are missing"),
-        (_with({"kind": "derived", "transform": "z", "parts": ["a"]}), "'transform': expected one of"),
         (_with({"kind": "derived", "transform": "valueh"}), "'parts': valueh makes 1 parts"),
         ({"user": {"column": "x"}, **_with({"kind": "integer", "max": 1})}, "it is also the user column"),
         ({"user": {}, **_with({"kind": "integer", "max": 1})}, None),
         ({"user": {"null": "own"}, **_with({"kind": "integer", "max": 1})}, "user, field 'column'"),
-        ({"user": {"column": "u", "max_rows": 0}, **_with({"kind": "integer", "max": 1})}, "'max_rows'"),
         (
             {"fastdp": 2, **_with({"kind": "integer", "max": 1})},
             "field 'fastdp': this fastdp reads format 1, got 2",

@@ -117,20 +117,6 @@ def test_rows_of_a_run_with_a_folder(spark, tmp_path):
     assert sorted(map(tuple, loaded.collect())) == sorted(map(tuple, made.to_spark(spark).collect()))
 
 
-def test_types_that_spark_has_not_got():
-    given = pa.schema(
-        [
-            ("a", pa.uint32()),
-            ("b", pa.dictionary(pa.int8(), pa.large_string())),
-            ("c", pa.timestamp("s")),
-            ("d", pa.int64()),
-        ]
-    )
-    assert spark_output.spark_schema(given).types == [pa.int64(), pa.string(), pa.timestamp("us"), pa.int64()]
-    with pytest.raises(UsageError, match="nanoseconds"):
-        spark_output.spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
-
-
 @pytest.mark.skipif(MODE == "connect", reason="a session of its own, of the classic kind")
 def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
     from pyspark.sql import SparkSession
@@ -138,21 +124,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the tests' session is used
     pq.write_table(rows(), tmp_path / "rows.parquet")
     schema().save(tmp_path / "rows.toml")
-    common = [
-        "-m",
-        "mst",
-        "-e",
-        "2",
-        "-d",
-        "1e-6",
-        "--clip",
-        "3",
-        "--seed",
-        "7",
-        "--sample-seed",
-        "8",
-        "--quiet",
-    ]
+    common = "-m mst -e 2 -d 1e-6 --clip 3 --seed 7 --sample-seed 8 --quiet".split()
     for name, more in (("one", []), ("two", ["--engine", "spark", "--master", RETRIES, "--partitions", "2"])):
         with pytest.raises(SystemExit) as ended:
             main(["synth", str(tmp_path / "rows.parquet"), *common, "--out", str(tmp_path / name), *more])

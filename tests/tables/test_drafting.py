@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import fastdp
 from fastdp.errors import FastdpError, SchemaError
 from fastdp.tables import drafting
-from tests.cli.test_app import fastdp_cli
 
 ROWS = 3000
 
@@ -139,23 +138,6 @@ def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says
         fastdp.draft(tmp_path / name)
 
 
-def test_what_was_refused_can_be_drafted_as_the_text_advises(tmp_path):
-    (tmp_path / "nested.jsonl").write_text('{"a": 1, "b": {"c": 2}}\n{"a": 2, "b": null}\n')
-    assert list(fastdp.draft(tmp_path / "nested.jsonl").schema.fields) == ["a"]
-    (tmp_path / "other.csv").write_text("a;b\n1;2\n")
-    assert list(fastdp.draft(tmp_path / "other.csv", dialect={"delimiter": ";"}).schema.fields) == ["a", "b"]
-    assert list(fastdp.draft(tmp_path / "other.csv", dialect={"delimiter": ","}).schema.fields) == ["a;b"]
-
-
-def test_on_the_command_line(place):
-    done = fastdp_cli(
-        "schema", "draft", "flights.csv", "--user", "tailnum", "--drop", "remark", "-o", "f.toml", cwd=place
-    )
-    assert "LEARNT" in done.stdout and "max_rows" in done.stdout
-    schema = fastdp.Schema.load(place / "f.toml")
-    assert schema.user == "tailnum"
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     values=st.lists(st.integers(-1000, 100_000), min_size=1, max_size=60),
@@ -273,22 +255,3 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
         report = fastdp.check(tmp_path / "a.csv", drafted.schema, dialect={"encoding": "utf-8"})
         assert report.encoding == guess and 'encoding": "cp1252"' in str(report)
         assert not fastdp.check(tmp_path / "a.csv", drafted.schema).malformed
-
-
-@pytest.mark.parametrize("command", ["check", "schema check", "plan"])
-def test_checks_refuse_what_a_run_refuses(tmp_path, command):
-    """A null of `when` has no month, and `month` has no code for it: all commands say so."""
-    (tmp_path / "s.toml").write_text(
-        '[columns.when]\nkind = "timestamp"\nparts = ["date"]\nmin = "2020-01-01"\nmax = "2020-12-31"\n'
-        '[columns.month]\nkind = "integer"\nmin = 1\nmax = 12\nnull = "drop"\n'
-        '[[constraints]]\ncolumn = "month"\nfollows = "month(when)"\n'
-    )
-    (tmp_path / "a.csv").write_text("when,month\n2020-01-02,1\n")
-    arguments = {
-        "check": ["a.csv", "-s", "s.toml"],
-        "schema check": ["s.toml"],
-        "plan": ["-s", "s.toml", "-e", "1"],
-    }
-    more = ["--rows", "1000"] if command == "plan" else []
-    done = fastdp_cli(*command.split(), *arguments[command], *more, cwd=tmp_path, check=False)
-    assert done.returncode == 3 and "no value is defined" in done.stderr

@@ -3,7 +3,6 @@
 import datetime
 import decimal
 import itertools
-import sqlite3
 from fractions import Fraction
 
 import numpy as np
@@ -157,23 +156,6 @@ def test_a_driver_gives_the_users_of_the_values(null):
     first = dict(zip(owners, table.user.tolist()))
     assert [first[owner] for owner in owners] == table.user.tolist() and table.users == len(set(owners))
     assert local(table, 1).marginals([()], 1)[()] <= table.users << 20
-
-
-def test_sqlite_without_declared_types():
-    connection = sqlite3.connect(":memory:")
-    connection.executescript(
-        "create table t (who, a); insert into t values (7, 1), (7.0, 2), (0.0, 1), (-0.0, 1)"
-    )
-    schema = fastdp.Schema.from_domain(SIZES, user="who")
-    table = fastdp.read(fastdp.sql(connection, "select * from t"), schema)
-    assert table.users == 2 and local(table, 1).marginals([()], 1)[()] == 2 << 20
-
-
-def test_parts_with_ids_of_two_kinds_are_refused_before_a_row_is_read():
-    parts = [pa.table({"who": [1], "a": [0]}), pa.table({"who": ["1"], "a": [0]})]
-    opened = fastdp.tables.sources.open_parts(parts)
-    with pytest.raises(DataError, match="cast it to one type"):
-        fastdp.tables.ingest.checked_columns(opened, fastdp.Schema.from_domain(SIZES, user="who"))
 
 
 @pytest.mark.parametrize(

@@ -206,24 +206,6 @@ def test_many_ids_against_a_dictionary(text):
     assert len(index) == len(numbers) == len(set(index.hashes().tolist()))
 
 
-@pytest.mark.parametrize("kind", ["int", "float", "string", "dictionary"])
-@pytest.mark.parametrize("policy", ["drop", "own"])
-def test_null_ids_follow_the_schema(kind, policy):
-    ids = {
-        "int": pa.array([1, None, 1, None, 2]),
-        "float": pa.array([1.0, None, 1.0, float("nan"), 2.0]),
-        "string": pa.array(["x", None, "x", None, "y"]),
-        "dictionary": pa.array(["x", None, "x", None, "y"]).dictionary_encode(),
-    }[kind]
-    plain = fastdp.Schema.from_domain({"a": 5}, user="who").to_dict()
-    plain["user"]["null"] = policy
-    schema = fastdp.Schema.from_dict(plain)
-    table = fastdp.read(pa.table({"a": [0, 1, 2, 3, 4], "who": ids}), schema)
-    rows = sorted(table.rows_per_user().tolist())
-    assert rows == ([1, 2] if policy == "drop" else [1, 1, 1, 2])
-    assert table._dropped == (2 if policy == "drop" else 0)
-
-
 def test_types_that_change_between_files_are_refused(schema):
     one = pa.table({"a": [1], "b": [1], "who": [1]})
     two = pa.table({"a": [1], "b": [1], "who": ["1"]})

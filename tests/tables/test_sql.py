@@ -97,22 +97,6 @@ def test_values_are_written_as_in_a_text_file():
         assert sql.text(value) == written
 
 
-def test_times_and_numbers_are_read_by_the_schema():
-    plain = {
-        "fastdp": 1,
-        "name": "t",
-        "columns": {
-            "x": {"kind": "numeric", "dtype": "float64", "edges": [0, 2, 5, 10]},
-            "n": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
-        },
-    }
-    schema = fastdp.Schema.from_dict(plain)
-    connection = sqlite3.connect(":memory:")
-    table = fastdp.read(fastdp.sql(connection, "select 2.5 as x, 3 as n union all select 9.99, 4"), schema)
-    want = fastdp.read(pa.table({"x": [2.5, 9.99], "n": [3, 4]}), schema)
-    assert all(np.array_equal(np.sort(table.codes[c]), np.sort(want.codes[c])) for c in ("x", "n"))
-
-
 def test_what_cannot_be_a_query_is_refused():
     with pytest.raises(UsageError, match="not a supported connection"):
         fastdp.sql("postgresql://somebody:secret@host", "select 1")

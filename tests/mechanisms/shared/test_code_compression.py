@@ -102,16 +102,6 @@ def test_constraints_hold_after_expansion(keep_general, keep_detailed, seed):
     assert (again["g"] == small["g"]).all() and (again["d"] == small["d"]).all()
 
 
-def test_zeros_are_what_no_member_allows():
-    compression = compressed(g=[True, True, False, False], d=[True] * 5 + [False] * 15)
-    zeros = compression.zeros({("d", "g"): general_of_detailed().T})["d", "g"]
-    expected = np.ones((6, 3), bool)
-    expected[:5, 0] = False  # detailed 0..4 belong to general 0
-    expected[5, 1:] = False  # merged detailed codes belong to general 1 and to the merged ones
-    assert (zeros == expected).all()
-    assert compression.zeros({("g",): np.zeros(4, bool)}) == {}
-
-
 def test_joint_constraints_that_no_pair_shows():
     """a = b and b = c and a != c: possible pair by pair for merged codes, never together."""
     compression = compressed(a=[True, False, False], b=[True, False, False], c=[True, False, False])

@@ -3,20 +3,17 @@
 from itertools import product
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.errors import SchemaError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.code_compression import alike
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_size import largest_forest
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
-from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, check_possible, some_row
+from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, some_row
 from fastdp.model.junction_tree import junction_tree
-from fastdp.schema import Schema
 from tests.mechanisms.fakes import FakeDoor
 
 NAMES = "abcde"
@@ -128,24 +125,3 @@ def test_a_pair_that_follows_is_not_measured():
     ones = door.measure([_Ask((a,)) for a in domain], "ones")
     tree = spanning_tree(door, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
     assert len(tree) == 1 and "c" in tree[0]
-
-
-WHOLE = {"kind": "integer", "max": 3}
-
-
-def test_constraints_that_contradict_each_other_are_named():
-    columns = {n: WHOLE for n in "abcd"}
-    rules = [
-        {"order": ["a", "b"], "strict": True},
-        {"require": "c <= d"},
-        {"require": "b <= c"},
-        {"columns": ["a", "c"], "forbidden": [[[0, 1], [0, 1, 2, 3]]]},
-        {"require": "d < 3"},
-    ]
-    schema = Schema.from_dict({"columns": columns, "constraints": rules})
-    with pytest.raises(SchemaError, match=r"1 \(a < b\); 2 \(c <= d\); 3 \(b <= c\); 4 .*; 5 \(d < 3\)"):
-        check_possible(schema)
-    check_possible(schema.with_constraints(rules[:4]))
-    rules = [{"order": ["a", "b"]}, {"require": "a > b"}, {"require": "c > 0"}]
-    with pytest.raises(SchemaError, match=r"1 \(a <= b\); 2 \(a > b\)$"):
-        check_possible(Schema.from_dict({"columns": columns, "constraints": rules}))

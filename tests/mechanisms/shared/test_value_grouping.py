@@ -9,14 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree.value_grouping import LEVEL, STANDS_OUT, grouped, level, row_bounds
 from fastdp.mechanisms.shared.budget_split import divided_by
 from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside
-from fastdp.mechanisms.shared.merged_codes import shape_of
-from fastdp.mechanisms.shared.one_ways import ones_shares
-from fastdp.mechanisms.shared.workload_weights import Workload
-from fastdp.model.adjust import onto_simplex
 
 
 def test_bounds_are_those_of_the_cells_below():
@@ -51,14 +46,6 @@ def test_values_that_stand_out_are_kept_apart_and_the_rest_shares_a_code():
     assert grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma=3.0 / STANDS_OUT) is None
 
 
-@given(st.integers(0, 300), st.integers(1, 300))
-def test_levels_keep_enough_and_are_few(apart, size):
-    apart = min(apart, size)
-    n = level(apart, size)
-    assert max(1, apart) <= n <= size
-    assert n <= max(1, apart) * LEVEL + 1
-
-
 def test_groupings_of_a_column_are_nested():
     rng = np.random.default_rng(1)
     domain = Domain({"a": 60, "b": 5})
@@ -88,16 +75,6 @@ def test_shares_by_size_are_the_best(harms):
         assert cost(moved) >= cost(parts) * (1 - 1e-12)
 
 
-def test_one_ways_get_the_same_or_by_weight_and_size():
-    domain = Domain({"a": 8, "b": 8, "c": 64})
-    assert ones_shares(domain, 0.3) == dict.fromkeys("abc", 0.3 / 3)
-    weight = Workload(domain, [("a", "c")]).weight
-    shares = ones_shares(domain, 0.3, weight)
-    assert math.isclose(sum(shares.values()), 0.3)
-    assert math.isclose(shares["c"] / shares["a"], 4.0)
-    assert math.isclose(shares["a"] / shares["b"], 10 ** (2 / 3))
-
-
 @pytest.mark.parametrize("spread", [None, {"a": ("b",)}])
 def test_merged_values_are_spread_evenly_where_asked(spread):
     """With it, every merged value is off its share by less than 3 rows for every value of b; without it by
@@ -114,21 +91,3 @@ def test_merged_values_are_spread_evenly_where_asked(spread):
     off = np.abs(counts[1:] - 20).max()
     assert (off < 3) == (spread is not None)
     assert counts[0].sum() == 0
-
-
-def test_rare_values_that_are_most_of_a_column_are_drawn_together():
-    """Uniform values in noise of ten times their counts: on the mean closer to the truth than the nearest on
-    the simplex; a column whose rows are in common values stays as it is."""
-    rng = np.random.default_rng(8)
-    truth = np.full(60, 20.0)
-    gaps = []
-    for _ in range(40):
-        one = Measurement(("a",), truth + 200 * rng.standard_normal(60), 200.0)
-        drawn, plain = shape_of(one, np.ones(60, bool), 1200.0), onto_simplex(one.values, 1200.0)
-        assert math.isclose(drawn.sum(), 1200.0) and (drawn >= 0).all()
-        gaps.append([np.abs(drawn - truth).sum(), np.abs(plain - truth).sum()])
-    ours, nearest = np.mean(gaps, 0)
-    assert ours < 0.6 * nearest
-    common = Measurement(("a",), np.r_[5000.0, 3.0, -4.0, 8.0, 1.0, -2.0], 5.0)
-    rare = np.arange(6) > 0
-    assert np.array_equal(shape_of(common, rare, 5006.0), onto_simplex(common.values, 5006.0))

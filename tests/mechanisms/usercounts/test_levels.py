@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.domain import Domain
 from fastdp.mechanisms.usercounts.count_estimates import Level
-from fastdp.mechanisms.usercounts.mechanism import UserCounts
 
 
 @settings(deadline=None)
@@ -35,13 +33,3 @@ def test_a_total_is_the_mean_by_precision_of_both(groups, answers, variance, own
         weights = 1 / (len(here) * variance), 1 / (own * factor**2)
         mean = (weights[0] * sum(here) + weights[1] * asked[k] * factor) / sum(weights)
         assert totals[k] == pytest.approx(mean) and errors[k] == pytest.approx(1 / sum(weights))
-
-
-@pytest.mark.parametrize("columns", [None, ("a",), ("b", "a"), ("a", "b", "c")])
-def test_the_outline_is_over_the_columns_asked_for(columns):
-    """All of the domain's where none are named."""
-    domain = Domain({"a": 3, "b": 5, "c": 2})
-    config = UserCounts(**({} if columns is None else {"columns": columns}), cells="full", repeats=(1, 2))
-    (line, *_) = config.outline(domain).measurements
-    named = tuple(domain) if columns is None else columns
-    assert set(line.clique) == set(named) and line.cells == 2 * domain.cells(named)

@@ -18,11 +18,9 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import count_estimates
 from fastdp.mechanisms.usercounts import group_cells as cells_of
-from fastdp.mechanisms.usercounts.mechanism import EXACT_SIZES, UserCounts, total_rows
-from fastdp.privacy.clip import size_edges
+from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
-from fastdp.userkeys import Groups
 from tests.reference import usercounts as slow
 
 COLUMNS = ["area", "year", "month", "type"]
@@ -131,46 +129,7 @@ def test_full_grid_is_exact_without_noise():
     assert histogram_of(outcome) == {(a, y - 2018, m - 1, i): int(n) for (a, y, m, i), n in want.items()}
 
 
-def test_months_run_on_across_years_and_round_without_a_year():
-    s = schema()
-    (table,) = cells_of.month_shifts(s, COLUMNS, "year", "month", 3).values()
-    cell = {(y, m): (y - 2018) * 12 + m - 1 for y in (2018, 2019) for m in range(1, 13)}
-    steps = [-3, -2, -1, 1, 2, 3]
-    assert table[steps.index(2), cell[2018, 11]] == cell[2019, 1]
-    assert table[steps.index(-1), cell[2019, 1]] == cell[2018, 12]
-    assert table[steps.index(-1), cell[2018, 1]] == -1 == table[steps.index(3), cell[2019, 10]]
-    (round_,) = cells_of.month_shifts(s, COLUMNS, None, "month", 3).values()
-    assert round_[steps.index(1), 11] == 0 and round_[steps.index(-3), 0] == 9
-    assert cells_of.month_shifts(s, ["area", "type"], "year", "month", 3) == {}
-
-
-def test_codes_of_nulls_and_overflow_are_asked_about_but_not_moved():
-    s = schema(null="code", overflow="code")
-    (table,) = cells_of.month_shifts(s, COLUMNS, "year", "month", 1).values()
-    shape = s.domain.shape(("year", "month"))
-    grid = table.reshape(2, *shape)
-    assert (grid[:, 2:, :] == -1).all() and (grid[:, :, 12:] == -1).all()
-
-
 # Units
-
-
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), cap=st.integers(1, 6), t_max=st.integers(1, 3), restricted=st.booleans())
-def test_removing_one_user_changes_at_most_cap_cells_by_one(seed, cap, t_max, restricted):
-    s = schema(areas=2, years=(2019,), types=2, months=range(1, 4))
-    rng = np.random.default_rng(seed)
-    private = calls(80, seed, users=8, areas=2, years=(2019,), types=2, months=(1, 3))
-    shape = s.domain.shape(tuple(COLUMNS))
-    grid = math.prod(shape) * t_max
-    cells = np.flatnonzero(rng.random(grid) < 0.6) if restricted else None
-    key = Groups(tuple(COLUMNS), t_max, cells).bind(s.domain)
-    gone = rng.choice(private["who"].unique())
-    counts = [
-        local(read(f, s), 1).user_histogram(key, cap) for f in (private, private[private["who"] != gone])
-    ]
-    change = counts[0] - counts[1]
-    assert set(change.tolist()) <= {0, 1} and change.sum() <= cap
 
 
 @pytest.mark.parametrize("method", ["clip", "hierarchy"])
@@ -235,27 +194,6 @@ def test_the_statement_says_unit_law_and_cap():
 # Post-processing
 
 
-@settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), blocks=st.integers(1, 6))
-def test_whole_numbers_add_up_by_block(seed, blocks):
-    rng = np.random.default_rng(seed)
-    block = np.sort(rng.integers(0, blocks, 40))
-    block = np.unique(block, return_inverse=True)[1]
-    x = rng.exponential(2.0, 40)
-    w = count_estimates.round_to_total(x, block)
-    assert w.dtype == np.int64 and (np.abs(w - x) < 1).all()
-    assert np.bincount(block, weights=w).tolist() == np.rint(np.bincount(block, weights=x)).tolist()
-    assert count_estimates.to_total(w, 77).sum() in (0, 77)
-
-
-def test_held_back_counts_stay_below_the_share():
-    block = np.repeat([0, 1], 4)
-    counts = np.array([50.0, 30.0, 14.6, 5.4, 1000.0, 800.0, 100.0, 0.0])
-    # of 100 the share is 4.95, far from a whole number, so the largest below it is 4 on every machine
-    held = count_estimates.hold_back(counts, np.ones(8), block, 0.0495, 0.4)
-    assert held.tolist() == [50.0, 30.0, 14.6, 4.0, 1000.0, 800.0, 100.0, 0.0]
-
-
 def crossed(seed=0, places=12, times=6, kinds=5):
     """Counts of places x times x kinds that are a product up to Poisson noise, as flat groups with their
     levels."""
@@ -302,17 +240,6 @@ def test_public_data_of_the_same_law_help_the_hierarchy():
     wrong = rng.permutation(truth)  # public data of another world may harm a little, not ruin
     misled = count_estimates.hierarchy(noisy, 3600.0, levels, wrong)[0]
     assert np.abs(misled - truth).sum() < 1.5 * np.abs(x - truth).sum()
-
-
-@settings(max_examples=30, deadline=None)
-@given(seed=st.integers(0, 10**6))
-def test_rates_lie_between_counts_and_prior(seed):
-    rng = np.random.default_rng(seed)
-    prior = rng.exponential(5, 50)
-    counts = rng.poisson(prior * rng.gamma(2, 0.5, 50)).astype(float)
-    rates = count_estimates.rates(counts, prior)
-    low, high = np.minimum(counts, prior), np.maximum(counts, prior)
-    assert ((low - 1e-9 <= rates) & (rates <= high + 1e-9)).all() and (rates > 0).all()
 
 
 def test_public_people_are_counted_once_per_group():
@@ -370,18 +297,6 @@ def test_the_plan_is_what_the_run_does(delta, method):
 # Bad input
 
 
-def test_values_the_schema_does_not_know_are_dropped_or_overflow():
-    frame = calls(50, 1)
-    strange = frame.assign(area=99), frame.assign(type=-1), frame.assign(month=13), frame.assign(year=1999)
-    for bad in strange:
-        both = pd.concat([frame, bad])
-        outcome = run(ExactDoor(read(both, schema())), job(schema()), t_max=20)
-        assert sum(histogram_of(outcome).values()) == len(frame)
-        s = schema(overflow="code")
-        kept = run(ExactDoor(read(both, s), cap=200), job(s), t_max=20)
-        assert sum(histogram_of(kept).values()) == 2 * len(frame)
-
-
 def test_empty_public_data_is_a_data_error():
     s = schema()
     for nothing in (calls(0), calls(30).assign(year=1999)):
@@ -416,21 +331,3 @@ def test_units_that_cannot_be_promised_are_refused():
             1.0,
             DELTA,
         )
-
-
-@pytest.mark.parametrize("bound", [1, 5, 256, 257, 300, 1000])
-def test_rows_are_those_of_the_middle_of_each_bin(bound):
-    """Of rows per user in bins; by size where every size has its own answer."""
-    s = SimpleNamespace(max_rows_per_user=bound)
-    rng = np.random.default_rng(bound)
-    edges = list(range(1, bound + 1)) if bound <= EXACT_SIZES else list(size_edges(bound))
-    values = rng.integers(0, 50, len(edges)).astype(float)
-    want = 0.0
-    for value, first, after in zip(values, edges, [*edges[1:], bound + 1], strict=True):
-        sizes = range(first, after)
-        want += value * sum(sizes) / len(sizes)
-    sizes = Measurement(("users",), values, 1.0)
-    assert total_rows(sizes, SimpleNamespace(rows=None, schema=s)) == pytest.approx(want)
-    assert total_rows(Measurement(("users",), -values - 1, 1.0), SimpleNamespace(rows=None, schema=s)) == 0.0
-    assert total_rows(sizes, SimpleNamespace(rows=7, schema=s)) == 7
-    assert total_rows(None, SimpleNamespace(rows=None, schema=s)) is None

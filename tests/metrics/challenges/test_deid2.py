@@ -38,10 +38,6 @@ def test_official_figures():
         assert scores[name] == pytest.approx(value, abs=1e-9), name
 
 
-def test_against_the_slow_twin():
-    agree(small(400, 1), small(300, 2))
-
-
 def test_empty_sides():
     table = small(50, 8)
     assert deid2.score(table, table.head(0))["overall"] == 0.0

@@ -8,7 +8,6 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes.archetype_users import DealtRows
 from fastdp.public.archetypes.options import Options, Step
 from fastdp.public.archetypes.prior import prior_model
 from fastdp.tables.table import Table
@@ -57,26 +56,6 @@ def test_archetypes_are_the_kinds_of_users():
     assert all(model.archetype[u] in values for u, values in slow.items())
 
 
-def test_what_is_kept_per_archetype():
-    model, _, codes, user, _ = make()
-    archetype = model.archetype[user]
-    for a in range(2):
-        rows = archetype == a
-        cells = np.bincount((codes["when"] * 8 + codes["where"])[rows], minlength=48)
-        at = slice(model.places.start[a], model.places.start[a + 1])
-        assert dict(zip(model.places.values[at].tolist(), model.places.counts[at].tolist())) == {
-            i: n for i, n in enumerate(cells.tolist()) if n
-        }
-        assert (model.ways["pay"][a] == np.bincount(codes["pay"][rows], minlength=4)).all()
-        expected = np.bincount(codes["when"][rows], minlength=6) / model.members[a]
-        assert np.allclose(model.expected("when")[a], expected)
-        assert model.mean_rows[a] == pytest.approx(rows.sum() / model.members[a])
-    assert (model.rows_per_user == np.bincount(user)).all()
-    firm = [codes["firm"][user == u][0] for u in range(400)]
-    assert (model.trait == firm).all()
-    assert model.users.sum() == 400
-
-
 def test_an_archetype_without_users_borrows_everybodys_habits():
     codes, user, _ = people()
     options = Options(features=("when",), archetypes=6, chain=None)
@@ -95,7 +74,6 @@ def test_an_archetype_without_users_borrows_everybodys_habits():
 def test_the_number_is_chosen_by_users_held_out():
     model, *_ = make(1500, options=Options(features=("when", "where"), trait="firm", archetypes="auto"))
     by = {e["archetypes"]: e for e in model.evidence}
-    assert sorted(by) == [1, 2, 4, 6, 8, 10, 14, 20, 30], "as the model file states them"
     assert model.size >= 2
     assert by[2]["log_likelihood"] > by[1]["log_likelihood"] + 0.1
     best = max(e["log_likelihood"] for e in model.evidence)
@@ -167,26 +145,3 @@ def test_public_data_that_explains_the_answers_is_left_alone():
     assert (kept.iterations, kept.ended) == (1, "noise level")
     assert np.allclose(kept.marginal(("when", "where")).ravel(), exact)
     assert bent.iterations > 1
-
-
-class Shards:
-    """Rows of given codes in shards of 50."""
-
-    shard_rows = 50
-
-    def __init__(self, codes):
-        self.codes, self.total = codes, len(codes["when"])
-
-    def shard(self, i):
-        return {name: column[50 * i : 50 * i + 50] for name, column in self.codes.items()}
-
-
-def test_owners_are_the_same_whether_or_not_their_rows_were_drawn_before():
-    model, _, codes, *_ = make()
-    kept = {name: column[:200].astype(np.uint32) for name, column in codes.items()}
-    users = np.full((model.size, SIZES["firm"]), 8.0)
-    rows = [DealtRows(Shards(kept), model, users, 5, 3) for _ in range(2)]
-    for i in (2, 0):
-        rows[0].shard(i)
-        assert rows[0].owners(i).tolist() == rows[1].owners(i).tolist()
-        assert len(rows[1].owners(i)) == 50
