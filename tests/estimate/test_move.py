@@ -133,7 +133,7 @@ def test_a_step_too_long_is_told_not_taken():
     assert moved(engine, z, delta)[3]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
     """Whole fits by both paths: identity measurements, some repeated, some with a sigma per cell."""

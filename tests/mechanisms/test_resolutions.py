@@ -80,8 +80,6 @@ def test_one_row_moves_each_distance_by_at_most_one(rows, data):
     assert abs(distance(more, grouped) - distance(table, grouped)) <= 1 + 1e-9
 
 
-
-
 @given(st.floats(1, 1e5), st.floats(0, 1), st.floats(0.1, 1e5))
 def test_groups_remove_what_stands_out_of_their_noise(d, part, noise):
     got = resolutions.removed(d, part * d, noise)

@@ -78,9 +78,7 @@ def test_no_bytes_and_a_negative_number_of_them():
         noise.fill_random_bytes(-1)
 
 
-@pytest.mark.parametrize(
-    "error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")]
-)
+@pytest.mark.parametrize("error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")])
 def test_where_the_sampler_fails_no_noise_was_drawn(error, text, monkeypatch):
     def fails(*_, **__):
         raise error

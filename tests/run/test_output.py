@@ -41,9 +41,7 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
     made = Output(schema_of(*rules), Outcome(Shards(codes)), None, 1)
     with pytest.raises(RunError) as caught:
         list(made.tables())
-    text = (
-        f"synthetic rows violate constraint 2 ({made.schema.constraints[1].text}): "
-    )
+    text = f"synthetic rows violate constraint 2 ({made.schema.constraints[1].text}): "
     assert str(caught.value) == text + "please report this error in fastdp"
     good = {"a": codes["a"][:2], "b": codes["b"][:2]}
     (table,) = Output(schema_of(*rules), Outcome(Shards(good)), None, 1).tables()
