@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 Clique = tuple[str, ...]
+Cliques = Sequence[Clique]
+Columns = Mapping[str, "np.ndarray"]
+"""An array for each column: its codes, or a number for each of its codes."""
+Tables = Mapping[Clique, "np.ndarray"]
+"""A table for each clique: a marginal, or a mask over its cells."""
 
 
 class Domain(Mapping[str, int]):

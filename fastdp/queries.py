@@ -21,6 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -95,9 +96,7 @@ class _Base:
         common = math.lcm(*(d for _, d in scalars))
         scaled = [n * (common // d) for n, d in scalars]
         if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
-            raise MeasurementError(
-                "the query's weights are too fine to add up exactly; use smaller fractions"
-            )
+            raise MeasurementError("the query's weights are too fine to add up; use smaller fractions")
         weights = num * (common // den)
         columns = self.transpose(weights.astype(np.int64))
         return Fraction(int(columns.max(initial=0)), common)
@@ -196,8 +195,7 @@ class Sparse(_Base):
     def _need_binary(self):
         if not self._integer:
             raise MeasurementError(
-                "Sparse: exact counting needs a matrix of zeros and ones; put the weights "
-                "into the noise scale instead"
+                "Sparse: exact counting needs zeros and ones; put weights into the noise scale"
             )
 
     def squared(self):
@@ -212,10 +210,8 @@ class Sparse(_Base):
         if self.unit > 1:
             self._need_binary()
         columns = self.matrix.tocsc()
-        norms = (
-            sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0))
-            for a, b in zip(columns.indptr[:-1], columns.indptr[1:])
-        )
+        spans = pairwise(columns.indptr)
+        norms = (sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0)) for a, b in spans)
         return max(norms, default=Fraction(0))
 
     def blocks(self, clique):
@@ -291,24 +287,18 @@ class Grid:
         object.__setattr__(self, "fine", fine)
         cells = math.prod(self.shape)
         if fine.size and (fine[0] < 0 or fine[-1] >= cells or (np.diff(fine) <= 0).any()):
-            raise MeasurementError(
-                f"Grid {self.clique}: fine cells must be ascending numbers in 0..{cells - 1}"
-            )
+            raise MeasurementError(f"Grid {self.clique}: fine cells must be ascending in 0..{cells - 1}")
         if not self.children and fine.size != cells:
             raise MeasurementError(f"Grid {self.clique}: without children every cell must be fine")
         for child in self.children:
             if not set(child.clique) < set(self.clique):
                 raise MeasurementError(f"Grid {self.clique}: {child.clique} is not contained in it")
             if tuple(child.shape) != tuple(self.shape[self.clique.index(a)] for a in child.clique):
-                raise MeasurementError(
-                    f"Grid {self.clique}: {child.clique} has an attribute of a different size"
-                )
+                raise MeasurementError(f"Grid {self.clique}: {child.clique} has another size of an attribute")
             projected = self.project(fine, child)
             spot = np.searchsorted(child.fine, projected)
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
-                raise MeasurementError(
-                    f"Grid {self.clique}: a fine cell projects to a cell of {child.clique} that is not fine"
-                )
+                raise MeasurementError(f"Grid {self.clique}: a fine cell is not fine in {child.clique}")
             below.append(spot)
         object.__setattr__(self, "key", _digest(fine))
         object.__setattr__(self, "below", tuple(below))
@@ -403,10 +393,7 @@ def as_query(query, cells: int) -> Query:
 
     if issparse(query) or isinstance(query, np.ndarray):
         return Sparse(query)
-    raise MeasurementError(
-        "query: expected None, a scipy.sparse matrix or a query of fastdp.queries, got "
-        f"{type(query).__name__}"
-    )
+    raise MeasurementError(f"query: expected None, a sparse matrix or a query, got {type(query).__name__}")
 
 
 def fresh(query, made: dict[int, tuple]):

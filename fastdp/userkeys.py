@@ -36,12 +36,8 @@ def _whole(name: str, value) -> int:
 def _ascending(name: str, values, least: int) -> np.ndarray:
     numbers = np.asarray(values)
     array = np.array(numbers, np.int64)
-    if (
-        array.ndim != 1
-        or (array != numbers).any()
-        or (len(array) and array[0] < least)
-        or (np.diff(array) <= 0).any()
-    ):
+    ascending = array.ndim == 1 and (np.diff(array) > 0).all() and (array[:1] >= least).all()
+    if not ascending or (array != numbers).any():
         raise UsageError(f"{name} must be whole numbers >= {least} in strictly ascending order")
     array.flags.writeable = False
     return array
@@ -128,9 +124,7 @@ class _OverColumns(UserKey):
     def _grid(self) -> int:
         shape = getattr(self, "shape", None)
         if shape is None:
-            raise UsageError(
-                f"{type(self).__name__}: its size depends on the domain; call bind(domain) first"
-            )
+            raise UsageError(f"{type(self).__name__}: its size depends on the domain; call bind first")
         return int(np.prod(np.array(shape, object)))
 
     def bind(self, domain: Domain) -> UserKey:
@@ -139,9 +133,7 @@ class _OverColumns(UserKey):
         if getattr(self, "shape", None) not in (None, shape):
             raise UsageError(f"{type(self).__name__}: it is bound to a different domain")
         if domain.cells(columns) >= 1 << 62:
-            raise UsageError(
-                f"{type(self).__name__}: {columns!r} have more than 2^62 cells; use fewer columns"
-            )
+            raise UsageError(f"{type(self).__name__}: {columns!r} have over 2^62 cells; use fewer columns")
         return replace(self, shape=shape)  # type: ignore[call-arg]  # every subclass has it
 
 
@@ -315,9 +307,7 @@ class Succession(UserKey):
             raise UsageError(f"Succession: between 1 and 2^62 cells over the order {self.order!r}")
         for x, y in self.pairs:
             if domain[domain.check((x,))[0]] != domain[domain.check((y,))[0]] or domain[x] > MOST_CODES:
-                raise UsageError(
-                    f"Succession: {x!r} and {y!r} must have the same codes, at most {MOST_CODES}"
-                )
+                raise UsageError(f"Succession: {x!r} and {y!r} need the same codes, at most {MOST_CODES}")
         if self.ends > domain[self.order[0]]:
             raise UsageError(f"Succession: {self.order[0]!r} has fewer codes than ends = {self.ends}")
         return self
@@ -337,9 +327,7 @@ class View:
     def __post_init__(self):
         object.__setattr__(self, "edges", _edges(self.edges, 1))
         if self.edges[0] != 1:
-            raise UsageError(
-                "edges: the edges of a view must start at 1, so that every user with rows is in a group"
-            )
+            raise UsageError("edges: the edges of a view must start at 1: every user with rows is in a group")
 
     def domain(self, domain: Domain) -> Domain:
         """The view's columns and their numbers of codes."""
@@ -352,9 +340,7 @@ class View:
 
     def _with_group(self, columns: dict[str, int]) -> Domain:
         if self.name in columns:
-            raise SchemaError(
-                f"the view's column {self.name!r} is also a column of the schema; give it another name"
-            )
+            raise SchemaError(f"the view's column {self.name!r} is also one of the schema; give another name")
         return Domain({**columns, self.name: len(self.edges)})
 
 

@@ -44,10 +44,8 @@ def answer(
     rows = math.prod(sizes[c.name] for c in asked.by)
     merged = math.prod(int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns)
     if max(rows, merged) > MOST_CELLS:
-        raise UsageError(
-            f"columns {', '.join(columns)}: the answer would have {max(rows, merged):,} "
-            f"cells, the limit is {MOST_CELLS:,}; use fewer columns"
-        )
+        cells = f"{max(rows, merged):,} cells, the limit is {MOST_CELLS:,}"
+        raise UsageError(f"columns {', '.join(columns)}: the answer would have {cells}; use fewer columns")
     layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
     groups = COMPUTE[asked.kind](layout)
     lines = _Lines.of(layout)
@@ -137,19 +135,8 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     if groups.floor is not None:
         floor = np.where(whole, groups.floor.estimate[at], 0.0), np.where(whole, groups.floor.error[at], 0.0)
     sampling = a.sampled(groups.linear, groups.less)[at]
-    ends = low, low_error, high, high_error
-    return _Numbers(
-        estimate,
-        noise,
-        np.maximum(down, up),
-        bins,
-        *ends,
-        hidden,
-        sampling,
-        groups.signed,
-        groups.notes,
-        floor,
-    )
+    ends = estimate, noise, np.maximum(down, up), bins, low, low_error, high, high_error
+    return _Numbers(*ends, hidden, sampling, groups.signed, groups.notes, floor)
 
 
 def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
@@ -185,16 +172,12 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
     less = None if groups.less is None else scale * (groups.less[at] - times * groups.less[one])
     noise, sampling = a.error(linear, less, a.asked.kind), a.sampled(linear, less)
     (down, up), (down_one, up_one) = ([part[i] for part in groups.clipping] for i in (at, one))
-    less_clip, more_clip = (
-        abs(scale) * np.hypot(mine, times * other) for mine, other in ((down, up_one), (up, down_one))
-    )
+    sides = ((down, up_one), (up, down_one))
+    less_clip, more_clip = (abs(scale) * np.hypot(mine, times * other) for mine, other in sides)
     bins = abs(scale) * (groups.bins[at] + abs(times) * groups.bins[one])
     split = ~lines.whole | ~lines.whole[ref]
-    notes = (
-        [*numbers.notes, "values that were counted together are not compared"]
-        if split.any()
-        else numbers.notes
-    )
+    compared = ["values that were counted together are not compared"] if split.any() else []
+    notes = [*numbers.notes, *compared]
     same = np.arange(at.size) == ref
     noise, bins, less_clip, more_clip = (np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip))
     ends = estimate - bins, np.hypot(noise, less_clip), estimate + bins, np.hypot(noise, more_clip)
@@ -269,17 +252,12 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         together.append((column, np.bincount(codes)[codes]))
     out = []
     for line in range(lines.group.size):
-        own = [
-            text
-            for (column, _), codes in zip(together, lines.codes)
-            if (text := remark(column, int(codes[line])))
-        ]
+        remarks = [remark(column, int(codes[line])) for (column, _), codes in zip(together, lines.codes)]
+        own = [text for text in remarks if text]
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
-                own.append(
-                    f"{column.name}: counted together with {members[codes[line]] - 1} other values; the "
-                    "upper end is for all of them"
-                )
+                rest = f"{members[codes[line]] - 1} other values; the upper end is for all of them"
+                own.append(f"{column.name}: counted together with {rest}")
         out.append("; ".join(own + common))
     return out
 

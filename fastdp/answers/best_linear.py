@@ -135,9 +135,8 @@ def _solve(lower: np.ndarray, right: np.ndarray, transposed: bool = False) -> np
 def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
     """The table over `wanted`, in the finest partition of its codes that one marginal has; None where no
     marginal holds all of these columns."""
-    holding = [
-        m for m in marginals if set(wanted) <= set(m.axes) and (m.complete or len(m.axes) == len(wanted))
-    ]
+    over = [m for m in marginals if set(wanted) <= set(m.axes)]
+    holding = [m for m in over if m.complete or len(m.axes) == len(wanted)]
     if not holding:
         return None
     summed = [m.summed(wanted) for m in holding]

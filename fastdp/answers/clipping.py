@@ -85,10 +85,8 @@ def clipping_of(
     if choice is not None:
         return from_histogram(clip, choice["users"], choice["bound"], choice.get("sigma"), rows)
     if bound is not None and clip >= bound:
-        return Clipping(
-            text=f"no rows are left out if no user has more than {bound} rows, as the schema says",
-            cluster=bound,
-        )
+        text = f"no rows are left out if no user has more than {bound} rows, as the schema says"
+        return Clipping(text=text, cluster=bound)
     found = next((m for m in measurements if m.label == HISTOGRAM), None)
     if found is None or bound is None:
         return Clipping(

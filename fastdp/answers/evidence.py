@@ -4,13 +4,13 @@ over."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..domain import Clique, Domain
+from ..domain import Clique, Columns, Domain
 from ..measurement import Measurement
 from ..queries import Binned
 
@@ -59,23 +59,20 @@ class Marginal:
         return Marginal(self.axes, tuple(maps), *summed)
 
 
-def marginals_of(
-    measurements: Iterable[Measurement], domain: Domain, codes: Mapping[str, np.ndarray]
-) -> list[Marginal]:
+def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Columns) -> list[Marginal]:
     """The measurements that are about rows of the schema's columns. `codes` takes a code to its merged code,
     for every column with merged values; a measurement is over all codes or over merged ones, by its size. A
     column that is not the schema's (groups of users, which rows of a run may have) is summed over."""
     measurements = list(measurements)
     joined = {a for m in measurements if len(m.clique) > 1 for a in m.clique if a not in domain}
-    groups = {
-        m.clique[0]: m.values.size for m in measurements if len(m.clique) == 1 and {*m.clique} <= joined
-    }
+    ones = {m.clique[0]: m.values.size for m in measurements if len(m.clique) == 1}
+    groups = {a: size for a, size in ones.items() if a in joined}
     found = [_marginal(m, Domain({**domain, **groups}), codes) for m in measurements]
     kept = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
     return [m if keep == m.axes else m.summed(keep) for m, keep in kept if keep or not m.axes]
 
 
-def _marginal(m: Measurement, domain: Domain, codes: Mapping[str, np.ndarray]) -> Marginal | None:
+def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None:
     if not all(a in domain for a in m.clique):
         return None  # a histogram of users
     whole = [np.arange(domain[a]) for a in m.clique]

@@ -113,9 +113,8 @@ class Layout:
         used = np.flatnonzero(rest)
         columns = (np.arange(self.count)[:, None] * rest.size + used).reshape(-1)
         ends = np.arange(self.count + 1) * used.size
-        return sparse.csr_array(
-            (np.tile(rest[used], self.count), columns, ends), shape=(self.count, self.table.x.size)
-        )
+        shape = (self.count, self.table.x.size)
+        return sparse.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
 
     def error(
         self, weights: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
@@ -168,9 +167,8 @@ class Layout:
         their bins. Beyond the outer edges, stretches with few rows were left out: see `TAILS`."""
         assert self.asked.value is not None
         name = self.asked.value.name
-        width = np.where(
-            numbers.valid & np.isfinite(numbers.high - numbers.low), numbers.high - numbers.low, 0.0
-        )
+        gap = numbers.high - numbers.low
+        width = np.where(numbers.valid & np.isfinite(gap), gap, 0.0)
         inner = np.arange(len(width)) % max(self.asked.value.base - 1, 1) > 0
         noise = self.facts.sums[name] * width * np.where(inner, math.sqrt(0.5), TAILS)
         reach = Z95 * noise * (np.linalg.norm(noise) / max(float(noise.sum()), 1e-300))
@@ -282,9 +280,8 @@ def means(a: Layout) -> Groups:
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
     clipping = (MEANS * lost * spread / Z95,) * 2
     noise = a.error(linear, kind="mean")
-    return Groups(
-        mean, noise, clipping, bins, linear, hidden=hidden, additive=False, signed=True, notes=notes
-    )
+    own = {"hidden": hidden, "additive": False, "signed": True, "notes": notes}
+    return Groups(mean, noise, clipping, bins, linear, **own)
 
 
 COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}

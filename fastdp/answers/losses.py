@@ -42,10 +42,7 @@ def _rows(facts: Facts) -> list[str]:
     }
     for what, names in dropped.items():
         if names:
-            out.append(
-                f"Rows with {what} in {listed(names)} were dropped and are nowhere counted; nothing says how "
-                "many there were."
-            )
+            out.append(f"Rows with {what} in {listed(names)} were dropped; nothing says how many there were.")
     return out
 
 
@@ -70,13 +67,10 @@ def _values(facts: Facts) -> list[str]:
         names = [f"{name} ({share:.1%} of the rows)" for share, name in sorted(other, reverse=True)]
         out.append(f"Values that the schema does not list count as one value: {listed(names)} have it.")
     if merged:
-        names = [
-            f"{n} ({k} of {size}, {s:.1%} of the rows)" for s, n, k, size in sorted(merged, reverse=True)
-        ]
-        out.append(
-            f"Rare or neighbouring values were counted together in pairs: {listed(names)}. How they go with "
-            "other columns is not kept."
-        )
+        merged.sort(reverse=True)
+        names = [f"{n} ({k} of {size}, {s:.1%} of the rows)" for s, n, k, size in merged]
+        how = "How they go with other columns is not kept."
+        out.append(f"Rare or neighbouring values were counted together in pairs: {listed(names)}. {how}")
     if alone:
         out.append(f"Nothing but noise: {listed(alone)}. These columns are unrelated to all others.")
     fields = facts.schema.fields

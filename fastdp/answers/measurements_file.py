@@ -42,19 +42,13 @@ class StoredMeasurements(Sequence[Measurement]):
             columns = {n: table.column(n).to_numpy() for n in ("value", "standard_error")}
             cell = table.column("cell").fill_null(-1).to_numpy()
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(
-                f"{data}: cannot be read as the measurements of a run ({error}); restore the run folder"
-            ) from None
+            raise RunError(f"{data}: these are no measurements ({error}); restore the run folder") from None
         ends = np.cumsum([0, *(int(m["rows"]) for m in listed)])
         if ends[-1] != cell.size:
-            raise RunError(
-                f"{data}: holds {cell.size} answers, but measurements.json lists "
-                f"{ends[-1]}; restore the run folder"
-            )
-        return tuple(
-            _measurement(m, columns["value"][a:b], columns["standard_error"][a:b], cell[a:b])
-            for m, a, b in zip(listed, ends[:-1], ends[1:], strict=True)
-        )
+            raise RunError(f"{data}: {cell.size} answers, but {ends[-1]} are listed; restore the run folder")
+        values, errors = columns["value"], columns["standard_error"]
+        spans = zip(listed, map(slice, ends, ends[1:]))
+        return tuple(_measurement(m, values[s], errors[s], cell[s]) for m, s in spans)
 
     @overload
     def __getitem__(self, i: int) -> Measurement: ...
@@ -78,7 +72,6 @@ def _measurement(entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.n
 
     single = np.flatnonzero(cell >= 0)
     cells = int(entry.get("cells", cell.max(initial=0) + 1))
-    matrix = sp.csr_array(
-        (np.ones(single.size), (np.arange(single.size), cell[single])), (single.size, cells)
-    )
+    rows = np.arange(single.size)
+    matrix = sp.csr_array((np.ones(single.size), (rows, cell[single])), (single.size, cells))
     return Measurement(clique, values[single], errors[single], Sparse(matrix), label=label)

@@ -54,19 +54,14 @@ def question(schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[st
         raise UsageError(f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}")
     kind, name = match[1], match[2]
     if (kind in ("mean", "sum")) != bool(name):
-        raise UsageError(
-            f"of: {kind} takes {'a column' if kind in ('mean', 'sum') else 'no column'}, got {of!r}"
-        )
+        raise UsageError(f"of: {kind} takes {'a' if kind in ('mean', 'sum') else 'no'} column, got {of!r}")
     names = (by,) if isinstance(by, str) else tuple(by)
     if len(set(names)) != len(names):
         raise UsageError(f"by: a column is named twice in {names!r}; name each column once")
     columns = tuple(_column(schema, n, "by") for n in names)
     value = _column(schema, name, "of") if name else None
     if value is not None and value.name in names:
-        raise UsageError(
-            f"of: column {value.name!r} is also in `by`, so every group has one "
-            "value of it; remove it from one of them"
-        )
+        raise UsageError(f"of: column {value.name!r} is also in `by`, so it is constant; remove it from one")
     if where is not None and not isinstance(where, Mapping):
         raise UsageError(f"where: expected a mapping from column to value, list or range, got {where!r}")
     selected = {n: select(_column(schema, n, "where"), c) for n, c in (where or {}).items()}
@@ -83,10 +78,7 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
         more = did_you_mean(name, schema.columns) if isinstance(name, str) else ""
         raise UsageError(f"{where}: the schema has no column {name!r}{more}")
     if name not in schema.modelled:
-        raise UsageError(
-            f"{where}: column {name!r} is computed from other columns and was not counted; "
-            "ask about those columns"
-        )
+        raise UsageError(f"{where}: {name!r} is computed from other columns and not counted; ask about those")
     return schema.columns[name]
 
 

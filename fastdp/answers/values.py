@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 OTHER = "values outside the schema"
 MISSING = "missing values"
+NUMBERS = ("int", "float", "decimal", "bool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +79,11 @@ def select(column: Column, condition: Any) -> Selection:
     sure = np.zeros(column.size, bool)
     if isinstance(condition, range):
         if condition.step != 1:
-            raise UsageError(
-                f"where, column {column.name!r}: expected a range with step 1, got {condition!r}"
-            )
+            raise UsageError(f"where, column {column.name!r}: the range must have step 1, got {condition!r}")
         condition = (condition.start, condition.stop)
     if isinstance(condition, tuple):
         if len(condition) != 2:
-            raise UsageError(
-                f"where, column {column.name!r}: expected a range (low, high), got {condition!r}"
-            )
+            raise UsageError(f"where, column {column.name!r}: expected (low, high), got {condition!r}")
         for code, (low, high) in enumerate(_spans(column)):
             part[code], sure[code], touched[code] = _inside(low, high, *_limits(column, condition))
         return Selection(sure, touched, part)
@@ -126,12 +123,10 @@ def _limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:
                 raise UsageError(
-                    f"where, column {column.name!r}: expected an ISO date or time, got {value!r}"
+                    f"where, column {column.name!r}: expected an ISO date, not {value!r}"
                 ) from None
         elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise UsageError(
-                f"where, column {column.name!r}: expected a number as a bound of the range, got {value!r}"
-            )
+            raise UsageError(f"where, column {column.name!r}: the bounds must be numbers, got {value!r}")
         else:
             out.append(float(value))
     return out[0], out[1]
@@ -184,17 +179,10 @@ def numbers_of(column: Column) -> Numbers:
         listed = [float(v) for v in range(column.min, column.max + 1)]
     elif isinstance(column, Part) and column.texts is None:
         listed = [float(v) for v in range(column.first, column.first + column.count)]
-    elif isinstance(column, Categorical) and dtypes.family(column.dtype) in (
-        "int",
-        "float",
-        "decimal",
-        "bool",
-    ):
+    elif isinstance(column, Categorical) and dtypes.family(column.dtype) in NUMBERS:
         listed = [float(v) for v in column.values]
     else:
-        raise UsageError(
-            f"column {column.name!r}: expected a column of numbers, got a column of kind {column.kind}"
-        )
+        raise UsageError(f"column {column.name!r}: expected numbers, but its kind is {column.kind}")
     numbers = np.array([*listed, *blank])
     return Numbers(numbers, numbers, numbers)
 

@@ -44,19 +44,15 @@ def expected(
     half = {a: Z95 * s for a, (_, s) in ones.items()}
     drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
     typical = float(np.median(list(half.values())))
-    lines = [
-        f"single columns: a count is known within {typical:,.0f} rows (95 %){guess}, so values with fewer "
-        "rows do not stand out"
-    ]
+    known = f"a count is known within {typical:,.0f} rows (95 %){guess}"
+    lines = [f"single columns: {known}, so values with fewer rows do not stand out"]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:
         cells, error = sorted(pairs)[len(pairs) // 2]
         wide = Z95 * error
         share = min(1.0, 2 * wide / rows)
-        lines.append(
-            f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; with {cells:,} cells "
-            f"an average one has {rows / cells:,.0f}"
-        )
+        average = f"with {cells:,} cells an average one has {rows / cells:,.0f}"
+        lines.append(f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {average}")
         lines.append(
             f"smallest effect: a share that differs by {share:.1%} between two halves of the table"
             if share < 1

@@ -202,11 +202,8 @@ def _ends_on_grids(rows: list[tuple], grids: tuple[GridBins, ...]) -> list[tuple
     out = []
     for code, (lo, hi, mean, low, high) in enumerate(rows):
         parts = np.diff([0.0, *(g.below[code] for g in grids)])
-        ends = [
-            (g.at + g.step * g.bins.low[code], g.at + g.step * g.bins.high[code])
-            for g, part in zip(grids, parts)
-            if part > 0
-        ]
+        used = [g for g, part in zip(grids, parts) if part > 0]
+        ends = [(g.at + g.step * g.bins.low[code], g.at + g.step * g.bins.high[code]) for g in used]
         if ends:
             low, high = min(e[0] for e in ends), max(e[1] for e in ends)
         out.append((lo, hi, mean, low, high))

@@ -237,9 +237,8 @@ def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream
     random stream, for a further draw."""
     whole = [np.where(codes < p.base, codes, 0).astype(np.int64) for p, codes in zip(item.parts, parts)]
     rows = len(parts[0])
-    return item.join(
-        whole, lambda purpose: _uniform(seed, item.name, f"{purpose} {stream}".strip(), row, rows)
-    )
+    stream = f" {stream}" if stream else ""
+    return item.join(whole, lambda purpose: _uniform(seed, item.name, purpose + stream, row, rows))
 
 
 def _rebuilt(
@@ -282,12 +281,7 @@ def _book(schema: Schema, column: Column) -> _Book:
 
 
 def _values(
-    schema: Schema,
-    column: Column,
-    codes: np.ndarray,
-    seed: int,
-    row: int,
-    numbers: np.ndarray | None = None,
+    schema: Schema, column: Column, codes: np.ndarray, seed: int, row: int, numbers: np.ndarray | None = None
 ) -> pa.Array:
     if isinstance(column, Integer) and column.size > _LISTED:
         values = np.where(codes < column.base, codes, 0) + np.int64(column.min)

@@ -71,10 +71,7 @@ def type_problems(schema: Schema, source: pa.Schema, columns: Sequence[str] | No
 def _source_of(item: Field, kind: pa.DataType) -> Source:
     source = Source.of(item.dtype, kind)
     if source is None:
-        raise DataError(
-            f"column {item.source!r} is {kind}, which cannot be read as {item.kind} ({item.dtype}); "
-            "cast it, or correct the schema"
-        )
+        raise DataError(f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); cast it")
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):
         raise DataError(
@@ -229,11 +226,7 @@ def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int
 
 
 def _encode_derived(
-    item: Derived,
-    chosen: list[Column],
-    array: pa.Array,
-    out: dict[str, np.ndarray],
-    keep: np.ndarray | None,
+    item: Derived, chosen: list[Column], array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
     source = _source_of(item, array.type)
     values, good, null = source.as_integers(array, item)

@@ -248,26 +248,16 @@ def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | No
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
     """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value i."""
-    return core.Map(
-        core.TABLE,
-        count=len(table),
-        table=table,
-        other=other_code(column),
-        null=null_code(column),
-    )
+    rest = {"other": other_code(column), "null": null_code(column)}
+    return core.Map(core.TABLE, count=len(table), table=table, **rest)
 
 
 def number_map(column: Column, source: Source) -> core.Map:
     """The kernel's map from machine numbers in the source's form to codes."""
     scale = source.kind.scale if source.form == "decimal" else 0
     below, above = ends(column)
-    sides = {
-        "below": below,
-        "above": above,
-        "other": other_code(column),
-        "nan": nan_code(column),
-        "null": null_code(column),
-    }
+    sides = {"below": below, "above": above, "other": other_code(column), "null": null_code(column)}
+    sides["nan"] = nan_code(column)
     if isinstance(column, Numeric):
         return _edge_map(column, source, per_unit(column.dtype) if column.timely else 1, sides)
     if isinstance(column, Integer):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..domain import Clique
+from ..domain import Clique, Columns
 from ..errors import SchemaError
 from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
@@ -50,7 +50,7 @@ class Item:
     fixed: bool = False
     whole_span: bool = True
 
-    def ends(self, codes: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def ends(self, codes: Columns) -> tuple[np.ndarray, np.ndarray]:
         at = tuple(codes[c] for c in self.columns)
         return self.low[at], self.high[at]
 
@@ -94,9 +94,7 @@ class OrderGroup:
                 out |= values[a] >= values[b] if strict else values[a] > values[b]
         return out
 
-    def settle(
-        self, codes: Mapping[str, np.ndarray], draw: Callable[[Item, int], np.ndarray]
-    ) -> dict[str, np.ndarray]:
+    def settle(self, codes: Columns, draw: Callable[[Item, int], np.ndarray]) -> dict[str, np.ndarray]:
         """The numbers of all items that are not `fixed`, float64 with nan for nulls, in order in every row.
         draw(item, attempt): numbers of the item for all rows, as they would be written."""
         ends = [item.ends(codes) for item in self.items]
@@ -181,15 +179,10 @@ def _checked(group: OrderGroup) -> OrderGroup:
     guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:
-        raise SchemaError(
-            f"order of {names}: numbers cannot be compared with times, nor "
-            "times of two time zones with each other"
-        )
+        raise SchemaError(f"order of {names}: numbers cannot be compared with times, nor times of two zones")
     columns = [c for item in group.items for c in item.columns]
     if len(set(columns)) != len(columns):
-        raise SchemaError(
-            f"order of {names}: a timestamp cannot be ordered against one of its own parts; name one of them"
-        )
+        raise SchemaError(f"order of {names}: a timestamp cannot be ordered against its own parts")
     free = [item for item in group.items if not item.fixed]
     if len(group.items) > 2 and free:
         steps = {item.step for item in free}
@@ -216,10 +209,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
     if isinstance(column, Numeric):
         bins, without = bins_of(column)
         if bins.base is not None:
-            raise SchemaError(
-                f"order: column {name!r} has bins beyond 2^53, where floating "
-                "point cannot order numbers exactly"
-            )
+            raise SchemaError(f"order: column {name!r} has bins beyond 2^53, where floats are not exact")
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
         if column.timely:
@@ -235,10 +225,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
         zone = getattr(dtypes.arrow(owner.dtype), "tz", None)
         kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
     elif values.dtype.kind not in "if":
-        raise SchemaError(
-            f"order: column {name!r} holds texts, which have no public order; list the "
-            "allowed combinations instead"
-        )
+        raise SchemaError(f"order: column {name!r} holds texts; list the allowed combinations instead")
     numbers = np.full(column.size, np.nan)
     numbers[: column.base] = values
     return Item(name, columns, numbers, numbers, kind, fixed=True)
@@ -247,9 +234,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
 def _timestamp(field: Timestamp, columns: Clique) -> Item:
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
-        raise SchemaError(
-            f"order: {field.name!r} has {math.prod(sizes):,} combinations of parts; order its date instead"
-        )
+        raise SchemaError(f"order: {field.name!r} has {math.prod(sizes):,} combinations; order its date")
     codes = np.indices(sizes).reshape(len(sizes), -1)
     none = np.any([c >= p.base for c, p in zip(codes, field.parts)], axis=0)
     inside = [np.where(c < p.base, c, 0) for c, p in zip(codes, field.parts)]

@@ -71,11 +71,8 @@ class Known:
     @cached_property
     def computed(self) -> dict[str, Expression]:
         """The numbers that are computed from a row's other values when it is written, by column."""
-        return {
-            c.column or "": Expression(self.schema, c.follows or "")
-            for c in self.schema.constraints
-            if computed(self.schema, c)
-        }
+        own = [c for c in self.schema.constraints if computed(self.schema, c)]
+        return {c.column or "": Expression(self.schema, c.follows or "") for c in own}
 
     @cached_property
     def derived(self) -> tuple[Follows, ...]:
@@ -105,9 +102,8 @@ class Known:
         for number, constraint in enumerate(schema.constraints):
             if constraint.column is None and not constraint.order:
                 with _blame(number, constraint):
-                    out.append(
-                        Mask(columns_of(schema, constraint), impossible(schema, constraint), (number,))
-                    )
+                    mask = impossible(schema, constraint)
+                    out.append(Mask(columns_of(schema, constraint), mask, (number,)))
         for group in self.orders:
             out += [Mask(c, group.impossible(a, b), group.numbers) for c, a, b in group.pairs(MAX_MASK)]
         for item in self.follows:
@@ -158,10 +154,8 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
     else:
         mask = np.zeros(shape, bool)
         for combination in constraint.allowed or constraint.forbidden or ():
-            codes = [
-                [code_of(c, v) for v in (value if isinstance(value, tuple) else (value,))]
-                for c, value in zip(columns, combination)
-            ]
+            listed = [value if isinstance(value, tuple) else (value,) for value in combination]
+            codes = [[code_of(c, v) for v in values] for c, values in zip(columns, listed)]
             mask[np.ix_(*codes)] = True
         if constraint.allowed is not None:
             for axis, column in enumerate(columns):
@@ -199,8 +193,7 @@ class _blame:
 def _check_size(schema: Schema, names: Clique) -> None:
     if (cells := schema.domain.cells(names)) > MAX_MASK:
         raise SchemaError(
-            f"{cells:,} combinations of {', '.join(names)}, the limit is {MAX_MASK:,}; use "
-            "fewer values or bins in one of them"
+            f"{cells:,} combinations of {', '.join(names)}, the limit is {MAX_MASK:,}; use fewer"
         )
 
 

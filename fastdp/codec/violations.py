@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from .._util.lazy import pa
+from ..domain import Columns
 from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
 from ..schema.constraints import columns_of, ordered_columns
@@ -21,13 +20,13 @@ from .ordered import Item
 from .possible import known
 
 
-def broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> list[int]:
+def broken_codes(schema: Schema, codes: Columns) -> list[int]:
     """Numbers (from 0) of the constraints that some row of codes breaks, among those whose columns are all in
     `codes`. Order of values within bins is not checked here: it is decided when values are drawn."""
     return [n for n, count in count_broken_codes(schema, codes).items() if count]
 
 
-def count_broken_codes(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, int]:
+def count_broken_codes(schema: Schema, codes: Columns) -> dict[int, int]:
     """How many rows of codes break each constraint (by number, from 0) whose columns are all in `codes`."""
     if not schema.constraints:
         return {}
@@ -75,7 +74,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}
 
 
-def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.ndarray]:
+def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
     """bool per row, by constraint number: whether the row breaks the constraint by its codes alone."""
     facts = known(schema)
     rows = len(next(iter(codes.values()))) if codes else 0
@@ -98,9 +97,7 @@ def _breaking(schema: Schema, codes: Mapping[str, np.ndarray]) -> dict[int, np.n
     return out
 
 
-def _other_number(
-    schema: Schema, name: str, expression: Expression, codes: Mapping[str, np.ndarray], batch
-) -> np.ndarray:
+def _other_number(schema: Schema, name: str, expression: Expression, codes: Columns, batch) -> np.ndarray:
     """bool per row: whether a number differs from the one that it is computed as by more than half a unit of
     its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never do."""
     own = schema.fields[name]
@@ -136,7 +133,7 @@ def _array(batch, column: Field) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _numbers(schema: Schema, item: Item, codes: Mapping[str, np.ndarray], batch) -> np.ndarray:
+def _numbers(schema: Schema, item: Item, codes: Columns, batch) -> np.ndarray:
     """The numbers of one item of an `order` constraint, nan for nulls and values outside the domain."""
     low, _ = item.ends(codes)
     if item.fixed:

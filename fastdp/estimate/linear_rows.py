@@ -32,9 +32,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
     parts: list[Part] = []
     for i, seen in enumerate(measurements):
         if not all(hasattr(seen, part) for part in ("clique", "values", "sigma", "query")):
-            raise MeasurementError(
-                f"measurement {i}: expected a fastdp.Measurement, got {type(seen).__name__}"
-            )
+            raise MeasurementError(f"measurement {i}: expected a Measurement, got {type(seen).__name__}")
         name = f"measurement {i} on {seen.clique}"
         try:
             clique = domain.check(seen.clique)
@@ -45,9 +43,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
         cells = domain.cells(clique)
         query = as_query(seen.query, cells)
         if query.cells != cells:
-            raise MeasurementError(
-                f"{name}: the query is over {query.cells} cells, but the clique has {cells}"
-            )
+            raise MeasurementError(f"{name}: the query is over {query.cells} cells, the clique has {cells}")
         y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
         if y.size != query.rows:
             raise MeasurementError(
@@ -57,17 +53,13 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(f"{name}: a value is NaN or infinite")
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
-            raise MeasurementError(
-                f"{name}: expected sigma to be one number, or one for each row of the query"
-            )
+            raise MeasurementError(f"{name}: expected one sigma, or one for each row of the query")
         if not (np.isfinite(sigma).all() and (sigma > 0).all()):
             raise MeasurementError(f"{name}: sigma must be positive and finite")
         if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
         if (np.abs(y) > FARTHEST * sigma).any():
-            raise MeasurementError(
-                f"{name}: a value is more than {FARTHEST:g} times its sigma; check values and sigma"
-            )
+            raise MeasurementError(f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both")
         weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
         start = 0
         for block in query.blocks(clique):

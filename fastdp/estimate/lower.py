@@ -117,9 +117,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())
     direct = [targets[k] for k in range(len(plan.direct))]
-    return Quadratic(
-        active, w[active], t[active], constant + extra, total_rows, matrix, v, b, by_order, direct, transpose
-    )
+    cells, functionals = (active, w[active], t[active]), (matrix, v, b)
+    return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct, transpose)
 
 
 def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarray:
@@ -183,12 +182,8 @@ def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
         raise MeasurementError("a block of rows needs both its cells and the amounts to subtract from them")
     n = block.cells.size
     below = plan.places[frozenset(block.minus)]
-    columns = np.concatenate(
-        [
-            place.at + _where(plan.domain, place, block.plus, block.cells),
-            below.at + _where(plan.domain, below, block.minus, block.fine),
-        ]
-    )
+    above = place.at + _where(plan.domain, place, block.plus, block.cells)
+    columns = np.concatenate([above, below.at + _where(plan.domain, below, block.minus, block.fine)])
     lines = np.concatenate([np.arange(n), block.at])
     data = np.concatenate([np.ones(n), -np.ones(block.fine.size)])
     return sp.csr_array((data, (lines, columns)), shape=(n, size))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -49,16 +49,9 @@ class Solution:
 
     def report(self, task: Task, clock: Clock) -> Model:
         """The model that the caller of `fit` gets."""
-        return Model(
-            task.domain,
-            self.nodes,
-            total=task.total,
-            loss=self.loss,
-            iterations=self.iterations,
-            ended=self.ended,
-            trace=clock.trace,
-            measured=self.errors,
-        )
+        about: dict[str, Any] = {"loss": self.loss, "iterations": self.iterations, "ended": self.ended}
+        total, measured = task.total, self.errors
+        return Model(task.domain, self.nodes, total=total, trace=clock.trace, measured=measured, **about)
 
 
 class Solver(Protocol[P]):
@@ -84,7 +77,5 @@ class Solver(Protocol[P]):
 
 def nodes_of(layout: Plan, tables: np.ndarray) -> list[Node]:
     """The nodes of a model laid out so; they share memory with `tables`."""
-    return [
-        Node(n.sep, n.res, tables[n.table : n.table + n.rows * n.cells].reshape(n.rows, n.cells))
-        for n in layout.nodes
-    ]
+    spans = [(n, tables[n.table : n.table + n.rows * n.cells]) for n in layout.nodes]
+    return [Node(n.sep, n.res, span.reshape(n.rows, n.cells)) for n, span in spans]

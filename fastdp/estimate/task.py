@@ -77,9 +77,7 @@ class Task:
     def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
         """The node tables a fit begins with: those of the given model, or of the independent fit of the
         measured single attributes (uniform where none was measured); without what is impossible."""
-        if (
-            self.warm_start is not None
-        ):  # the same nodes in order, with a potential for every cell of the model
+        if self.warm_start is not None:  # the same nodes in order, with a potential for every cell
             held = {frozenset(node.axes): None for node in self.warm_start.nodes}
             plan = make_plan(self.domain, self.tree, held | {frozenset(c): None for c in self.zeros})
             theta = self.warm_start.potentials(plan)
@@ -97,13 +95,9 @@ class Task:
         tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
         log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
         if log_z is None:
-            raise MeasurementError(
-                "zeros: the structural zeros leave no possible row; check them for a contradiction"
-            )
+            raise MeasurementError("zeros: no possible row is left; check them for a contradiction")
         if not np.isfinite(log_z):
-            raise MeasurementError(
-                "the fit cannot start: the initial potentials are not finite; check values and sigma"
-            )
+            raise MeasurementError("the fit cannot start: potentials are not finite; check values and sigma")
         return tables
 
 
@@ -155,13 +149,9 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
             raise MeasurementError(f"zeros: {error}") from None
         mask = np.asarray(mask)
         if mask.dtype != bool or mask.size != domain.cells(clique):
-            raise MeasurementError(
-                f"zeros on {clique}: expected one bool for each of its {domain.cells(clique)} cells"
-            )
+            raise MeasurementError(f"zeros on {clique}: expected {domain.cells(clique)} bools, one per cell")
         if mask.all():
-            raise MeasurementError(
-                f"zeros on {clique}: every combination is excluded; leave at least one possible"
-            )
+            raise MeasurementError(f"zeros on {clique}: every combination is excluded; leave one possible")
         out[clique] = mask.reshape(-1)
     return out
 
@@ -169,7 +159,5 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
 def _same_domain(domain: Domain, model: Model) -> None:
     for name, n in model.domain.items():
         if domain.get(name) != n:
-            raise UsageError(
-                f"warm_start: attribute {name!r} has {n} codes in that model and "
-                f"{domain.get(name)} in this domain; fit without warm_start"
-            )
+            has = f"{n} codes in that model and {domain.get(name)} in this domain"
+            raise UsageError(f"warm_start: attribute {name!r} has {has}; fit without warm_start")

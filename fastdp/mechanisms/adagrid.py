@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import msgspec
 import numpy as np
 
-from ..domain import Clique, Domain, downward_closure, maximal
+from ..domain import Clique, Cliques, Domain, Tables, downward_closure, maximal
 from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
@@ -102,9 +103,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def run(self, session: Session, job: Job) -> Outcome:
         public = job.public is not None
         outer_given = self.outer_beforehand(job.public)
-        users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=public, outer=outer_given)
-        )
+        criteria = partial(self.clip_criteria, session.domain, public=public, outer=outer_given)
+        users = measure_users(self, session, job, criteria)
         outer, ones, left, about = self.choose(session, job, outer_given, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
@@ -117,11 +117,9 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             now = [s for s in sets if len(s) == k]
             for s in now:
                 grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy, job.zeros.impossible)
-            requests = [
-                Request(s, part_mu(session, left * share), GridQuery(grids[frozenset(s)]))
-                for s in now
-                for share in [shares[s][0]] * shares[s][1]
-            ]
+            asked = [(s, share) for s in now for share in [shares[s][0]] * shares[s][1]]
+            queries = {s: GridQuery(grids[frozenset(s)]) for s in now}
+            requests = [Request(s, part_mu(session, left * share), queries[s]) for s, share in asked]
             answers = session.measure(requests, label=f"round {k}")
             released += answers
             if k == 1 and not ones:
@@ -140,7 +138,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"outer": [list(s) for s in outer], **about},
         )
 
-    def outer_beforehand(self, public: Public | None) -> Sequence[Clique] | None:
+    def outer_beforehand(self, public: Public | None) -> Cliques | None:
         """Outer marginals that are fixed before anything is measured: by the recipe, or by trusted public
         data; None where they are chosen in the run."""
         if self.outer is None and public is not None and self.trust_public:
@@ -148,8 +146,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.outer
 
     def choose(
-        self, session: Session, job: Job, outer_given: Sequence[Clique] | None, left: float
-    ) -> tuple[Sequence[Clique], list[Measurement], float, dict]:
+        self, session: Session, job: Job, outer_given: Cliques | None, left: float
+    ) -> tuple[Cliques, list[Measurement], float, dict]:
         """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left, how public
         data was used, for the statement)."""
         if outer_given is not None:
@@ -178,9 +176,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None:
             self.shares(closure(schema.modelled, self.outer))
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         outer = self.outer_beforehand(public)
         if outer is not None:
             return tree_size(domain, maximal([*closure(domain, outer), *fixed]))
@@ -196,7 +192,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return {"stop": "iters", "iters": round(344 * epsilon + 256), "method": "mirror-descent"}
         return {"stop": self.stop}
 
-    def shares(self, sets: Sequence[Clique]) -> dict[Clique, tuple[float, int]]:
+    def shares(self, sets: Cliques) -> dict[Clique, tuple[float, int]]:
         """(share of each measurement, how many there are) of every set; shares times numbers add up to 1."""
         planned = {frozenset(s): s for s in sets}
         times = dict.fromkeys(sets, 1)
@@ -210,19 +206,14 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
 
-    def habit_columns(self, outer: Sequence[Clique]) -> tuple[str, ...]:
+    def habit_columns(self, outer: Cliques) -> tuple[str, ...]:
         if self.ids.columns is not None:
             return self.ids.columns
         shared = set(outer[0]).intersection(*outer[1:])
         return tuple(a for a in outer[0] if a in shared)
 
     def clip_criteria(
-        self,
-        domain: Domain,
-        *,
-        public: bool = False,
-        user: bool = True,
-        outer: Sequence[Clique] | None = None,
+        self, domain: Domain, *, public: bool = False, user: bool = True, outer: Cliques | None = None
     ) -> list[Planned]:
         """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run will
         choose."""
@@ -233,14 +224,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         part = self.split(left, private=not (public and self.trust_public))[1] / (2 * len(domain) - 1)
         return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
 
-    def planned(self, domain: Domain, outer: Sequence[Clique], left: float) -> list[Planned]:
+    def planned(self, domain: Domain, outer: Cliques, left: float) -> list[Planned]:
         """A line for every set of the downward closure, with its share of mu^2."""
         sets = closure(domain, outer)
         shares = self.shares(sets)
-        return [
-            Planned(s, shares[s][0] * left, domain.cells(s), shares[s][1], note=f"round {len(s)}")
-            for s in sets
-        ]
+        own = [(s, *shares[s]) for s in sets]
+        return [Planned(s, share * left, domain.cells(s), n, note=f"round {len(s)}") for s, share, n in own]
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
@@ -260,9 +249,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                     "outer marginals: a spanning tree of pairs, chosen privately, and marginals of up to "
                     f"{WAYS} columns where the pairs of the public data are found to be right",
                 )
-            ones = tuple(
-                Planned((a,), for_ones / len(domain), domain[a], note="judging pairs") for a in domain
-            )
+            each = for_ones / len(domain)
+            ones = tuple(Planned((a,), each, domain[a], note="judging pairs") for a in domain)
             return Outline(ones, tuple(charges), (), notes)
         lines = tuple(self.planned(domain, self.outer, 1 - taken))
         return Outline(lines, tuple(charges), tuple(maximal([p.clique for p in lines])))
@@ -282,7 +270,7 @@ def grid_of(
     clique: Clique,
     grids: Mapping[frozenset, Grid],
     noisy: Mapping[frozenset, np.ndarray],
-    impossible: Mapping[Clique, np.ndarray] | None = None,
+    impossible: Tables | None = None,
 ) -> Grid:
     """The grid of one set, from the grids of its children and their plausible cells (`plausible`). Cells that
     are `impossible` are never measured one by one: rows that nevertheless lie there count in the

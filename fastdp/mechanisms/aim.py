@@ -66,9 +66,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        if (self.degree is not None and self.degree < 1) or (
-            self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS
-        ):
+        few = self.degree is not None and self.degree < 1
+        if few or (self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS):
             raise ValueError(f"degree must be at least 1, rounds must lie in 1..{MOST_ROUNDS}")
 
     def check(self, schema: Schema) -> None:
@@ -81,15 +80,11 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         if not items:
             items = dict.fromkeys(combinations(domain, self.width(domain)), 1.0)
         sets = {
-            domain.canonical(subset)
-            for item in items
-            for k in range(1, len(item) + 1)
-            for subset in combinations(item, k)
+            domain.canonical(s) for item in items for k in range(len(item)) for s in combinations(item, k + 1)
         }
         sizes = np.array([[a in item for a in domain] for item in items], np.float64)
-        column = (
-            np.array(list(items.values())) @ sizes
-        )  # sum over items of weight * |c and item|, column by column
+        # sum over items of weight * |c and item|, column by column
+        column = np.array(list(items.values())) @ sizes
         place = {a: i for i, a in enumerate(domain)}
         return {c: float(sum(column[place[a]] for a in c)) for c in sorted(sets, key=lambda c: (len(c), c))}
 
@@ -103,17 +98,13 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         return rounds, min(0.5, columns * (1 - self.selection) / rounds)
 
     def run(self, session: Session, job: Job) -> Outcome:
-        users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
-        )
+        users = measure_users(self, session, job)
         rest = 1 - users.share
         rounds, first = self.spent_first(len(session.domain))
         ones = measure_ones(session, rest * first)
         job.after_ones(ones)
         merged = merge(session.domain, ones, self.rare, impossible=job.zeros.impossible)
-        model = job.fit(
-            merged.domain, list(merged.ones), total=merged.fitted_total, stop="noise", zeros=merged.zeros
-        )
+        model = merged.fit(job, list(merged.ones), stop="noise")
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.left > 0:
             job.check()
@@ -166,11 +157,9 @@ class _Rounds:
         self.model, self.left, self.step, self.whole = model, left, step, left
         self.measured: list[Measurement] = []
         self.structure = Structure(merged.domain, merged.zeros)
-        self.weights = {
-            c: w
-            for c, w in config.closure(merged.domain).items()
-            if merged.domain.cells(c) <= config.max_marginal and min(merged.domain.shape(c)) > 1
-        }
+        cells, shape = merged.domain.cells, merged.domain.shape
+        small = {c: w for c, w in config.closure(merged.domain).items() if cells(c) <= config.max_marginal}
+        self.weights = {c: w for c, w in small.items() if min(shape(c)) > 1}
 
     def round(self) -> bool:
         """Chooses and measures one marginal and fits the model; False where no candidate is small enough."""
@@ -210,14 +199,7 @@ class _Rounds:
         return True
 
     def fit(self, stop: str, start: Model | None) -> Model:
-        return self.job.fit(
-            self.merged.domain,
-            [*self.merged.ones, *self.measured],
-            total=self.merged.fitted_total,
-            stop=stop,
-            warm_start=start,
-            zeros=self.merged.zeros,
-        )
+        return self.merged.fit(self.job, [*self.merged.ones, *self.measured], stop=stop, warm_start=start)
 
     def finished(self) -> Model:
         return self.fit(self.config.stop, None)

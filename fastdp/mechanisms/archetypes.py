@@ -14,6 +14,7 @@ users of the measured kinds whose habits suit them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import msgspec
@@ -88,9 +89,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_rows < 1:
             raise ValueError("max_rows must be at least 1")
         if self.refine is not None and self.calibration == "classic-gaussian":
-            raise ValueError(
-                "refine is not part of the published calibration; set calibration to 'gdp' or 'classic-rdp'"
-            )
+            raise ValueError("refine: set calibration to 'gdp' or 'classic-rdp'")
         if self.features is not None:
             self.options()
 
@@ -101,11 +100,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         answers = self.count_users(session, public)
         users = self.users(answers, public)
         limit = self.max_rows if job.rows is None else job.rows
-        details = {
-            "archetypes": public.size,
-            "public_model_sha256": public.digest(),
-            "held_out": list(public.evidence),
-        }
+        details = {"archetypes": public.size, "held_out": list(public.evidence)}
+        details["public_model_sha256"] = public.digest()
         if self.refine is not None:
             return self.refined(self.refine, session, job, public, users, answers, limit, details)
         from ..public.archetypes.archetype_users import CastRows, cast
@@ -128,9 +124,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all
         # distributions with the same measured marginals, the result is the one nearest to the prior in
         # relative entropy.
-        model = job.fit(
-            session.domain, ways, warm_start=prior, stop="noise", slack=SLACK, method="mirror-descent"
-        )
+        descent = partial(job.fit, stop="noise", slack=SLACK, method="mirror-descent")
+        model = descent(session.domain, ways, warm_start=prior)
         # Rows beyond the clip were not counted: the public users give the factor from counted to all rows.
         total = round(model.total * public.clip_factor(session.clip))
         rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
@@ -148,10 +143,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if options.trait is not None:
             asked.append((options.trait, MostCommon((options.trait,))))
         mus = self.mus(session, len(asked))
-        return [
-            session.user_histogram(key, mu=mu, label=f"users per {name}")
-            for (name, key), mu in zip(asked, mus)
-        ]
+        labels = [f"users per {name}" for name, _ in asked]
+        return [session.user_histogram(k, mu=mu, label=t) for (_, k), mu, t in zip(asked, mus, labels)]
 
     def mus(self, session: Session, count: int) -> list[float]:
         """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon
@@ -194,9 +187,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What to fit on public data; UsageError where the recipe does not say."""
         return options_of(self.wanted())
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
         """The size of the refined model: the public cliques of the recipe or of a saved model, together with
         the measured marginals."""
         if self.refine is None:

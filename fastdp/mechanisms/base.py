@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from .._util.lazy import pa
-from ..domain import Clique, Domain
+from ..domain import Clique, Columns, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement
 from ..model import Model
@@ -77,9 +77,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
-    corrects_clipped_total: ClassVar[bool] = (
-        False  # the total is corrected for rows that a fixed clip left out
-    )
+    corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
     no_constraints: ClassVar[str] = ""
     """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
 
@@ -170,9 +168,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built. `fixed`:
         cliques of constraints, which are in the model whatever is measured."""
         from .shared.model_size import tree_size
@@ -228,14 +224,10 @@ class Public(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def marginals(
-        self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray] | None = None
-    ) -> dict[Clique, np.ndarray]:
+    def marginals(self, cliques: Sequence[Clique], recode: Columns | None = None) -> dict[Clique, np.ndarray]:
         """int64 counts of rows, of recoded columns where `recode` names them."""
 
-    def associations(
-        self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
-    ) -> dict[Clique, float]:
+    def associations(self, recode: Columns | None = None, max_cells: int = 1_000_000) -> dict[Clique, float]:
         """Mutual information of every pair of (recoded) columns that is not larger than `max_cells`."""
 
     def habits(self, columns: Sequence[str]) -> Habits: ...

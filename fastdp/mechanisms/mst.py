@@ -8,14 +8,13 @@ merged code get one of its values by the 1-way.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from .._util.threads import resolve
-from ..domain import Clique, Domain
+from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
@@ -53,9 +52,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("rare must be >= 0 (in standard errors)")
 
     def run(self, session: Session, job: Job) -> Outcome:
-        users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
-        )
+        users = measure_users(self, session, job)
         one, choice, pair = divided(1 - users.share, self.shares)
 
         ones = measure_ones(session, one, weight=alike)
@@ -94,22 +91,15 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
             notes=merged.notes + (prior_notes(used) if used else ()),
-            details={
-                "tree": [list(p) for p in tree],
-                **({"public": used} if used else {}),
-            },
+            details={"tree": [list(p) for p in tree], **({"public": used} if used else {})},
         )
 
-    def before_pairs(self, job: Job, merged: Merged, pairs: Sequence[Clique]) -> Mapping[Clique, np.ndarray]:
+    def before_pairs(self, job: Job, merged: Merged, pairs: Cliques) -> Tables:
         """The marginals of the pairs in a model of the 1-ways and constraints alone."""
-        model = job.fit(
-            merged.domain, list(merged.ones), total=merged.fitted_total, stop="noise", zeros=merged.zeros
-        )
+        model = merged.fit(job, list(merged.ones), stop="noise")
         return marginals(model, pairs, resolve(job.threads))
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         return largest_forest(domain, MAX_PAIR_CELLS, fixed)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
@@ -141,7 +131,7 @@ def alike(clique: Clique) -> float:
     return 1.0
 
 
-def parts_by_size(merged: Merged, cliques: Sequence[Clique], sigma: float) -> dict[Clique, float]:
+def parts_by_size(merged: Merged, cliques: Cliques, sigma: float) -> dict[Clique, float]:
     """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can affect if
     the columns are independent. `sigma`: the noise of a marginal measured with the whole share."""
     each = sigma * math.sqrt(max(1, len(cliques)))

@@ -95,10 +95,8 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     choices = (AUTO, *names(), *builtin())
     near = nearest(text, choices)
     meant = f" (did you mean {near!r}?)" if near else ""
-    raise UsageError(
-        f"there is no mechanism or recipe {text!r}{meant}; choose one of "
-        f"{', '.join(choices)}, or give the path of a .toml file"
-    )
+    listed = f"{', '.join(choices)}, or give the path of a .toml file"
+    raise UsageError(f"there is no mechanism or recipe {text!r}{meant}; choose one of {listed}")
 
 
 def _toml(source: str, name: str) -> dict:
@@ -114,9 +112,7 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
         raise UsageError(f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"')
     schema = fields.pop("schema", None)
     if schema is not None and not isinstance(schema, str):
-        raise UsageError(
-            f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
-        )
+        raise UsageError(f"recipe {name}, field 'schema': expected a path, got {type(schema).__name__}")
     if schema and folder and (folder / schema).exists():
         schema = str(folder / schema)
     get(mechanism)
@@ -124,11 +120,9 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
 
 
 def _is_steps(value: Any) -> bool:
-    return (
-        isinstance(value, list | tuple)
-        and len(value) > 0
-        and all(isinstance(v, Mapping) and "value" in v and set(v) <= {"up_to", "value"} for v in value)
-    )
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(v, Mapping) and "value" in v and set(v) <= {"up_to", "value"} for v in value)
 
 
 def _at(value: Any, epsilon: float, where: str) -> Any:

@@ -19,16 +19,7 @@ from ..schema.constraints import columns_of
 from ..userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
 from ..users.dealing import TRIAL_ROWS, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
-from ..users.people import (
-    Histogram,
-    People,
-    RowCount,
-    Sizes,
-    row_groups,
-    rows_limit,
-    size_bins,
-    sizes_of,
-)
+from ..users.people import Histogram, People, RowCount, Sizes, row_groups, rows_limit, size_bins, sizes_of
 from ..users.rates import GROUPS, Rates, Roles, chance, chance_of, pairs_to_ask, rates_of, roles
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
@@ -65,9 +56,8 @@ ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 
 def users_cost(config: Config, schema: Schema, public: bool) -> float:
     """The share of mu^2 that a run may spend on users, in addition to the mechanism's share."""
-    wanted = config.ids.source == "users" or (
-        config.ids.source == "auto" and config.users_by_default and not public
-    )
+    auto = config.ids.source == "auto" and config.users_by_default and not public
+    wanted = auto or config.ids.source == "users"
     repeats = schema.user is not None and schema.max_rows_per_user != 1
     return math.fsum(shares(schema).values()) if wanted and repeats else 0.0
 
@@ -91,9 +81,7 @@ def check_users(config: Config, schema: Schema) -> None:
         if name not in likely.modelled:
             raise UsageError(f"column {name!r}: it is computed from others, so rows cannot be in its order")
     if order and likely.domain.cells(order) >= MOST_TIMES:
-        raise UsageError(
-            f"user, field 'order': {', '.join(order)} have 2^32 combinations or more; use coarser"
-        )
+        raise UsageError(f"user, field 'order': {', '.join(order)} have 2^32 or more values; use coarser")
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely)):
         raise UsageError(
@@ -209,17 +197,12 @@ class _Users:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
             threads = resolve(self.job.threads)
-            made = dealer(
-                self.people, self.rates, self.decided, some, self.job.seed, threads, groups, self.order
-            )
+            own = (some, self.job.seed, threads, groups, self.order)
+            made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
-        return replace(
-            outcome,
-            rows=rows,
-            measurements=(*outcome.measurements, *self.released),
-            dealer=made,
-            details={**outcome.details, "users": described},
-        )
+        details = {**outcome.details, "users": described}
+        measurements = (*outcome.measurements, *self.released)
+        return replace(outcome, rows=rows, measurements=measurements, dealer=made, details=details)
 
     def _agreement(self, columns: tuple[str, ...]) -> Rates:
         if not columns:
@@ -248,14 +231,8 @@ class _Users:
         groups = sizes.groups(LEAST_USERS / part_mu(self.session, share))
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
         of_users = self.session.part(share, view)
-        task = replace(
-            self.job,
-            schema=of_users.schema,
-            rows=None,
-            public=None,
-            zeros=StructuralZeros(),
-            after_ones=ignore_empty_columns,
-        )
+        task = replace(self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros())
+        task = replace(task, after_ones=ignore_empty_columns)
         rows = CliqueTree().run(of_users, task).rows
         self.people = People.of(sizes, rows, view.name, view.edges, decided.constant, self.job.seed)
 

@@ -124,10 +124,8 @@ def _share(share: float) -> str:
 
 
 def _users_text(u: UserCheck) -> list[str]:
-    lines = [
-        f"{u.users:,} users by {u.column!r}; rows of one user: median {u.median:g}, 90 % at most "
-        f"{u.ninety:g}, 99 % at most {u.ninety_nine:g}, most {u.most:,}"
-    ]
+    sizes = f"median {u.median:g}, 90 % at most {u.ninety:g}, 99 % at most {u.ninety_nine:g}, most {u.most:,}"
+    lines = [f"{u.users:,} users by {u.column!r}; rows of one user: {sizes}"]
     if u.without:
         lines.append(f"{u.without:,} rows have no user id")
     if u.bound is not None:
@@ -165,10 +163,7 @@ def check(
     """
 
     if isinstance(source, Table):
-        raise UsageError(
-            "check needs the values, and a fastdp.Table holds only codes; pass "
-            "the source that it was read from"
-        )
+        raise UsageError("check needs values, and a fastdp.Table holds codes; pass the source that was read")
     schema = Schema.of(schema).with_dialect(dialect)
     check_possible(schema.stand_in())  # refuses what a run refuses
     parts = sources.open_parts(source, schema.dialect)
@@ -361,9 +356,8 @@ class _Counts:
         beyond = 0.0 if bound is None else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
         users = int(np.count_nonzero(sizes))
         most = int(sizes.max(initial=0))
-        return UserCheck(
-            self.schema.user, users, self.without, median, ninety, ninety_nine, most, bound, beyond
-        )
+        rows = (median, ninety, ninety_nine, most)
+        return UserCheck(self.schema.user, users, self.without, *rows, bound, beyond)
 
 
 def _note(column: ColumnCheck, item: Column | Derived) -> str:

@@ -16,8 +16,6 @@ from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, coded, pair_up
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from ..schema import Schema
 
 SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
@@ -49,10 +47,8 @@ class Comparison:
 
     @property
     def rows(self) -> dict[str, int]:
-        return {
-            name: s.num_rows if hasattr(s, "num_rows") else s.rows
-            for name, s in (("truth", self.truth), ("synthetic", self.synthetic))
-        }
+        both = {"truth": self.truth, "synthetic": self.synthetic}
+        return {name: s.num_rows if hasattr(s, "num_rows") else s.rows for name, s in both.items()}
 
     @cached_property
     def pair(self) -> Pair:
@@ -98,50 +94,51 @@ class Comparison:
     def _has_users(self) -> bool:
         """Whether both tables say which rows belong to one user, under a schema that names the column."""
         column = None if self.schema is None else self.schema.user
-        return column is not None and all(
-            s.user is not None if hasattr(s, "codes") else column in s.column_names
-            for s in (self.truth, self.synthetic)
-        )
+        both = (self.truth, self.synthetic)
+        named = [s.user is not None if hasattr(s, "codes") else column in s.column_names for s in both]
+        return column is not None and all(named)
 
     def _original(self) -> dict[str, Any] | None:
+        if not self.in_values:
+            return None
         own = self.user or (None if self.schema is None else self.schema.user)
         user = own if own in self.truth.column_names else None
         return original.score(self.truth, self.synthetic, user, self.seed, self.threads)
 
+    def _users(self) -> dict[str, Any] | None:
+        if self.schema is None or not self._has_users():
+            return None
+        tables = ((self.truth, "truth"), (self.synthetic, "synthetic"))
+        return user_scores.score(*(coded(s, self.schema, w, users=True) for s, w in tables))
+
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
-        if name == "deid2":
-            return self.taxis.score()
-        if name == "sprint1":
-            return sprint1.score(*self._values(sprint1.COLUMNS))
-        if name == "constraints":
-            return constraints.score(self.truth, self.synthetic, self.schema)
-        if name == "users":
-            if self.schema is None or not self._has_users():
-                return None
-            tables = ((self.truth, "truth"), (self.synthetic, "synthetic"))
-            return user_scores.score(*(coded(s, self.schema, w, users=True) for s, w in tables))
-        if name == "original":
-            return self._original() if self.in_values else None
-        pair = self.pair if pair is None else pair
-        if name == "nist2018":
-            values: tuple[pa.Table | None, ...] = (
-                (self.truth, self.synthetic) if self.in_values else (None, None)
-            )
-            return nist2018.score(pair, *values, seed=self.seed, threads=self.threads)
-        if name == "kmarginal":
-            return kmarginal.score(pair, self.k, limit=self.marginals, seed=self.seed, threads=self.threads)
-        if name == "tv1":
-            return pairwise.one_way(pair, self.threads)
+        of_values: dict[str, Callable[[], Any]] = {
+            "deid2": lambda: self.taxis.score(),
+            "sprint1": lambda: sprint1.score(*self._values(sprint1.COLUMNS)),
+            "constraints": lambda: constraints.score(self.truth, self.synthetic, self.schema),
+            "users": self._users,
+            "original": self._original,
+            "association": lambda: self._two_way[1],
+        }
+        if name in of_values:
+            return of_values[name]()
+        chosen, seed, threads = self.pair if pair is None else pair, self.seed, self.threads
         if name == "tv2":
-            return self._two_way[0] if pair is self.pair else pairwise.two_way(pair, self.threads)[0]
-        if name == "association":
-            return self._two_way[1]
-        if name == "correlation":
-            return pairwise.correlation(pair)
-        if name == "coverage":
-            return coverage.score(pair)
-        return utility.score(pair, self.target, seed=self.seed)
+            return self._two_way[0] if pair is None else pairwise.two_way(pair, threads)[0]
+        if name == "nist2018":
+            values = (self.truth, self.synthetic) if self.in_values else ()
+            return nist2018.score(chosen, *values, seed=seed, threads=threads)
+        of_codes: dict[str, Callable[[Pair], Any]] = {
+            "kmarginal": lambda p: kmarginal.score(
+                p, self.k, limit=self.marginals, seed=seed, threads=threads
+            ),
+            "tv1": lambda p: pairwise.one_way(p, threads),
+            "correlation": pairwise.correlation,
+            "coverage": coverage.score,
+            "utility": lambda p: utility.score(p, self.target, seed=seed),
+        }
+        return of_codes[name](chosen)
 
     @cached_property
     def _two_way(self) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -19,29 +19,19 @@ def score(pair: Pair) -> dict[str, Any]:
     commonest.
     """
     columns: dict[str, Any] = {}
-    totals = np.zeros(4)
+    totals = {"missing": [0, 0], "invented": [0, 0]}
     for name in pair.names:
-        size = pair.sizes[name]
-        a = np.bincount(pair.truth[name], minlength=size)
-        b = np.bincount(pair.synthetic[name], minlength=size)
-        missing, invented = (a > 0) & (b == 0), (b > 0) & (a == 0)
-        totals += (missing.sum(), (a > 0).sum(), invented.sum(), (b > 0).sum())
-        columns[name] = {
-            "missing": int(missing.sum()),
-            "missing_rows": float(a[missing].sum() / max(1, a.sum())),
-            "missing_values": _commonest(a, missing, pair.labels[name]),
-            "invented": int(invented.sum()),
-            "invented_rows": float(b[invented].sum() / max(1, b.sum())),
-            "invented_values": _commonest(b, invented, pair.labels[name]),
-        }
-    return {
-        "missing": float(totals[0] / max(1.0, totals[1])),
-        "invented": float(totals[2] / max(1.0, totals[3])),
-        "columns": columns,
-    }
-
-
-def _commonest(counts: np.ndarray, which: np.ndarray, labels: list[str]) -> list[str]:
-    codes = np.flatnonzero(which)
-    order = codes[np.argsort(-counts[codes], kind="stable")][:SHOWN]
-    return [labels[c] for c in order]
+        truth, synthetic = (np.unique(c[name], return_counts=True) for c in (pair.truth, pair.synthetic))
+        columns[name] = {}
+        both = (("missing", truth, synthetic), ("invented", synthetic, truth))
+        for kind, (codes, rows), (others, _) in both:
+            alone = np.flatnonzero(~np.isin(codes, others))
+            commonest = codes[alone[np.argsort(-rows[alone], kind="stable")][:SHOWN]]
+            columns[name] |= {
+                kind: len(alone),
+                f"{kind}_rows": float(rows[alone].sum() / max(1, rows.sum())),
+                f"{kind}_values": [pair.labels[name][code] for code in commonest],
+            }
+            totals[kind][0] += len(alone)
+            totals[kind][1] += len(codes)
+    return {kind: some / max(1, all_) for kind, (some, all_) in totals.items()} | {"columns": columns}

@@ -5,8 +5,9 @@ Metrics read the true rows without noise, so nothing computed here is private.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -52,9 +53,8 @@ def _events(table: pa.Table, what: str) -> pa.Table:
     counts = numbers(table[name])
     if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
         raise DataError(f"{what}: expected whole numbers >= 0 as {name!r} of a histogram")
-    return (
-        table.drop_columns([name]).take(np.repeat(np.arange(len(counts)), counts)).replace_schema_metadata()
-    )
+    repeated = np.repeat(np.arange(len(counts)), counts)
+    return table.drop_columns([name]).take(repeated).replace_schema_metadata()
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
@@ -67,9 +67,11 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
     return column.to_numpy()
 
 
-def codes_of_pair(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, list]:
-    """Both columns as codes on the ascending union of their values (null last): (truth, synthetic,
-    values)."""
+def codes_of_pair(
+    truth: pa.ChunkedArray, synthetic: pa.ChunkedArray
+) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Both columns as codes on the ascending union of their values (an Arrow array, null last): (truth,
+    synthetic, values)."""
     a, b = numbers(truth), numbers(synthetic)
     if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
         fast = _codes_of_ints(a, b)
@@ -78,12 +80,14 @@ def codes_of_pair(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray) -> tuple[n
     return _codes_of_any(truth, synthetic)
 
 
-def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, list] | None:
+def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array] | None:
     """`codes_of_pair` of whole numbers, by a lookup table over the range of values; None if the range is too
     large for that."""
+    import pyarrow as pa
+
     ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
     if not ends:
-        return a.astype(np.uint8), b.astype(np.uint8), []
+        return a.astype(np.uint8), b.astype(np.uint8), pa.array([], pa.int64())
     low, span = min(ends), max(ends) - min(ends) + 1
     if span > 1 << 22 or max(ends) >= 1 << 62:
         return None
@@ -100,7 +104,7 @@ def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
         first, second = (recode(part, low, table) for part in parts)
     else:
         first, second = (table.take(part.astype(np.int64) - low) for part in parts)
-    return first, second, (values + low).tolist()
+    return first, second, pa.array(values + low)
 
 
 def kernel_ready(values: np.ndarray) -> np.ndarray:
@@ -137,28 +141,38 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     try:
         chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(
-            f"it has type {truth.type} in one table and {synthetic.type} in the other; cast one of them"
-        ) from error
+        raise DataError(f"type {truth.type} in one table, {synthetic.type} in the other; cast one") from error
     both = pa.chunked_array(chunks, type=kind).combine_chunks()
     if isinstance(both, pa.ChunkedArray):
         both = both.chunk(0) if both.num_chunks else pa.array([], kind)
     coded = pc.dictionary_encode(both)
-    values = coded.dictionary.to_pylist()
-    order = sorted(range(len(values)), key=lambda i: (values[i] != values[i], values[i]))
-    rank = np.empty(len(values) + 1, dtype=np.int64)
-    rank[order] = np.arange(len(values))
-    rank[-1] = len(values)
+    values, nulls = coded.dictionary, both.null_count > 0
+    order = pc.sort_indices(values)  # nan last
+    rank = np.full(len(values) + 1, len(values))
+    rank[order.to_numpy()] = np.arange(len(values))
     index = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    nulls = both.null_count > 0
     codes = rank[index].astype(smallest(len(values) + nulls))
-    labels = [values[i] for i in order] + [None] * nulls
-    return codes[: len(truth)], codes[len(truth) :], labels
+    order = pa.concat_arrays([order, pa.nulls(int(nulls), order.type)])
+    return codes[: len(truth)], codes[len(truth) :], values.take(order)
 
 
 def smallest(size: int) -> np.dtype:
     """The smallest unsigned dtype for codes 0..size-1."""
     return np.dtype(np.uint8 if size <= 256 else np.uint16 if size <= 65536 else np.uint32)
+
+
+class Labels(Sequence[str]):
+    """The text of each code, made when it is asked for: a column may have millions of codes."""
+
+    def __init__(self, size: int, text: Callable[[int], Any]):
+        self._size, self._text = size, text
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, code: Any) -> Any:
+        value = self._text(range(self._size)[code])
+        return "null" if value is None else str(value)
 
 
 @dataclass
@@ -173,7 +187,7 @@ class Pair:
     truth: dict[str, np.ndarray]
     synthetic: dict[str, np.ndarray]
     sizes: dict[str, int]
-    labels: dict[str, list[str]]
+    labels: dict[str, Sequence[str]]
     encoding: dict[str, str]
     rows: tuple[int, int]
     ordered: dict[str, bool] = field(default_factory=dict)
@@ -225,7 +239,7 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
         {n: np.asarray(a.codes[n]) for n in names},
         {n: np.asarray(b.codes[n]) for n in names},
         {n: schema.domain[n] for n in names},
-        {n: [str(v) for v in schema.columns[n].labels()] for n in names},
+        {n: Labels(schema.domain[n], schema.columns[n].label) for n in names},
         dict.fromkeys(names, "schema"),
         (a.rows, b.rows),
         {n: schema.columns[n].kind in ("numeric", "integer", "range") for n in names},
@@ -259,10 +273,14 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
             except DataError as error:
                 raise DataError(f"column {name!r}: {error}") from error
             out.encoding[name] = "values"
-        out.labels[name] = ["null" if v is None else str(v) for v in labels]
+        out.labels[name] = Labels(len(labels), partial(_item, labels))
         out.sizes[name] = max(1, len(labels))
         out.ordered[name] = numeric
     return out
+
+
+def _item(values: Any, i: int) -> Any:
+    return values[i].as_py() if hasattr(values[i], "as_py") else values[i]
 
 
 def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
@@ -285,9 +303,5 @@ def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         return codes
 
     text = [f"{e:g}" for e in edges]
-    labels = [
-        f"< {text[0]}",
-        *(f"{a} to {b}" for a, b in pairwise(text)),
-        f">= {text[-1]}",
-    ]
+    labels = [f"< {text[0]}", *(f"{a} to {b}" for a, b in pairwise(text)), f">= {text[-1]}"]
     return code(truth), code(synthetic), [*labels, None]

@@ -31,11 +31,8 @@ def linked_scores(
         sizes = [_children(table, parents.rows) for table, parents in zip(both, (true[0], made[0]))]
         longest = max(map(len, sizes))
         shares = [np.append(s, np.zeros(longest - len(s))) / max(s.sum(), 1) for s in sizes]
-        pairs = {
-            (a, b): _variation(*(_joint(table, a, b) for table in both))
-            for a in links.joined[name]
-            for b in schema.tables[name].modelled
-        }
+        asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
+        pairs = {(a, b): _variation(*(_joint(table, a, b) for table in both)) for a, b in asked}
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
         out[name] = {
             "integrity": made[i].rows / max(read[name]["rows"], 1),
@@ -61,9 +58,8 @@ def _children(table: Table, parents: int) -> np.ndarray:
 
 def _joint(table: Table, a: str, b: str) -> np.ndarray:
     size = table.domain[b]
-    cells = np.bincount(
-        table.codes[a].astype(np.int64) * size + table.codes[b], minlength=table.domain[a] * size
-    )
+    joint = table.codes[a].astype(np.int64) * size + table.codes[b]
+    cells = np.bincount(joint, minlength=table.domain[a] * size)
     return cells / max(table.rows, 1)
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from .baselines import rows_of_sample
 from .inputs import Pair, by_values
-from .total_variation import between, counted, total_variation
+from .total_variation import Cells, between, cells_of, counted, total_variation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,11 +87,8 @@ def score(
     if not kinds:
         return None
     worst = max(kinds, key=lambda kind: kinds[kind]["wrong"])
-    return {
-        "worst": {"kind": worst, **{k: kinds[worst][k] for k in ("what", "wrong")}},
-        "kinds": kinds,
-        "columns": dict(zip(pair.names, columns.tolist(), strict=True)),
-    }
+    shown = {"kind": worst, **{k: kinds[worst][k] for k in ("what", "wrong")}}
+    return {"worst": shown, "kinds": kinds, "columns": dict(zip(pair.names, columns.tolist()))}
 
 
 def _items(
@@ -119,20 +116,24 @@ def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[I
     for (x, y), a, b in counted(pair, list(combinations(chosen, 2)), threads):
         tv = between(a, b, pair.rows)
         yield "pair", f"{x} with {y}: {tv:.1%} of the rows are in a wrong cell", tv
-        if isinstance(a, np.ndarray):
-            for one, other, (s, t) in ((x, y, (a, b)), (y, x, (a.T, b.T))):
-                if pair.encoding[one] == pair.encoding[other] == "values":
-                    yield from _dependency(one, other, s, t)
+        if pair.encoding[x] == pair.encoding[y] == "values":
+            cells = [cells_of(table) for table in (a, b)]
+            yield from _dependency(x, y, *cells)
+            yield from _dependency(y, x, *((j, i, n) for i, j, n in cells))
 
 
-def _dependency(one: str, other: str, a: np.ndarray, b: np.ndarray) -> Iterator[Item]:
-    """Whether `other` follows from `one`: counts of the truth (a) and of the table (b), rows by `one`."""
-    rows, present = a.sum(), a.sum(1) > 0
-    real = a.max(1).sum() / rows
-    if real < DEPENDS or a.sum(0).max() / rows > CONSTANT or rows < 5 * present.sum():
+def _dependency(one: str, other: str, a: Cells, b: Cells) -> Iterator[Item]:
+    """Whether `other` follows from `one`: non-empty cells (code of `one`, code of `other`, rows) of the truth
+    (a) and of the table (b)."""
+    order = np.lexsort((a[1], -a[2], a[0]))
+    first = order[np.flatnonzero(np.diff(a[0][order], prepend=-1))]  # the commonest `other` of each `one`
+    rows = a[2].sum()
+    real = a[2][first].sum() / rows
+    if real < DEPENDS or np.bincount(a[1], a[2]).max() / rows > CONSTANT or rows < 5 * len(first):
         return
-    usual = a.argmax(1)
-    made = np.where(present, b[np.arange(len(b)), usual], 0).sum() / b.sum()
+    usual = np.full(max(a[0].max(), b[0].max()) + 1, -1)
+    usual[a[0][first]] = a[1][first]
+    made = b[2][usual[b[0]] == b[1]].sum() / b[2].sum()
     text = f"{other} follows from {one} in {real:.1%} of the true rows, in {made:.1%} of the synthetic ones"
     yield "dependency", text, max(0.0, real - made)
 
@@ -163,10 +164,8 @@ def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
         if not 1 < pair.sizes[by] <= GROUPS:
             continue
         for name in sorted(sums - {by}):
-            real, made = (
-                _group_means(codes[by][:: side.step], side.numbers[name], pair.sizes[by])
-                for codes, side in ((pair.truth, truth), (pair.synthetic, other))
-            )
+            real = _group_means(pair.truth[by][:: truth.step], truth.numbers[name], pair.sizes[by])
+            made = _group_means(pair.synthetic[by][:: other.step], other.numbers[name], pair.sizes[by])
             scale = float(np.nanstd(truth.numbers[name])) or 1.0
             for g in np.flatnonzero(real[1] >= max(LEAST_ROWS, LEAST_GROUP * real[1].sum())).tolist():
                 where = f"mean of {name} where {by} is {pair.labels[by][g]}: {real[0][g]:.4g}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .inputs import Pair
-from .total_variation import between, counted, total_variation
+from .total_variation import between, cells_of, counted, total_variation
 
 CHUNK = 1 << 20
 
@@ -16,11 +16,8 @@ CHUNK = 1 << 20
 def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:
     """Total variation of every column: mean, max, by_column."""
     variation = total_variation(pair, [(n,) for n in pair.names], threads)
-    return {
-        "mean": float(variation.mean()),
-        "max": float(variation.max()),
-        "by_column": {n: float(v) for n, v in zip(pair.names, variation, strict=True)},
-    }
+    by_column = dict(zip(pair.names, map(float, variation), strict=True))
+    return {"mean": float(variation.mean()), "max": float(variation.max()), "by_column": by_column}
 
 
 def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -59,14 +56,8 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
 def cramers_v(table: Any) -> float:
     """Cramer's V of a 2-way marginal (dense or sparse), over the values that occur; 0 if a column is
     constant."""
-    if isinstance(table, np.ndarray):
-        x, y = np.nonzero(table)
-        counts = table[x, y].astype(np.float64)
-        shape = table.shape
-    else:
-        x, y = (c.astype(np.int64) for c in table.codes())
-        counts, shape = table.sums.astype(np.float64), table.shape
-    rows, columns = (np.bincount(c, counts, minlength=n) for c, n in zip((x, y), shape, strict=True))
+    x, y, counts = cells_of(table)
+    rows, columns = np.bincount(x, counts), np.bincount(y, counts)
     least = min(np.count_nonzero(rows), np.count_nonzero(columns))
     if least < 2:
         return 0.0
@@ -83,10 +74,8 @@ def correlation(pair: Pair) -> dict[str, Any] | None:
     names = [n for n in pair.names if pair.ordered.get(n)]
     if len(names) < 2:
         return None
-    matrices = [
-        _pearson([codes[n] for n in names], rows)
-        for codes, rows in ((pair.truth, pair.rows[0]), (pair.synthetic, pair.rows[1]))
-    ]
+    both = zip((pair.truth, pair.synthetic), pair.rows)
+    matrices = [_pearson([codes[n] for n in names], rows) for codes, rows in both]
     difference = np.abs(matrices[0] - matrices[1])
     return {
         **_ends(difference[np.triu_indices(len(names), 1)]),

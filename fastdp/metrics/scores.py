@@ -16,21 +16,9 @@ if TYPE_CHECKING:
 
 Metric = str | Callable[..., Any]
 """The name of a built-in metric, or a function of a `Pair` (two coded tables)."""
-METRICS = (
-    "original",
-    "deid2",
-    "sprint1",
-    "nist2018",
-    "kmarginal",
-    "tv1",
-    "tv2",
-    "correlation",
-    "association",
-    "coverage",
-    "constraints",
-    "users",
-    "utility",
-)
+_CHALLENGES = ("deid2", "sprint1", "nist2018")
+_TABLES = ("kmarginal", "tv1", "tv2", "correlation", "association", "coverage", "constraints")
+METRICS = ("original", *_CHALLENGES, *_TABLES, "users", "utility")
 FACTS = ("private", "rows", "columns", "baselines", "seconds")
 """Keys of a result that are not metrics."""
 GROUPS = {"pairwise": ("tv1", "tv2", "correlation", "association")}
@@ -97,8 +85,7 @@ def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     name = getattr(metric, "__name__", "")
     if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
         raise UsageError(
-            f"metrics: the name {name!r} of this function cannot be a key of the result; "
-            "define it with `def`, under a name that no built-in metric has"
+            f"metrics: {name!r} is taken, or no name; define the function with `def` and another name"
         )
     return metric
 

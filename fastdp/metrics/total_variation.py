@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..domain import Clique
+from ..domain import Clique, Cliques
 from ..engines.truth import marginals
 from ..tables.table import Table, as_schema, code_dtype
 from .inputs import Pair
 
-DENSE_CELLS = 1 << 22  # marginals with more cells are stored sparsely: only their non-empty cells
+DENSE_CELLS = (1 << 16, 1 << 22)  # dense marginals have at most 4 cells per row, and at most this many
 BATCH_CELLS = 1 << 23  # cells counted in one pass over the rows
+Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def counted(
-    pair: Pair, cliques: Sequence[Clique], threads: int | None = None
-) -> Iterator[tuple[Clique, Any, Any]]:
+def counted(pair: Pair, cliques: Cliques, threads: int | None = None) -> Iterator[tuple[Clique, Any, Any]]:
     """Yields (clique, counts of the truth, counts of the synthetic table) for each clique: int64 arrays, or
     sparse marginals."""
-    tables = [
-        _table(pair.sizes, codes, n) for codes, n in zip((pair.truth, pair.synthetic), pair.rows, strict=True)
-    ]
-    for batch, sparse in _batches(pair.sizes, cliques):
-        first, second = (_count(t, batch, threads, sparse) for t in tables)
+    both = zip((pair.truth, pair.synthetic), pair.rows, strict=True)
+    tables = [_table(pair.sizes, codes, n) for codes, n in both]
+    for batch, sparse in _batches(pair.sizes, cliques, max(pair.rows)):
+        first, second = (marginals(t, batch, threads=threads, sparse=sparse) for t in tables)
         for clique in batch:
             yield clique, first[clique], second[clique]
 
 
-def total_variation(pair: Pair, cliques: Sequence[Clique], threads: int | None = None) -> np.ndarray:
+def total_variation(pair: Pair, cliques: Cliques, threads: int | None = None) -> np.ndarray:
     """float64 [cliques]: half the L1 distance between both tables' normalised counts; 1 if exactly one table
     is empty."""
     distances = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
@@ -62,23 +60,28 @@ def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.
     return float(0.5 * (shared + a[~same].sum() + (b.sum() - met.sum())))
 
 
-def _table(sizes: dict[str, int], codes: dict[str, np.ndarray], rows: int) -> Any:
+def cells_of(table: Any) -> Cells:
+    """Non-empty cells of a 2-way marginal, dense or sparse: both codes (int64), and the rows (float64)."""
+    if isinstance(table, np.ndarray):
+        x, y = np.nonzero(table)
+        return x, y, table[x, y].astype(np.float64)
+    x, y = (c.astype(np.int64) for c in table.codes())
+    return x, y, table.sums.astype(np.float64)
 
+
+def _table(sizes: dict[str, int], codes: dict[str, np.ndarray], rows: int) -> Any:
     narrow = {n: np.ascontiguousarray(codes[n], code_dtype(size)) for n, size in sizes.items()}
     return Table(as_schema(sizes), narrow, rows=rows, public=True)
 
 
-def _count(table: Any, cliques: list[Clique], threads: int | None, sparse: bool) -> dict:
-
-    return marginals(table, cliques, threads=threads, sparse=sparse)
-
-
-def _batches(sizes: dict[str, int], cliques: Sequence[Clique]) -> Iterator[tuple[list[Clique], bool]]:
+def _batches(sizes: dict[str, int], cliques: Cliques, rows: int) -> Iterator[tuple[list[Clique], bool]]:
+    """Cliques to count together, and whether sparsely: only their non-empty cells."""
     batch: list[Clique] = []
     total = 0
+    dense = int(np.clip(4 * rows, *DENSE_CELLS))
     for clique in dict.fromkeys(cliques):
         cells = prod(sizes[n] for n in clique)
-        if cells > DENSE_CELLS:
+        if cells > dense:
             yield [clique], True
             continue
         if batch and total + cells > BATCH_CELLS:

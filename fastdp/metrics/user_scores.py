@@ -58,24 +58,15 @@ def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
         most = np.argsort(-np.bincount(truth.codes[name], minlength=truth.domain[name]), kind="stable")
         few = np.full(truth.domain[name], COMMON)
         few[most[:COMMON]] = np.arange(min(len(most), COMMON))
-        cells = [
-            few[t.codes[name][a]] * (COMMON + 1) + few[t.codes[name][b]]
-            for t, (a, b, _) in zip(tables, steps)
-        ]
+        codes = [few[t.codes[name]] for t in tables]
+        cells = [c[a] * (COMMON + 1) + c[b] for c, (a, b, _) in zip(codes, steps)]
         counts = [np.bincount(c, w, (COMMON + 1) ** 2) for c, (_, _, w) in zip(cells, steps)]
         errors.append(_variation(*counts))
     near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
-    follows = [
-        {"columns": list(pair), "truth": (1 + a) / 2, "synthetic": (1 + b) / 2}
-        for pair, a, b in zip(key.pairs, *near)
-    ]
-    return {
-        "next": _mean(errors),
-        "gap": out["gaps"],
-        "first": out["first"],
-        "last": out["last"],
-        "follows": follows,
-    }
+    rates = [(pair, (1 + a) / 2, (1 + b) / 2) for pair, a, b in zip(key.pairs, *near)]
+    follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in rates]
+    ends = {"gap": out["gaps"], "first": out["first"], "last": out["last"]}
+    return {"next": _mean(errors), **ends, "follows": follows}
 
 
 def _steps(table: Table, key: Succession) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

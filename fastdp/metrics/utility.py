@@ -44,9 +44,7 @@ def score(
         near = did_you_mean(target, pair.names)
         raise UsageError(f"target: there is no column {target!r}{near}")
     if len(pair.names) < 2:
-        raise UsageError(
-            "utility: the table has one column, so nothing can predict it; use a table with more columns"
-        )
+        raise UsageError("utility: the table has one column, so nothing can predict it; use more columns")
     if pair.rows[0] < 4 or pair.rows[1] < 2:
         return {"score": None, "target": target, "model": MODEL, "reason": "too few rows"}
     rng = np.random.default_rng(seed)

@@ -47,13 +47,8 @@ def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Ma
             )
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         data = _npy(array)
-        entries[name] = {
-            "member": member,
-            "dtype": array.dtype.str,
-            "shape": list(array.shape),
-            "bytes": len(data),
-            "sha256": hashlib.sha256(data).hexdigest(),
-        }
+        about = {"member": member, "dtype": array.dtype.str, "shape": list(array.shape)}
+        entries[name] = about | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         members.append((member, data))
     head = {"format": FORMAT, "version": VERSION, "arrays": entries, "manifest": dict(manifest)}
     try:
@@ -71,9 +66,7 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             size = os.fstat(file.fileno()).st_size
             infos = _directory(path, archive, size)
             head = _head(path, archive, infos)
-            arrays = {
-                name: _array(path, archive, infos, name, entry) for name, entry in head["arrays"].items()
-            }
+            arrays = {name: _array(path, archive, infos, name, e) for name, e in head["arrays"].items()}
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "damaged or not a model file"
         raise DataError(f"{path}: cannot be read as a model ({reason}); restore the file") from error
@@ -107,9 +100,7 @@ def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
                 info.create_system = 3
                 archive.writestr(info, data)
     except OSError as error:
-        raise RunError(
-            f"{path}: cannot be written ({error.strerror}); check the folder and the disk space"
-        ) from error
+        raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and disk") from error
 
 
 def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -134,10 +125,8 @@ def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipI
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise DataError(f"{path}: not a fastdp model")
     if head.get("version") != VERSION:
-        raise DataError(
-            f"{path}: this fastdp reads format version {VERSION}, the file has "
-            f"{head.get('version')!r}; open it with the fastdp that wrote it"
-        )
+        version = head.get("version")
+        raise DataError(f"{path}: format version {version!r}, not {VERSION}; use the fastdp that wrote it")
     if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
         raise DataError(f"{path}: its manifest has no list of arrays")
     return head

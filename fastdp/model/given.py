@@ -51,9 +51,8 @@ def _combinations(model: Model, given: Mapping[str, np.ndarray], rows: int) -> t
     """(the combinations of codes that occur, one a row; the combination of each row)."""
     number, firsts = np.zeros(rows, np.int64), np.zeros(1, np.int64)
     for a, codes in given.items():
-        _, firsts, number = np.unique(
-            number * model.domain[a] + codes, return_index=True, return_inverse=True
-        )
+        keys = number * model.domain[a] + codes
+        _, firsts, number = np.unique(keys, return_index=True, return_inverse=True)
     return np.stack([codes[firsts].astype(np.int64) for codes in given.values()], axis=1), number
 
 
@@ -67,11 +66,8 @@ def _shares(model: Model, node, known: list[str]):
     sums = cube.sum(axis=inner, keepdims=True)
     cube = np.divide(cube, sums, out=np.zeros_like(cube), where=sums > 0)
     rest = tuple(i for i in range(len(node.axes)) if i not in fixed)
-    return (
-        tuple(node.axes[i] for i in rest),
-        tuple(node.axes[i] for i in fixed),
-        np.ascontiguousarray(cube.transpose((*fixed, *rest))),
-    )
+    left, gone = (tuple(node.axes[i] for i in axes) for axes in (rest, fixed))
+    return left, gone, np.ascontiguousarray(cube.transpose((*fixed, *rest)))
 
 
 def _draw(model: Model, tables, fixed: Mapping[str, np.ndarray], combo: np.ndarray, generator):

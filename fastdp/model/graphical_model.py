@@ -98,10 +98,8 @@ class Model:
     @classmethod
     def from_plan(cls, plan: Plan, tables: np.ndarray, **facts: Any) -> Model:
         """The model whose nodes are those of a plan; `tables` is kept, not copied."""
-        nodes = [
-            Node(n.sep, n.res, tables[n.table : n.table + n.rows * n.cells].reshape(n.rows, n.cells))
-            for n in plan.nodes
-        ]
+        spans = [(n, tables[n.table : n.table + n.rows * n.cells]) for n in plan.nodes]
+        nodes = [Node(n.sep, n.res, span.reshape(n.rows, n.cells)) for n, span in spans]
         return cls(plan.domain, nodes, **facts)
 
     @property
@@ -225,9 +223,8 @@ class Model:
             raise UsageError(f"where: the model has no rows with {dict(where)}; choose another condition")
         measured: dict[frozenset[str], None] = {frozenset(n.axes): None for n in self.nodes}
         measured.update({frozenset((name,)): None for name in where})
-        plan = make_plan(
-            self.domain, junction_tree(self.domain, [n.axes for n in self.nodes], 2**62), measured
-        )
+        tree = junction_tree(self.domain, [n.axes for n in self.nodes], 2**62)
+        plan = make_plan(self.domain, tree, measured)
         theta = self.potentials(plan)
         for name, code in where.items():
             place = plan.places[frozenset((name,))]
@@ -280,10 +277,8 @@ class Model:
             raise DataError(f"{path}: not a fastdp model of format {FORMAT}")
         try:
             domain = Domain(manifest["domain"])
-            nodes = [
-                Node(tuple(sep), tuple(res), arrays[f"node{i}"])
-                for i, (sep, res) in enumerate(manifest["nodes"])
-            ]
+            listed = enumerate(manifest["nodes"])
+            nodes = [Node(tuple(sep), tuple(res), arrays[f"node{i}"]) for i, (sep, res) in listed]
             for node in nodes:
                 if node.table.shape != (domain.cells(node.sep), domain.cells(node.res)):
                     raise DataError(f"{path}: the table of {node.axes} has the wrong shape; restore the file")
@@ -305,7 +300,7 @@ class Model:
             return model
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"{path}: the manifest has a missing or invalid key ({error}); restore the file"
+                f"{path}: a key of the manifest is missing or invalid ({error}); restore it"
             ) from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
@@ -328,8 +323,7 @@ class Model:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
             if self._joined(factors, a, clique) > max_cells:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: it needs a table of more than {max_cells:,} "
-                    "cells; ask for fewer attributes at once"
+                    f"marginal over {clique}: more than {max_cells:,} cells; ask for fewer columns"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
@@ -338,9 +332,7 @@ class Model:
             hidden.remove(a)
         if self.domain.cells(clique) > max_cells:
             raise ModelTooLargeError(
-                f"marginal over {clique}: it has "
-                f"{self.domain.cells(clique):,} cells; ask for fewer "
-                "attributes at once"
+                f"marginal over {clique}: {self.domain.cells(clique):,} cells; ask for fewer columns"
             )
         return self.total * _product(factors, clique)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from .._util.disjoint import DisjointSets
 from ..domain import Clique, Domain, maximal
@@ -82,9 +83,8 @@ def _fill(domain, graph, a):
 
 def _weighted_fill(domain, graph, a):
     around = list(graph[a])
-    missing = sum(
-        domain[b] * domain[c] for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b]
-    )
+    apart = [(b, c) for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b]]
+    missing = sum(domain[b] * domain[c] for b, c in apart)
     return (missing, domain.cells({a} | graph[a]))
 
 
@@ -102,23 +102,16 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
         touched = set(around).union(*(graph[b] for b in around)) if around else set()
         for b in touched:
             costs[b] = cost(domain, graph, b)
-    kept = [
-        c
-        for i, c in enumerate(eliminated)
-        if not any(c < d or (c == d and j < i) for j, d in enumerate(eliminated))
-    ]
+    listed = list(enumerate(eliminated))
+    kept = [c for i, c in listed if not any(c < d or (c == d and j < i) for j, d in listed)]
     return [domain.canonical(c) for c in kept]
 
 
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
     """Maximum spanning forest by separator (number of attributes, then cells): the running intersection
     holds."""
-    pairs = [
-        (len(shared), domain.cells(shared), i, j)
-        for i in range(len(cliques))
-        for j in range(i + 1, len(cliques))
-        if (shared := set(cliques[i]) & set(cliques[j]))
-    ]
+    both = [(set(cliques[i]) & set(cliques[j]), i, j) for i, j in combinations(range(len(cliques)), 2)]
+    pairs = [(len(shared), domain.cells(shared), i, j) for shared, i, j in both if shared]
     pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
     joined = DisjointSets(range(len(cliques)))
     return [(i, j) for _, _, i, j in pairs if joined.merge(i, j)]

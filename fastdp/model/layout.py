@@ -150,9 +150,8 @@ def _root_tree(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node]
     def add(sep: Clique, res: Clique) -> None:
         """Adds [sep | res], preceded by a prefix node where its rows would be too long."""
         if domain.cells(res) > ROW_LIMIT and len(res) > 1:
-            cut = next(
-                k for k in range(1, len(res)) if domain.cells(res[k:]) <= ROW_LIMIT or k == len(res) - 1
-            )
+            last = len(res) - 1
+            cut = next(k for k in range(1, last + 1) if domain.cells(res[k:]) <= ROW_LIMIT or k == last)
             add(sep, res[:cut])
             sep, res = separator_axes(frozenset(sep + res[:cut])), res[cut:]
         nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))
@@ -181,9 +180,8 @@ def _root_tree(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node]
         root, core = _root(domain, tree, component, around)
         if core and len(core) < len(tree.cliques[root]):
             add((), order(core))
-        queue = [
-            (root, separator_axes(frozenset(core)) if core and len(core) < len(tree.cliques[root]) else ())
-        ]
+        beyond = core and len(core) < len(tree.cliques[root])
+        queue = [(root, separator_axes(frozenset(core)) if beyond else ())]
         placed = {root}
         while queue:
             i, sep = queue.pop(0)
@@ -206,9 +204,8 @@ def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
         return component[0], frozenset()
     core = frozenset.intersection(*sets)
     if not core:
-        separators = [
-            frozenset(tree.cliques[i]) & frozenset(tree.cliques[j]) for i in component for j in around[i]
-        ]
+        edges = [(i, j) for i in component for j in around[i]]
+        separators = [frozenset(tree.cliques[i]) & frozenset(tree.cliques[j]) for i, j in edges]
         core = min(separators, key=lambda s: (domain.cells(s), sorted(s)))
     root = max((i for i in component if core <= set(tree.cliques[i])), key=lambda i: len(around[i]))
     return root, core

@@ -10,11 +10,9 @@ cliques, those whose attributes come to one node from different sides (all tripl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from ..domain import Clique, Domain
+from ..domain import Clique, Cliques, Domain
 from ..errors import ModelTooLargeError
 from .graphical_model import MARGINAL_CELLS, Model
 from .out_of_clique import OutOfClique
@@ -22,7 +20,7 @@ from .treesums import CARRIED_CELLS, Sums, Tree, offsets
 
 
 def marginals(
-    model: Model, cliques: Sequence[Clique], threads: int = 1, max_cells: int | None = None
+    model: Model, cliques: Cliques, threads: int = 1, max_cells: int | None = None
 ) -> dict[Clique, np.ndarray]:
     """Expected rows in every cell of every clique, float64, axes in the clique's order. The same bits for any
     `threads`. With `max_cells`, cliques of three columns and more that no clique of the model contains are

@@ -104,9 +104,8 @@ class OutOfClique:
                 further, rows, level = self._message(q, there, tree.toward(there, q))
                 fresh = tuple(name for name in rows if name not in separator)
                 step = self._sums.add(there, (*separator, *fresh), self._domain.cells(fresh))
-                axes, out = self._multiply(
-                    level, step, (*separator, *fresh), further, rows, q, set(separator)
-                )
+                fixed = (further, rows, q, set(separator))
+                axes, out = self._multiply(level, step, (*separator, *fresh), *fixed)
                 self._messages[key] = out, axes[:-1], level + 1
         return self._messages[key]
 

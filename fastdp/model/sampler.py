@@ -89,8 +89,7 @@ class Sampler:
             return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
         if not 0 <= shard < count:
             raise UsageError(
-                f"shard {shard!r}: {n} rows in shards of {shard_rows} make only "
-                f"{count} shards, numbered from 0"
+                f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count} shards, from 0"
             )
         if seed is None:
             raise UsageError("shard needs a seed: without one, the other shards could not be drawn to match")
@@ -125,7 +124,7 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
             raise UsageError(
-                f"node {i}: one side of its table has {max(shape)} cells, the limit is {_MOST_GROUPS}"
+                f"node {i}: a side of its table has {max(shape)} cells, the limit is {_MOST_GROUPS}"
             )
         if table.size != shape[0] * shape[1]:
             raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")

@@ -80,9 +80,8 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
         folds = any(entry[3] for entry in hosted[firsts[1] :])
         runs = [number for first, end in zip(firsts, ends) for number in (first, end - first)]
         rows.append([*runs, folds, large])
-    return Schedule(
-        nodes, _table(hosted), _table(rows), {k: _table(v) for k, v in lists.items()}, buffer, large_cells
-    )
+    made = {k: _table(v) for k, v in lists.items()}
+    return Schedule(nodes, _table(hosted), _table(rows), made, buffer, large_cells)
 
 
 def _pieces(first: int, last: int, size: int) -> list[tuple[int, int, int, int]]:

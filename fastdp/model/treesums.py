@@ -109,7 +109,6 @@ def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
         out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
     if out[-1] >= 1 << 31:
         raise ModelTooLargeError(
-            f"the table between {axes} and the rest of the model has "
-            "2^31 cells or more; ask for fewer attributes"
+            f"the table between {axes} and the rest has 2^31 cells or more; ask for fewer"
         )
     return out.astype(np.int32)

@@ -3,19 +3,18 @@ are chosen by it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import combinations
 
 import numpy as np
 
-from ..domain import Clique, batches
+from ..domain import Clique, Columns, batches
 from ..engines.truth import marginals
 from ..model.grow import grow
 from ..tables.table import Table
 
 
 def associations(
-    table: Table, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
+    table: Table, recode: Columns | None = None, max_cells: int = 1_000_000
 ) -> dict[Clique, float]:
     """Mutual information in nats of every pair of columns with at most `max_cells` cells, minus its
     expectation (r - 1)(c - 1) / 2n for independent columns with n rows and r and c values that occur; never

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..domain import Clique
+from ..domain import Clique, Cliques, Columns
 from ..errors import DataError, UsageError
 from ..privacy.clip import ClipChoice, candidates, choose
 from ..schema import Schema
@@ -33,17 +33,13 @@ class PublicTable:
     def schema(self) -> Schema:
         return self.table.schema
 
-    def marginals(
-        self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray] | None = None
-    ) -> dict[Clique, np.ndarray]:
+    def marginals(self, cliques: Cliques, recode: Columns | None = None) -> dict[Clique, np.ndarray]:
         """int64 counts of rows; columns in `recode` are recoded first."""
         from ..engines.truth import marginals
 
         return marginals(self.table, list(cliques), clip=None, recode=recode)
 
-    def associations(
-        self, recode: Mapping[str, np.ndarray] | None = None, max_cells: int = 1_000_000
-    ) -> dict[Clique, float]:
+    def associations(self, recode: Columns | None = None, max_cells: int = 1_000_000) -> dict[Clique, float]:
         """See `choice.associations`."""
         return associations(self.table, recode, max_cells)
 
@@ -53,9 +49,7 @@ class PublicTable:
 
     def _users(self) -> np.ndarray:
         if self.table.user is None:
-            raise DataError(
-                "public=: the public data has no user column, so users' habits cannot be estimated from it"
-            )
+            raise DataError("public=: the data has no user column, so users' habits cannot be estimated")
         return self.table.user
 
     def habits(self, columns: Sequence[str]) -> Habits:
@@ -106,6 +100,5 @@ def choose_clip(
         raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
     scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
     clips = candidates(int(sizes[-1]) if bound is None else bound)
-    return choose(
-        sizes.tolist(), (users * scale).tolist(), noise, displaced=displaced, clips=clips, also=also
-    )
+    asked = (sizes.tolist(), (users * scale).tolist(), noise)
+    return choose(*asked, displaced=displaced, clips=clips, also=also)

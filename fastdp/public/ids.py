@@ -11,13 +11,14 @@ the synthetic rows in their cells was tried: it distorts the distribution of row
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._core import ids as core
+from ..domain import Columns
 from ..errors import UsageError
 
 MAX_ROWS = 2**32 - 2
@@ -50,16 +51,15 @@ class Habits:
 
     @classmethod
     def from_rows(
-        cls, columns: Sequence[str], shape: Sequence[int], user: np.ndarray, codes: Mapping[str, np.ndarray]
+        cls, columns: Sequence[str], shape: Sequence[int], user: np.ndarray, codes: Columns
     ) -> Habits:
         """Habits from one user number and one code per row. Users without rows are left out."""
         cells = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
         cell = cell_numbers(codes, columns, shape, len(user)).astype(np.uint64)
         key = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell
         key.sort()
-        first = (
-            np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])) if key.size else np.empty(0, int)
-        )
+        edges = np.concatenate([[True], key[1:] != key[:-1]])[: key.size]
+        first = np.flatnonzero(edges)
         counts = np.diff(np.append(first, key.size)).astype(np.int64)
         key = key[first]
         owner = key // np.uint64(cells)
@@ -68,17 +68,13 @@ class Habits:
         return cls(tuple(columns), tuple(shape), indptr, (key % np.uint64(cells)).astype(np.uint32), counts)
 
 
-def cell_numbers(
-    codes: Mapping[str, np.ndarray], columns: Sequence[str], shape: Sequence[int], rows: int
-) -> np.ndarray:
+def cell_numbers(codes: Columns, columns: Sequence[str], shape: Sequence[int], rows: int) -> np.ndarray:
     """Flat cell number of every row over these columns, uint32 (0 where there are no columns)."""
     size = 1
     for n in shape:
         size *= int(n)
     if size >= 2**32:
-        raise UsageError(
-            f"ids: the habit columns {', '.join(columns)} have {size} cells together; name fewer"
-        )
+        raise UsageError(f"ids: the habit columns {', '.join(columns)} have {size} cells; name fewer")
     out = np.zeros(rows, np.uint32)
     for name, n in zip(columns, shape):
         np.multiply(out, np.uint32(n), out=out)
@@ -87,13 +83,7 @@ def cell_numbers(
 
 
 def deal(
-    codes: Mapping[str, np.ndarray],
-    rows: int,
-    habits: Habits,
-    *,
-    bound: int | None,
-    seed: int,
-    threads: int = 1,
+    codes: Columns, rows: int, habits: Habits, *, bound: int | None, seed: int, threads: int = 1
 ) -> tuple[np.ndarray, int]:
     """(uint32 user number of every row, number of user numbers). A user has at most `bound` rows. The result
     is the same for any number of threads."""
@@ -102,9 +92,7 @@ def deal(
     if rows == 0:
         return np.empty(0, np.uint32), 0
     if habits.rows == 0:
-        raise UsageError(
-            "public=: the public data has no row with a user id, so users' habits cannot be estimated from it"
-        )
+        raise UsageError("public=: no row has a user id, so users' habits cannot be estimated from it")
     rng = np.random.Generator(np.random.Philox(key=seed))
     counts = _bounded(habits, bound, rng)
     cell = cell_numbers(codes, habits.columns, habits.shape, rows)

@@ -125,6 +125,10 @@ class Column:
             labels.append("(null)")
         return labels
 
+    def label(self, code: int) -> str:
+        """The text of one code."""
+        return self.labels()[code]
+
     def code_of(self, value: Any) -> int | None:
         """The code of one value of the domain; None if the value has no code. Policies are not applied."""
         raise NotImplementedError
@@ -227,9 +231,8 @@ class Categorical(Column):
     def __post_init__(self) -> None:
         if not self.values:
             raise fail(self.name, "values", "the list is empty; list every value that the column may take")
-        values = tuple(
-            canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in enumerate(self.values)
-        )
+        listed = enumerate(self.values)
+        values = tuple(canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in listed)
         codes = {v: i for i, v in enumerate(values)}
         if len(codes) != len(values):
             twice = next(v for i, v in enumerate(values) if codes[v] != i)
@@ -238,7 +241,7 @@ class Categorical(Column):
         object.__setattr__(self, "_codes", codes)
         if self.names is not None and len(self.names) != len(values):
             raise fail(
-                self.name, "names", f"expected {len(values)} names, one per value, got {len(self.names)}"
+                self.name, "names", f"expected one name per value ({len(values)}), got {len(self.names)}"
             )
         if self.other is not None:
             other = canonical_value(self.name, "other", self.other, self.dtype)
@@ -311,6 +314,10 @@ class Integer(Column):
 
     def base_labels(self) -> list[str]:
         return [str(v) for v in range(self.min, self.max + 1)]
+
+    def label(self, code: int) -> str:
+        special = {self.overflow_code: "(other)", self.null_code: "(null)"}
+        return special.get(code) or str(self.min + code)
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -423,10 +430,8 @@ class Numeric(Column):
         for i, edge in enumerate(self.edges[:-2]):
             if edge in single and self.edges[i + 1] == math.nextafter(edge, math.inf):
                 opening[i + 1], text[i + 1] = "(", text[i]
-        return [
-            text[i] if edge in single else f"{opening[i]}{text[i]}, {text[i + 1]})"
-            for i, edge in enumerate(self.edges[:-1])
-        ]
+        bins = [f"{mark}{low}, {high})" for mark, low, high in zip(opening, text, text[1:])]
+        return [text[i] if edge in single else bins[i] for i, edge in enumerate(self.edges[:-1])]
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:

@@ -67,9 +67,7 @@ class Constraint(
         if len(kinds) != 1:
             raise ValueError("expected one of allowed, forbidden, divide, require, order, column")
         if bool(listed) != bool(self.columns):
-            raise ValueError(
-                "columns: allowed, forbidden and divide need it, and no other constraint takes it"
-            )
+            raise ValueError("columns: allowed, forbidden and divide need it; no other constraint takes it")
         for names in (self.columns, self.order, self.sources):
             if len(set(names)) != len(names):
                 raise ValueError("name each column once")
@@ -87,7 +85,7 @@ class Constraint(
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
                 raise ValueError(
-                    "table: each row needs a value of every column in `from`, then the value of the column"
+                    "table: each row needs a value of every column in `from`, then of the column"
                 )
 
     @property
@@ -98,11 +96,8 @@ class Constraint(
         if self.order:
             return (" < " if self.strict else " <= ").join(self.order)
         if self.column is not None:
-            return (
-                f"{self.column} = {self.follows}"
-                if self.follows
-                else (f"{self.column} follows from {', '.join(self.sources)}")
-            )
+            rule = f" = {self.follows}" if self.follows else f" follows from {', '.join(self.sources)}"
+            return self.column + rule
         if self.divide is not None:
             return f"{self.columns[0]} = {self.columns[1]} // {self.divide}"
         return f"{'allowed' if self.allowed is not None else 'forbidden'} {' x '.join(self.columns)}"
@@ -205,8 +200,7 @@ def check(schema: Described) -> None:
                 raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
                 raise SchemaError(
-                    f"column {hidden[0]!r} has a private domain, but constraints need public "
-                    "values; write its domain down"
+                    f"column {hidden[0]!r} has a private domain; constraints need public values"
                 )
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
@@ -215,14 +209,13 @@ def check(schema: Described) -> None:
             if constraint.column is not None:
                 if constraint.column in following:
                     raise SchemaError(
-                        f"column {constraint.column!r} is computed by two constraints; remove one"
+                        f"column {constraint.column!r} is computed by two constraints; keep one"
                     )
                 if computed(schema, constraint):
                     _check_computed(schema, constraint)
                 elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
                     raise SchemaError(
-                        f"column {constraint.column!r}: only columns of listed values, "
-                        "integers and numbers can be computed"
+                        f"column {constraint.column!r}: only listed values and numbers can be computed"
                     )
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
@@ -234,9 +227,8 @@ def computed(schema: Described, constraint: Constraint) -> bool:
     """Whether the constraint's column is a number or time that is computed from the values of a row when it
     is written: one that follows, by an expression, from numbers in bins or from times."""
     name = constraint.column or ""
-    if constraint.follows is None or not (
-        isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
-    ):
+    numeric = isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
+    if constraint.follows is None or not numeric:
         return False
     used = Expression(schema, constraint.follows).operands
     return any(isinstance(schema.columns.get(n), Numeric) or is_time(schema, n) for n in used)

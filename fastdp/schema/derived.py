@@ -124,25 +124,17 @@ class Timestamp(Derived):
         if spanned and self.span[1] < self.span[0]:
             raise fail(self.name, "max", f"{self.max} is before min = {self.min}")
         if not spanned and ({"year", "date"} & set(self.names) or self.output != "parts"):
-            raise fail(
-                self.name,
-                "min",
-                "min and max (dates) are missing; give both, or set output = 'parts' without year or date",
-            )
+            raise fail(self.name, "min", "give min and max (dates), or output = 'parts' without year or date")
         first, last = epoch.day_range(self.dtype)
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
             raise fail(
-                self.name,
-                "min",
-                f"{self.dtype} can hold only days from {days}; use a smaller range from min to max",
+                self.name, "min", f"{self.dtype} holds only days from {days}; choose min and max within"
             )
         if self.step != _DAY and (self.step < 1 or 3600 % self.step):
             raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)")
         if "minute" in self.names and self.step % 60 and 60 % self.step:
-            raise fail(
-                self.name, "step", "with the part 'minute' the grid must divide a minute, or be whole minutes"
-            )
+            raise fail(self.name, "step", "with the part 'minute' the grid must divide, or be, whole minutes")
         if self.step == _DAY and {"hour", "shift"} & set(self.names):
             raise fail(self.name, "step", "a grid of 86400 (midnight) has no part 'hour' or 'shift'")
         if "minute" in self.names and "hour" not in self.names:
@@ -325,7 +317,7 @@ class Transform(Derived):
         super().__post_init__()
         if self.transform not in TRANSFORMS:
             raise fail(
-                self.name, "transform", f"expected one of {', '.join(TRANSFORMS)}, got {self.transform!r}"
+                self.name, "transform", f"expected one of {', '.join(TRANSFORMS)}, not {self.transform!r}"
             )
         sizes = self._rule.sizes(self)
         if len(self.names) != len(sizes):

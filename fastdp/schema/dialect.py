@@ -61,11 +61,7 @@ class Dialect:
             if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
                 raise _fail(name, f"expected one ASCII character, got {mark!r}")
             if mark in used:
-                raise _fail(
-                    name,
-                    f"{mark!r} is already the {used[mark]}; choose another (quotes "
-                    "inside quotes are doubled anyway)",
-                )
+                raise _fail(name, f"{mark!r} is already the {used[mark]}; choose another")
             used[mark] = name
         if not isinstance(self.newlines, bool):
             raise _fail("newlines", f"must be true or false, got {self.newlines!r}")
@@ -113,10 +109,8 @@ class Dialect:
         try:
             return cls.from_plain(tomllib.loads(f"dialect = {{ {text} }}")["dialect"])
         except tomllib.TOMLDecodeError:
-            raise SchemaError(
-                'dialect: expected key = value pairs, for example delimiter = ";", '
-                f'encoding = "latin-1", got {text!r}'
-            ) from None
+            pairs = 'key = value pairs, for example delimiter = ";", encoding = "latin-1"'
+            raise SchemaError(f"dialect: expected {pairs}, got {text!r}") from None
 
 
 def _fail(field: str, text: str) -> SchemaError:
@@ -124,11 +118,7 @@ def _fail(field: str, text: str) -> SchemaError:
 
 
 def _texts(field: str, value: Any) -> tuple[str, ...]:
-    if (
-        isinstance(value, str)
-        or not isinstance(value, list | tuple)
-        or not all(isinstance(v, str) for v in value)
-    ):
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         raise _fail(field, f"must be a list of texts, got {value!r}")
     return tuple(value)
 
@@ -143,10 +133,7 @@ def _encoding(name: Any) -> str:
         encoding = "utf-8"
     if encoding in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(encoding) is not None:
         return encoding
-    raise _fail(
-        "encoding",
-        f"{name!r}: fastdp cannot find the ends of lines in this encoding; convert the file to UTF-8",
-    )
+    raise _fail("encoding", f"lines cannot be found in {name!r}; convert the file to UTF-8")
 
 
 def byte_table(encoding: str) -> str | None:

@@ -25,18 +25,8 @@ _ALIASES = {
 _INT = re.compile(r"u?int(8|16|32|64)$")
 _DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*,\s*(-?\d+)\s*\)$")
 _TIME = re.compile(r"timestamp\[(s|ms|us|ns)(?:,\s*tz=([\w/+:\-]+))?\]$")
-_PLAIN = {
-    "bool",
-    "float32",
-    "float64",
-    "string",
-    "large_string",
-    "string_view",
-    "binary",
-    "date32",
-    "date64",
-    "dictionary<string>",
-}
+_PLAIN = {"bool", "float32", "float64", "date32", "date64", "binary"}
+_PLAIN |= {"string", "large_string", "string_view", "dictionary<string>"}
 
 
 def canonical(text: str) -> str | None:

@@ -38,10 +38,11 @@ def _edges(entry: Entry, dtype: str) -> tuple[float, ...]:
     if listed is None:
         raise fail(entry.name, "edges", "missing; list the public bin edges")
     infinite = ("inf", "+inf", "-inf")
-    return tuple(
+    edges = [
         float(v) if v in infinite else _edge(entry.name, f"edges[{i}]", v, dtype)
         for i, v in enumerate(listed)
-    )
+    ]
+    return tuple(edges)
 
 
 def _edge(column: str, where: str, value: Any, dtype: str) -> float:
@@ -68,7 +69,7 @@ def _moment(column: str, where: str, value: Any, dtype: str) -> float:
         return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
     except ValueError:
         raise fail(
-            column, where, f"expected an ISO date or time (whole seconds), got {shown(value)}"
+            column, where, f"expected an ISO date or time (whole seconds), not {shown(value)}"
         ) from None
 
 
@@ -87,13 +88,8 @@ def _column(entry: Entry, common: dict[str, Any]) -> Column:
         if values is None:
             raise fail(entry.name, "values", "missing; list every value that the column may take")
         default = "string" if entry.kind == "string" else _guess_dtype(values)
-        return Categorical(
-            **common,
-            dtype=entry.dtype(default),
-            values=tuple(values),
-            names=entry.texts("names"),
-            other=entry.plain.get("other"),
-        )
+        common |= {"names": entry.texts("names"), "other": entry.plain.get("other")}
+        return Categorical(**common, dtype=entry.dtype(default), values=tuple(values))
     if entry.kind == "integer":
         low, high = entry.whole("min", 0), entry.whole("max")
         if high is None:
@@ -122,7 +118,7 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
         raise fail(
-            entry.name, "dtype", "missing; set it to a text or whole-number type, for example string or int32"
+            entry.name, "dtype", "missing; set a text or whole-number type, for example string or int32"
         )
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
     if entry.kind in ("categorical", "string") and dtype == "bool":

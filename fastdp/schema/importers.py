@@ -34,18 +34,12 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     if isinstance(domain, str | Path):
         name, origin = Path(domain).stem, f"numbers of codes in {Path(domain).name}"
         domain = read_json(domain)
-    made = {}
+    made, drop = {}, {"null": "drop", "overflow": "drop"}
     for key, size in domain.items():
         if isinstance(size, bool) or not isinstance(size, int | float) or size % 1 or size < 1:
             raise SchemaError(f"column {key!r}: expected a size that is a whole number >= 1, got {size!r}")
         small = "uint8" if size <= 256 else "uint16" if size <= 65_536 else "uint32"
-        made[key] = {
-            "kind": "integer",
-            "dtype": small,
-            "max": int(size) - 1,
-            "null": "drop",
-            "overflow": "drop",
-        }
+        made[key] = {"kind": "integer", "dtype": small, "max": int(size) - 1, **drop}
     document: dict[str, Any] = {"name": name, "provenance": origin, "columns": made}
     if user is not None:
         document["user"] = {"column": user}

@@ -87,11 +87,7 @@ def check_inside(column: Any) -> None:
         if unit is None:
             raise fail(column.name, where, "steps need rounded values; set whole = true or digits")
         if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
-            raise fail(
-                column.name,
-                where,
-                f"step and at must be multiples of {unit}, the column's last digit, and step > 0",
-            )
+            raise fail(column.name, where, f"step (> 0) and at must be multiples of {unit}, the last digit")
         if max(abs(e) for e in column.edges if math.isfinite(e)) / float(unit) >= 1 << 53:
             raise fail(column.name, where, "steps need numbers of at most 2^53 units of the last digit")
     if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
@@ -103,9 +99,7 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, "means", f"expected a list of numbers, {PRIVATE!r} or {EVEN!r}")
         return
     if len(column.means) != column.base:
-        raise fail(
-            column.name, "means", f"expected {column.base} means, one per bin, got {len(column.means)}"
-        )
+        raise fail(column.name, "means", f"expected {column.base}, one per bin, got {len(column.means)}")
     for i, mean in enumerate(column.means):
         low, high = column.edges[i], column.edges[i + 1]
         if not max(low, -math.inf) <= mean <= high or math.isinf(mean):

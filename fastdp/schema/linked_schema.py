@@ -114,21 +114,17 @@ class LinkedSchema:
             if orphans[name] not in ("drop", "keep"):
                 raise SchemaError(f"table {name!r}, field 'orphans': neither 'drop' nor 'keep'")
             if made[name].null_user == "own" and orphans[name] == "drop":
-                raise SchemaError(
-                    f"table {name!r}, field 'null': 'own' makes each row without a key a parent of its own, "
-                    "which needs orphans = 'keep'"
-                )
+                raise SchemaError(f"table {name!r}, field 'null': 'own' needs orphans = 'keep'")
             if "order" in table:
                 order[name] = table["order"]
                 if order[name] not in made[name].modelled:
+                    names = ", ".join(made[name].modelled)
                     raise SchemaError(
-                        f"table {name!r}, field 'order': {order[name]!r} is not a column that is modelled; "
-                        f"there are {', '.join(made[name].modelled)}"
+                        f"table {name!r}, field 'order': expected one of {names}, got {order[name]!r}"
                     )
             if root.user in made[name].columns:
                 raise SchemaError(
-                    f"table {name!r}, column {root.user!r}: it has the name of the key of {parent!r}; give "
-                    "it another name, and this one as its `source`"
+                    f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name; use another"
                 )
         return cls(made, orphans, order, plain.get("name", ""), plain.get("provenance", ""))
 
@@ -186,9 +182,7 @@ def _path(source: str | os.PathLike[str]) -> Path:
     return inside if not path.suffix and not path.exists() and inside.exists() else path
 
 
-def _table(
-    name: str, plain: Mapping[str, Any], keys: tuple[str, ...], learnt: tuple[str, ...], dtype: Any = None
-) -> Schema:
+def _table(name: str, plain: Mapping[str, Any], keys: tuple[str, ...], learnt, dtype: Any = None) -> Schema:
     """The schema of one table, with its key as the user column."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise SchemaError(f"table {name!r}: names are up to 64 letters, digits, _ and -, a letter first")
@@ -205,9 +199,8 @@ def _table(
     here = f"tables.{name}."
     marks = [m.removeprefix(here) for m in learnt if m.startswith(here) or not m.startswith("tables.")]
     try:
-        schema = Schema.from_dict(
-            {"fastdp": FORMAT, "name": name, "user": user, **own, "learnt": [*own.get("learnt", ()), *marks]}
-        )
+        head = {"fastdp": FORMAT, "name": name, "user": user, "learnt": [*own.get("learnt", ()), *marks]}
+        schema = Schema.from_dict(own | head)
     except SchemaError as error:
         raise SchemaError(f"table {name!r}: {error}") from None
     if schema.unfinished:

@@ -72,11 +72,7 @@ class Pending(Column):
 
     def __post_init__(self) -> None:
         if self.wanted not in KEPT:
-            raise fail(
-                self.name,
-                "domain",
-                f'domain = "private" has no effect on a column of kind {self.wanted!r}; remove it',
-            )
+            raise fail(self.name, "domain", f'"private" has no effect on kind {self.wanted!r}; remove it')
         if not 2 <= self.bins <= MOST_BINS:
             raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
         k = self.keys_per_user
@@ -84,29 +80,16 @@ class Pending(Column):
             raise fail(self.name, "keys_per_user", f"must lie in 1..{MOST_KEYS_PER_USER}")
         family = dtypes.family(self.dtype)
         if self.keyed and family not in ("string", "int", "bool"):
-            raise fail(
-                self.name,
-                "dtype",
-                f"private values need a column of texts or whole numbers, got {self.dtype}",
-            )
+            raise fail(self.name, "dtype", f"private values are texts or whole numbers, got {self.dtype}")
         if self.wanted in ("integer", "numeric") and family in ("bool", "string"):
-            raise fail(
-                self.name,
-                "dtype",
-                f"private bounds need a column of numbers, dates or times, got {self.dtype}",
-            )
+            raise fail(self.name, "dtype", f"private bounds need numbers, dates or times, got {self.dtype}")
         if self.wanted == "integer" and family not in ("int", "float"):
             raise fail(self.name, "dtype", f"{self.dtype} does not hold whole numbers; use kind 'numeric'")
         if self.wanted == "timestamp" and family not in ("timestamp", "date"):
             raise fail(self.name, "dtype", f"expected a timestamp or date type, got {self.dtype}")
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value":
-                raise fail(
-                    self.name,
-                    where,
-                    "a private domain is not known yet, so this cannot "
-                    "name one of its values; use code or drop",
-                )
+                raise fail(self.name, where, "cannot name a value of a private domain; use code or drop")
         if self.low is not None and self.high is not None and self.high < self.low:
             raise fail(self.name, "max", "is below min")
 
@@ -130,11 +113,8 @@ class Pending(Column):
     @property
     def may_be_days(self) -> bool:
         """Whether these are times that may all be at midnight, by what the document says."""
-        return (
-            self.wanted == "timestamp"
-            and dtypes.family(self.dtype) == "timestamp"
-            and not ({"parts", "step"} & set(self.stated))
-        )
+        stated = {"parts", "step"} & set(self.stated)
+        return self.wanted == "timestamp" and dtypes.family(self.dtype) == "timestamp" and not stated
 
     @property
     def clock(self) -> Derived:
@@ -196,9 +176,8 @@ class Pending(Column):
         rest: int | str = self.stated.get("other") or (OTHER if text else 0)
         if "overflow" in self.stated or (values and not text):
             return self._finished("categorical", "code", "code", values=list(values) or [rest])
-        entry = self._finished(
-            "categorical", "code", {"value": rest}, values=[*dict.fromkeys([*values, rest])]
-        )
+        values = [*dict.fromkeys([*values, rest])]
+        entry = self._finished("categorical", "code", {"value": rest}, values=values)
         return {k: v for k, v in entry.items() if k != "other"}
 
     def with_edges(self, edges: Sequence[float], nulls: bool, digits: int | None = None) -> dict[str, Any]:
@@ -227,15 +206,13 @@ class Pending(Column):
     def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:
         scale = self.day
         least, most = epoch.day_range(self.dtype)
-        first, last = (
-            min(max(int(edge // scale), least), most) for edge in (edges[0], max(edges[-1] - 1, edges[0]))
-        )
+        ends = edges[0], max(edges[-1] - 1, edges[0])
+        first, last = (min(max(int(edge // scale), least), most) for edge in ends)
         parts = self.stated.get("parts")
         if parts is None:
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
-            parts += (
-                [] if dtypes.family(self.dtype) == "date" or self.stated.get("step") == 86_400 else ["hour"]
-            )
+            if dtypes.family(self.dtype) != "date" and self.stated.get("step") != 86_400:
+                parts.append("hour")
         span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
         return self._finished("timestamp", null, "drop", parts=parts, **span)
 

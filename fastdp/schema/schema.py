@@ -87,7 +87,7 @@ class Schema:
             leader = None if rank is None else self.columns.get(rank.like)
             if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
                 raise SchemaError(
-                    f"column {name!r}, field 'rank': {rank.like!r} must be a numeric column without a rank"
+                    f"column {name!r}, field 'rank': {rank.like!r} is not numeric, or has a rank"
                 )
         if self.constraints:
             public_knowledge.check(self)
@@ -116,9 +116,8 @@ class Schema:
     @cached_property
     def measured(self) -> tuple[str, ...]:
         """The columns whose means within bins the run has to find (`means = "private"`)."""
-        return tuple(
-            name for name, c in self.columns.items() if isinstance(c, Numeric) and c.means == "private"
-        )
+        numeric = {name: c for name, c in self.columns.items() if isinstance(c, Numeric)}
+        return tuple(name for name, c in numeric.items() if c.means == "private")
 
     @cached_property
     def atomic(self) -> tuple[str, ...]:
@@ -278,9 +277,7 @@ class Schema:
             return source
         if isinstance(source, str | os.PathLike):
             return cls.load(os.fspath(source))
-        raise UsageError(
-            f"schema: expected a fastdp.Schema, a path or a built-in name, got {type(source).__name__}"
-        )
+        raise UsageError(f"schema: expected a Schema, a path or a built-in name, got {type(source).__name__}")
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:

@@ -56,7 +56,7 @@ def _plain(metadata: Any) -> Mapping[str, Any]:
         metadata = metadata.to_dict()
     if not isinstance(metadata, Mapping):
         raise SchemaError(
-            f"SDV metadata: expected an SDV object, a mapping or a path, got {type(metadata).__name__}"
+            f"SDV metadata: expected an object, a mapping or a path, got {type(metadata).__name__}"
         )
     return metadata
 
@@ -68,9 +68,7 @@ def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str
     if table is None and len(tables) == 1:
         table = next(iter(tables))
     if table is None or table not in tables:
-        raise SchemaError(
-            f"table: expected one of the tables in the SDV metadata ({', '.join(tables)}), got {table!r}"
-        )
+        raise SchemaError(f"table: expected one of {', '.join(tables)} (SDV metadata), got {table!r}")
     return tables[table], table
 
 

@@ -55,22 +55,13 @@ def _list(values: list[Any]) -> str:
     return "[\n" + textwrap.indent("\n".join(lines), "    ", lambda _: True) + "\n]"
 
 
-LEARNT_KEYS = {
-    "categorical": ("values",),
-    "string": ("values",),
-    "integer": ("min", "max"),
-    "numeric": ("edges", "min", "max"),
-    "timestamp": ("min", "max"),
-}
+_ENDS = ("min", "max")
+LEARNT_KEYS = {"integer": _ENDS, "numeric": ("edges", *_ENDS), "timestamp": _ENDS}
+LEARNT_KEYS |= dict.fromkeys(("categorical", "string"), ("values",))
 """By kind of column: the keys of its table that a draft takes from the data."""
 
 
-def document(
-    plain: Mapping[str, Any],
-    head: Sequence[str] = (),
-    *,
-    before_columns: Sequence[str] = (),
-) -> str:
+def document(plain: Mapping[str, Any], head: Sequence[str] = (), before_columns: Sequence[str] = ()) -> str:
     """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*],
     [[constraints]]. `head`, `before_columns`: comments. Lines that `plain["learnt"]` names are marked."""
     out = [f"# {line}" for line in head]

@@ -33,10 +33,8 @@ STATES = dict(zip(_NAMES, sorted({*range(1, 57)} - {2, 3, 7, 11, 14, 15, 43, 52}
 COUNTIES = 63
 STEPS = {1: 16, 2: 6}
 """By number of parents: into how many stretches a parent's list is cut; within one, all is alike."""
-REFINES = {
-    10: "METAREA OWNERSHP HIGRADE EDUC EMPSTAT CLASSWKR MIGRATE5 VETSTAT".split(),
-    100: "GQTYPE RACE HISPAN BPL MBPL FBPL MTONGUE".split(),
-}
+_TENS = "METAREA OWNERSHP HIGRADE EDUC EMPSTAT CLASSWKR MIGRATE5 VETSTAT"
+REFINES = {10: _TENS.split(), 100: "GQTYPE RACE HISPAN BPL MBPL FBPL MTONGUE".split()}
 """By divisor: the columns whose code is that of the detailed column (with a D) without its last digits."""
 
 RULES = """
@@ -119,14 +117,11 @@ class _World:
         rng = np.random.default_rng((1940, STATES[state]))
         listed = load("census1940")[1]["columns"]
         self.columns = tuple(listed)
-        self.codes = {
-            name: np.sort(entry["values"]) if "values" in entry else np.arange(entry.get("max", 0) + 1)
-            for name, entry in listed.items()
-        }
+        span = {name: entry.get("values", range(entry.get("max", 0) + 1)) for name, entry in listed.items()}
+        self.codes = {name: np.sort(values) for name, values in span.items()}
         self.state = STATES[state]
-        self.county_codes = np.sort(
-            rng.choice(np.arange(10, 10 + 20 * COUNTIES, 20), COUNTIES, replace=False)
-        )
+        numbers = np.arange(10, 10 + 20 * COUNTIES, 20)
+        self.county_codes = np.sort(rng.choice(numbers, COUNTIES, replace=False))
         self.county = lookup(1 / np.arange(1.0, COUNTIES + 1))
         self.metarea = np.where(np.arange(COUNTIES) < 4, 2080, 0)
         self.metarea[3] = 6560
@@ -139,9 +134,8 @@ class _World:
         self.codes |= {"COUNTY": self.county_codes, "CITY": self.city_codes}
         abroad = self.codes["BPLD"][(self.codes["BPLD"] >= 15_000) & (self.codes["BPLD"] <= 50_100)]
         others = [c for c in STATES.values() if c != self.state]
-        self.births = np.array(
-            [self.state * 100, *(100 * np.array(others)), *rng.choice(abroad, 13, replace=False)]
-        )
+        far = rng.choice(abroad, 13, replace=False)
+        self.births = np.array([self.state * 100, *(100 * np.array(others)), *far])
         away = np.r_[np.full(len(others), 0.4 / len(others)), np.full(13, 0.1 / 13)]
         self.birth = lookup([[stay, *((1 - stay) * 2 * away)] for stay in (0.86, 0.5, 0.25)])  # by age
         self.rules = [self._rule(text) for text in re.split(r"[;\n]\s*", RULES.strip())]
@@ -209,19 +203,14 @@ class _World:
         origin = pick(self.county, np.zeros(size, np.int32), rng)
         county = np.where(near, np.searchsorted(self.county_codes, p["COUNTY"]), origin)
         away, other = rng.choice(list(STATES.values()), size), rng.integers(0, 4, size)
-        p["MIGPLAC5"] = np.select(
-            [kind == 2, kind == 3, kind == 4], [self.state, away, 150 + 50 * (other % 2)], 0
-        )
+        moved = [kind == 2, kind == 3, kind == 4]
+        p["MIGPLAC5"] = np.select(moved, [self.state, away, 150 + 50 * (other % 2)], 0)
         p["MIGCOUNTY"] = np.where(kind == 2, self.county_codes[county], 9999)
         sea = 48 + county * 6 // COUNTIES
-        p["MIGSEA5"] = np.select(
-            [kind == 2, kind == 3, kind == 4], [sea, 1 + (away * 9 + other) % 500, 992], 0
-        )
-        p["MIGMET5"] = np.select([kind == 2, kind == 3], [self.metarea[county], 1600 * (other == 0)], 0)
+        p["MIGSEA5"] = np.select(moved, [sea, 1 + (away * 9 + other) % 500, 992], 0)
+        p["MIGMET5"] = np.select(moved[:2], [self.metarea[county], 1600 * (other == 0)], 0)
         city = self.city_codes[pick(self.city, county, rng)]
-        p["MIGCITY5"] = np.select(
-            [kind == 2, kind == 3], [city, (10 + 20 * (away * 5 % 383)) * (other == 1)], 0
-        )
+        p["MIGCITY5"] = np.select(moved[:2], [city, (10 + 20 * (away * 5 % 383)) * (other == 1)], 0)
         p["MIGTYPE5"] = np.where((kind == 2) | (kind == 3), np.where(p["MIGMET5"] == 0, 1, 2 + other % 2), 0)
 
 
@@ -240,9 +229,8 @@ def _money(p: Columns, rng: np.random.Generator) -> None:
     p["RENT"] = np.where(owner == 2, np.clip(np.rint(3 * spread(0.6)) * np.where(urban, 8, 5), 1, 400), 0)
     pay = (200 + 22 * p["OCCSCORE"]) * np.where(p["SEX"] == 2, 0.58, 1.0) * np.where(p["CITY"] > 0, 1.2, 0.9)
     pay = pay * p["WKSWORK1"] / 50 * (1 + 0.01 * np.clip(p["AGE"] - 20, 0, 25)) * spread(0.45)
-    step = rng.choice(
-        [100, 20, 50, 25, 10, 5, 2, 1], len(pay), p=[0.34, 0.2, 0.14, 0.04, 0.13, 0.08, 0.04, 0.03]
-    )
+    shares = [0.34, 0.2, 0.14, 0.04, 0.13, 0.08, 0.04, 0.03]
+    step = rng.choice([100, 20, 50, 25, 10, 5, 2, 1], len(pay), p=shares)
     paid = p["CLASSWKRD"] >= 20
     wage = np.where(paid, np.minimum(5001, np.rint(pay / step) * step), 0)
     p["INCWAGE"] = np.where(p["AGE"] < 14, 999_998, wage)

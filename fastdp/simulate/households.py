@@ -67,13 +67,9 @@ def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
 
     order = rng.permutation(len(own))
     ids = rng.permutation(10 * rows + 10)[:rows] + 1
-    values = {
-        "relation": np.array(RELATIONS)[relation],
-        "age": age,
-        "sex": np.array(["F", "M"])[sex],
-        "education": np.array(EDUCATION)[education],
-        "works": works,
-    }
+    texts = {"relation": RELATIONS, "sex": ["F", "M"], "education": EDUCATION}
+    coded = {"relation": relation, "age": age, "sex": sex, "education": education, "works": works}
+    values = {n: np.array(texts[n])[c] if n in texts else c for n, c in coded.items()}
     return {
         "households": pa.table(
             {

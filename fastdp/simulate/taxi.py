@@ -227,11 +227,8 @@ def taxi(
         march = np.datetime64(f"{year}-03", "D")
         sunday = march + (3 - march.astype(np.int64)) % 7  # day 3 of 1970 was a Sunday
         start = sunday.astype("datetime64[us]") + made[0] * np.timedelta64(900_000_000, "us")
-        out = {
-            n: start if n == "shift" else c
-            for n, c in out.items()
-            if not n.startswith("trip_") or n in LIMITS
-        }
+        kept = [n for n in out if not n.startswith("trip_") or n in LIMITS]
+        out = {n: start if n == "shift" else out[n] for n in kept}
         out = {"trip_start" if n == "shift" else n: c for n, c in out.items()}
     return pa.table({name: pa.array(values) for name, values in out.items()})
 

@@ -181,10 +181,8 @@ def draft(
         raise SchemaError(f"the draft would have no column{': ' if why else ''}{why}")
     columns = Columns(values, entries)
     proposed = propose(columns)
-    document: dict[str, Any] = {
-        "provenance": "drafted from public data" if public else "drafted from data",
-        "columns": columns.entries,
-    }
+    origin = "drafted from public data" if public else "drafted from data"
+    document: dict[str, Any] = {"provenance": origin, "columns": columns.entries}
     if user is not None:
         document["user"] = {"column": user}
     if dialect is not None:
@@ -198,8 +196,7 @@ def draft(
         schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
         if any(entry["kind"] == "numeric" for entry in entries.values()):
             notes.append(
-                "Bins are even and have round edges. If the data is public, draft it as public: bins then "
-                "have equal counts."
+                "Bins are even with round edges. Draft public data as public for bins of equal counts."
             )
     return _finished(schema, user, users, left_out, notes)
 
@@ -288,9 +285,8 @@ class _Look:
         self.values = self.values.drop_nulls()
         self.whole = self.family == "int"
         if self.family == "float" and len(self.values):
-            self.whole = bool(
-                (self.values == self.values.round()).all() and (self.values.abs() < 2**53).all()
-            )
+            numbers = self.values
+            self.whole = bool((numbers == numbers.round()).all() and (numbers.abs() < 2**53).all())
         self.distinct = self.values.n_unique()
         self.low, self.high = self.values.min(), self.values.max()
         self.why = self._why()

@@ -142,10 +142,7 @@ def guarded(call: Callable[[], Any]) -> Any:
 
 
 def read_parts(
-    parts: Sequence[Part],
-    schema: Schema,
-    public: bool = False,
-    threads: int | None = None,
+    parts: Sequence[Part], schema: Schema, public: bool = False, threads: int | None = None
 ) -> Table:
     """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
     wanted = checked_columns(parts, schema)
@@ -227,11 +224,8 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
         problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
         raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)
-    fields = [
-        pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n)
-        for n in wanted
-        if n in types
-    ]
+    typed = [n for n in wanted if n in types]
+    fields = [pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n) for n in typed]
     problems = encode.type_problems(schema, pa.schema(fields))
     if schema.user is not None:
         kind = pa.binary() if part.is_text(schema.user) else part.schema.field(schema.user).type
@@ -252,11 +246,7 @@ def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
 
 
 def encoded(
-    parts: Sequence[Part],
-    schema: Schema,
-    wanted: Sequence[str],
-    users: UserIndex | None,
-    threads: int,
+    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None, threads: int
 ) -> Iterator[Encoded]:
     """Encoded batches in the order of the source, for any number of threads."""
     types = source_types(schema)
@@ -299,11 +289,7 @@ def source_types(schema: Schema) -> dict[str, str]:
 
 
 def _encode(
-    batch: pa.RecordBatch,
-    part: Part,
-    schema: Schema,
-    types: dict[str, str],
-    users: UserIndex | None,
+    batch: pa.RecordBatch, part: Part, schema: Schema, types: dict[str, str], users: UserIndex | None
 ) -> Encoded:
 
     if part.text or part.any_name:

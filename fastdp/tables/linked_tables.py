@@ -28,6 +28,7 @@ from .._core import bound
 from .._util import threads as _threads
 from .._util.lazy import pa
 from ..codec import encode
+from ..domain import Columns
 from ..errors import DataError, SchemaError
 from ..privacy.clip import choice_bound
 from ..schema import Schema, dtypes
@@ -125,10 +126,8 @@ class Links:
         simple = {n: f.to_plain() for n, f in parent.fields.items() if not isinstance(f, Derived)}
         sizes = {name: parent.domain[a] for name, a in self.joined[child].items() if a not in simple}
         codes = Schema.from_domain(sizes).to_plain()["columns"] if sizes else {}
-        return {
-            name: codes[name] if name in codes else _without(simple[a], LEFT_OUT)
-            for name, a in self.joined[child].items()
-        }
+        joined = self.joined[child].items()
+        return {name: codes[name] if name in codes else _without(simple[a], LEFT_OUT) for name, a in joined}
 
     @cached_property
     def no_parent(self) -> dict[str, int] | None:
@@ -170,10 +169,8 @@ def _read(sources: Mapping[str, Any], links: Links, threads: int):
         for piece in encoded(parts, schema, wanted, index, threads):
             gathering.add(piece)
         read[name] = gathering.table(malformed=sum(part.tally.lines for part in parts), threads=threads)
-    numbers = {
-        name: {"rows": t.rows, "dropped_rows": t._dropped, "malformed_lines": t._malformed}
-        for name, t in read.items()
-    }
+    counts = {"rows": "rows", "dropped_rows": "_dropped", "malformed_lines": "_malformed"}
+    numbers = {name: {k: getattr(t, v) for k, v in counts.items()} for name, t in read.items()}
     return link(read, links, index.hashes()), numbers
 
 
@@ -217,9 +214,7 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
     return made
 
 
-def _child(
-    table: Table, schema: Schema, own: Mapping[str, np.ndarray], kept: np.ndarray, hashes, links: Links, name
-) -> Table:
+def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes, links: Links, name) -> Table:
     """A child's rows of the keys that are kept, with their parents' columns."""
     assert table.user is not None
     here = kept[table.user]

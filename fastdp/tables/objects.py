@@ -36,33 +36,19 @@ def open_object(source: Any) -> Part:
         return _lazy(source, where)
     if module == "polars":
         frame = source.to_frame() if hasattr(source, "to_frame") else source
-        return Part(
-            where,
-            frame.clear().to_arrow().schema,
-            lambda columns, user: (
-                partial(_from_polars, piece) for piece in frame.select(columns).iter_slices(parts.BATCH_ROWS)
-            ),
-        )
+
+        def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+            return _each(frame.select(columns).iter_slices(parts.BATCH_ROWS), _from_polars)
+
+        return Part(where, frame.clear().to_arrow().schema, units)
     if module == "pyarrow" and hasattr(source, "get_fragments"):
         if type(getattr(source, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
             raise UsageError(
-                "fastdp does not read an Arrow dataset of text files, because one damaged "
-                "line can hide others; give the paths of the files, and a dialect if they "
-                "need one"
+                "an Arrow dataset of text files cannot be read: one damaged line can hide others; give "
+                "the paths of the files, and a dialect if they need one"
             )
-        return Part(
-            where,
-            source.schema,
-            lambda columns, user: _each(
-                source.to_batches(
-                    columns=list(columns),
-                    batch_size=parts.BATCH_ROWS,
-                    batch_readahead=4,
-                    fragment_readahead=1,
-                ),
-                checked,
-            ),
-        )
+        sizes = {"batch_size": parts.BATCH_ROWS, "batch_readahead": 4, "fragment_readahead": 1}
+        return _of_batches(where, source.schema, lambda columns: source.to_batches(columns=columns, **sizes))
     if module in ("duckdb", "_duckdb") and hasattr(source, "columns"):
         return of_duckdb(source, where)
     if isinstance(source, sql.Query):
@@ -76,15 +62,10 @@ def open_object(source: Any) -> Part:
             if module != "pyspark":
                 raise
             return of_table(source.toArrow())
-        return Part(
-            where,
-            reader.schema,
-            lambda columns, user: _each((b.select(list(columns)) for b in reader), checked),
-        )
+        return _of_batches(where, reader.schema, lambda columns: (b.select(columns) for b in reader))
     raise UsageError(
-        f"cannot read a {type(source).__name__}: give a path, glob or list of paths, a "
-        "polars, pandas or pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), "
-        "or an object with __arrow_c_stream__"
+        f"cannot read a {type(source).__name__}: give a path, a list of paths, a polars, pandas or pyarrow "
+        "frame, a DuckDB relation, fastdp.sql(connection, query), or an object with __arrow_c_stream__"
     )
 
 
@@ -101,19 +82,23 @@ def read_once(source: Any) -> bool:
     return not (module == "pyarrow" and hasattr(source, "get_fragments"))
 
 
-def _each(batches: Iterable[pa.RecordBatch], work: Callable[[pa.RecordBatch], Any] = cut) -> Iterator[Unit]:
+def _each(batches: Iterable[Any], work: Callable[[Any], Any] = cut) -> Iterator[Unit]:
     for batch in batches:
         yield partial(work, batch)
 
 
+def _of_batches(where: str, schema: pa.Schema, batches: Callable[[list[str]], Any], arrow=False) -> Part:
+    """The part of an untrusted producer; batches(columns): its Arrow batches with these columns."""
+    return Part(where, schema, lambda columns, user: _each(batches(list(columns)), checked), arrow=arrow)
+
+
 def of_table(table: pa.Table) -> Part:
     """An Arrow table."""
-    return Part(
-        "<pyarrow.Table>",
-        table.schema,
-        lambda columns, user: _each(table.select(list(columns)).to_batches(parts.BATCH_ROWS), checked),
-        arrow=True,
-    )
+
+    def batches(columns: list[str]) -> list[pa.RecordBatch]:
+        return table.select(columns).to_batches(parts.BATCH_ROWS)
+
+    return _of_batches("<pyarrow.Table>", table.schema, batches, arrow=True)
 
 
 def _pandas(frame: Any, where: str) -> Part:

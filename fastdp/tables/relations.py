@@ -123,9 +123,8 @@ def _parts(columns: Columns) -> list[dict[str, Any]]:
         entry |= {"min": low, "max": high, "null": own["null"]}
         made.append({"column": column, "follows": found[0]})
         for other in found[1:]:
-            if not expressions[other][2] or _can_tell(
-                columns.entries[expressions[other][1]], *expressions[other][1:]
-            ):
+            _, source, part = expressions[other]
+            if not part or _can_tell(columns.entries[source], source, part):
                 made.append({"require": f"{other} == {found[0]}"})
     return made
 
@@ -157,18 +156,15 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
             continue
         near = [a for a in sources if (distinct[a], -place[a]) > (distinct[column], -place[column])]
         for source in sorted(near, key=lambda a: (distinct[a], place[a])):
-            if not all(
-                _determines(columns.values[source].head(n), columns.values[column].head(n))
-                for n in (SAMPLE, rows)
-            ):
+            a, b = columns.values[source], columns.values[column]
+            if not all(_determines(a.head(n), b.head(n)) for n in (SAMPLE, rows)):
                 continue
-            pairs = pl.DataFrame({"a": columns.values[source], "b": columns.values[column]}).unique()
+            pairs = pl.DataFrame({"a": a, "b": b}).unique()
             listed = sorted(pairs.drop_nulls().rows(), key=lambda pair: (str(type(pair[0])), pair))
             _as_list(columns.entries[column], [b for _, b in listed])
-            whole = columns.entries[source]["kind"] == "categorical" or _gapless(
-                columns.entries[source], listed
-            )
-            if columns.entries[source]["null"] == "code" or not whole:
+            own = columns.entries[source]
+            whole = own["kind"] == "categorical" or _gapless(own, listed)
+            if own["null"] == "code" or not whole:
                 columns.entries[column]["null"] = "code"
             table = [[plain(a), plain(b)] for a, b in listed]
             made.append({"column": column, "from": [source], "table": table, "model": False})
@@ -179,9 +175,8 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
 def _determines(source: pl.Series, column: pl.Series) -> bool:
     """Whether each value of the source has one value of the column, and each null a null."""
     pairs = pl.DataFrame({"a": source, "b": column}).unique()
-    return pairs.height == source.n_unique() and bool(
-        pairs.filter(pl.col("a").is_null())["b"].is_null().all()
-    )
+    null_to_null = bool(pairs.filter(pl.col("a").is_null())["b"].is_null().all())
+    return pairs.height == source.n_unique() and null_to_null
 
 
 def _gapless(entry: Mapping[str, Any], pairs: Sequence[tuple[Any, Any]]) -> bool:

@@ -27,10 +27,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
             continue
         columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
     if first.any_name:
-        raise UsageError(
-            f"{first.where}: JSON lines do not name their columns in advance; give a schema "
-            "(docs/guide/domains.md)"
-        )
+        raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")
     if user is not None and user not in first.schema.names:
         raise UsageError(f"{first.where}: user: there is no column {user!r}")
     plain: dict[str, Any] = {"provenance": "columns and types of the source", "columns": columns}
@@ -53,8 +50,7 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
     dtype = dtypes.name_of(kind)
     if dtype is None:
         raise UsageError(
-            f"{where}: column {field.name!r} has type {field.type}, for which no "
-            "domain can be found; leave the column out"
+            f"{where}: no domain can be found for column {field.name!r} ({field.type}); leave it out"
         )
     family = dtypes.family(dtype)
     if family == "bool":

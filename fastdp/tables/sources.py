@@ -35,10 +35,7 @@ def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
         if not source:
             raise UsageError("the list of sources is empty")
         if isinstance(source[0], Mapping):
-            raise UsageError(
-                "a list of dicts states no types; make a frame with types that you choose: "
-                "polars.DataFrame(rows, schema=...) or pyarrow.Table.from_pylist"
-            )
+            raise UsageError("a list of dicts states no types; use polars.DataFrame(rows, schema=...)")
         return [part for item in source for part in open_parts(item, dialect)]
     return [objects.open_object(source)]
 
@@ -47,11 +44,9 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
     """Files of a path, glob or folder, each with the partition values of its Hive folders."""
     check_source_path(path)
     if os.path.isdir(path):
-        paths = sorted(
-            file
-            for file in Path(path).rglob("*")
-            if file.is_file() and not any(p.startswith((".", "_")) for p in file.relative_to(path).parts)
-        )
+        root = Path(path)
+        names = {file: file.relative_to(root).parts for file in root.rglob("*") if file.is_file()}
+        paths = sorted(file for file in names if not any(p.startswith((".", "_")) for p in names[file]))
         if not paths:
             raise DataError(f"folder {path!r} contains no files")
         return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
@@ -104,9 +99,7 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
 def _broken(where: str, error: BaseException) -> DataError:
     if isinstance(error, OSError) and error.strerror:
         return DataError(f"file {where!r} cannot be read: {error.strerror}")
-    return DataError(
-        f"{where!r} is damaged, truncated or not in the format of its name ({type(error).__name__})"
-    )
+    return DataError(f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})")
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -139,9 +132,8 @@ def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
 
         def group(number: int) -> Iterator[pa.RecordBatch]:
             with pq.ParquetFile(path, read_dictionary=encoded, memory_map=True) as file:
-                yield from file.iter_batches(
-                    parts.BATCH_ROWS, row_groups=[number], columns=list(columns), use_threads=False
-                )
+                wanted = {"row_groups": [number], "columns": list(columns)}
+                yield from file.iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
 
         for number in numbers:
             yield partial(group, number)
@@ -167,12 +159,10 @@ def _ipc(path: str) -> Part:
             with pa.memory_map(path) as again:
                 yield from checked(pa.ipc.open_file(again).get_batch(number).select(list(columns)))
 
-        return Part(
-            path,
-            schema,
-            lambda columns, user: (partial(batch, n, columns) for n in range(count)),
-            arrow=True,
-        )
+        def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+            return (partial(batch, n, columns) for n in range(count))
+
+        return Part(path, schema, units, arrow=True)
     with pa.OSFile(path) as opened:
         schema = pa.ipc.open_stream(opened).schema
 

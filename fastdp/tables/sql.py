@@ -59,8 +59,7 @@ def sql(connection: Any, query: str) -> Query:
         raise UsageError("sql: expected the query as a text, such as 'select * from trips'")
     if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
         raise UsageError(
-            f"sql: {type(connection).__name__} is not a supported connection; give one of "
-            "DuckDB, ADBC or DB-API"
+            f"sql: expected a connection of DuckDB, ADBC or DB-API, got {type(connection).__name__}"
         )
     return Query(connection, query)
 
@@ -172,17 +171,14 @@ def connect(uri: str | None = None) -> Any:
     URI."""
     uri = os.environ.get(URI) if uri is None else uri
     if not uri:
-        raise UsageError(
-            f"--sql: the environment variable {URI} must name the database, for "
-            f"example {URI}=sqlite:///trips.db"
-        )
+        raise UsageError(f"--sql: set {URI} in the environment, for example {URI}=sqlite:///trips.db")
     scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
     try:
         if scheme in ("sqlite", "duckdb"):
             file = path.removeprefix("/")
             if not os.path.exists(file):
                 raise DataError(
-                    f"{URI}: the file does not exist (write {scheme}:///here.db or {scheme}:////from/root.db)"
+                    f"{URI}: no such file (write {scheme}:///here.db or {scheme}:////from/root.db)"
                 )
             if scheme == "sqlite":
                 import sqlite3

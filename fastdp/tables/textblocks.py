@@ -68,9 +68,7 @@ def open_bytes(path: str, dialect: Dialect) -> Any:
     transcoded to UTF-8."""
 
     codec = next((codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None)
-    stream = (
-        open(path, "rb", buffering=0) if codec is None else pa.CompressedInputStream(pa.OSFile(path), codec)
-    )
+    stream = pa.CompressedInputStream(pa.OSFile(path), codec) if codec else open(path, "rb", buffering=0)
     return _Transcoded(stream, dialect.encoding) if dialect.encoding in WHOLE_ENCODINGS else stream
 
 
@@ -140,7 +138,6 @@ def first_line(path: str, dialect: Dialect) -> str:
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeDecodeError:
         raise DataError(
-            f"{path!r}: the first line, which should hold the column names, is not "
-            f"{dialect.encoding}; set encoding in the dialect"
+            f"{path!r}: the line of names is not {dialect.encoding}; set encoding in the dialect"
         ) from None
     return text.removeprefix("\ufeff").removesuffix("\r")

@@ -26,13 +26,9 @@ from .parts import Part, Tally, Unit, cut
 def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
     """The function that opens a text file of this name; None if the name is not that of a text file."""
     name = textblocks.stem(path)
-    return (
-        delimited
-        if name.endswith((".csv", ".tsv"))
-        else json_lines
-        if name.endswith((".jsonl", ".ndjson"))
-        else None
-    )
+    if name.endswith((".csv", ".tsv")):
+        return delimited
+    return json_lines if name.endswith((".jsonl", ".ndjson")) else None
 
 
 def names_of(path: str, dialect: Dialect) -> list[str]:
@@ -46,9 +42,7 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
     try:
         names = next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
     except csv.Error:
-        raise DataError(
-            f"{path!r}: the first line, which should hold the column names, does not parse; set the dialect"
-        ) from None
+        raise DataError(f"{path!r}: the line of column names does not parse; set the dialect") from None
     if not names:
         raise DataError(f"{path!r}: the first line is empty; it should hold the column names")
     return names
@@ -93,16 +87,13 @@ def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
     if marks[best] < len(names):
         return ""
     written = "\\t" if best == "\t" else best
-    return (
-        f'; its first line looks delimited by {best!r}: give dialect={{"delimiter": "{written}"}}, or '
-        "put it into the schema's [dialect]"
-    )
+    hint = f'give dialect={{"delimiter": "{written}"}}, or put it into the schema\'s [dialect]'
+    return f"; its first line looks delimited by {best!r}: {hint}"
 
 
 def _rule(dialect: Dialect) -> core.Dialect:
-    delimiter, quote, escape = (
-        ord(m) if m else -1 for m in (dialect.delimiter, dialect.quote, dialect.escape)
-    )
+    marks = (dialect.delimiter, dialect.quote, dialect.escape)
+    delimiter, quote, escape = (ord(m) if m else -1 for m in marks)
     return core.Dialect(delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null])
 
 
@@ -215,10 +206,7 @@ def _batch(made: list[core.Column], columns: Sequence[str], rows: int) -> pa.Rec
 
     arrays = []
     for offset, data, valid, nulls in made:
-        buffers = [
-            pa.py_buffer(valid) if nulls else None,
-            pa.py_buffer(offset),
-            pa.py_buffer(data[: offset[-1]]),
-        ]
+        parts = (valid if nulls else None, offset, data[: offset[-1]])
+        buffers = [None if part is None else pa.py_buffer(part) for part in parts]
         arrays.append(pa.Array.from_buffers(pa.binary(), rows, buffers, nulls))
     return pa.record_batch(arrays, names=list(columns))

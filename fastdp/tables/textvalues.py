@@ -14,13 +14,8 @@ from .._util.lazy import pa, pl
 from .._util.muted import muted
 from ..schema import dtypes
 
-_TIMES = (
-    "%Y-%m-%dT%H:%M:%S%.f",
-    "%Y-%m-%d %H:%M:%S%.f",
-    "%Y-%m-%dT%H:%M",
-    "%Y-%m-%d %H:%M",
-    "%m/%d/%Y %I:%M:%S %p",
-)
+_CLOCKS = ("%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
+_TIMES = (*(f"{clock}:%S%.f" for clock in _CLOCKS), *_CLOCKS, "%m/%d/%Y %I:%M:%S %p")
 _FARTHEST = 8_200_000_000_000_000_000
 """Microseconds: about 259,800 years."""
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
@@ -80,12 +75,9 @@ def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None
     valid, offset, data = raw.buffers()
     starts = np.frombuffer(offset, np.int32, count=len(raw) + 1, offset=4 * raw.offset)
     content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    bits = (
-        None
-        if valid is None or not raw.null_count
-        else np.frombuffer(valid, np.uint8, offset=raw.offset // 8)
-    )
-    return starts, content, bits
+    if valid is None or not raw.null_count:
+        return starts, content, None
+    return starts, content, np.frombuffer(valid, np.uint8, offset=raw.offset // 8)
 
 
 def _all_whole(raw: pa.Array) -> pa.Array | None:

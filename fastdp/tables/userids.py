@@ -75,15 +75,11 @@ class UserIndex:
             # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of
             # their own, different from texts.
             return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
-        if (
-            pa.types.is_string(kind)
-            or pa.types.is_large_string(kind)
-            or pa.types.is_binary(kind)
-            or pa.types.is_large_binary(kind)
-        ):
+        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+        if any(is_text(kind) for is_text in texts):
             return self._strings(ids, valid)
         raise DataError(
-            f"user column {self.column!r}: expected whole numbers, strings, dates or binaries, got {kind}"
+            f"user column {self.column!r}: expected whole numbers, texts, dates or binaries, got {kind}"
         )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
@@ -123,8 +119,7 @@ class UserIndex:
             self.kind = kind
         elif kind != self.kind:
             raise DataError(
-                f"user column {self.column!r} has type {self.kind} in one part of the source "
-                f"and {kind} in another; cast it to one type"
+                f"user column {self.column!r} is {self.kind} in one part and {kind} in another; cast it"
             )
 
     def add(self, batch: Prepared) -> np.ndarray:

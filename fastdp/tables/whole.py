@@ -62,14 +62,9 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         if part.any_name:
             names, nested = _keys(part.where)
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-            raise DataError(
-                f"{part.where}: column {twice[0]!r} occurs more than once; column names must differ"
-            )
-        batches = [
-            batch
-            for unit in sources.guarded(part.where, part.units(names, None))
-            for batch in sources.guarded(part.where, unit())
-        ]
+            raise DataError(f"{part.where}: column {twice[0]!r} occurs more than once; rename one")
+        units = sources.guarded(part.where, part.units(names, None))
+        batches = [batch for unit in units for batch in sources.guarded(part.where, unit())]
         if not batches:
             kinds = [pa.binary() if part.any_name else part.schema.field(name).type for name in names]
             batches = [pa.record_batch([pa.array([], kind) for kind in kinds], names)]
@@ -106,9 +101,8 @@ def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     texts = textkinds.series(column)
     dtype = look_of(texts)
-    return pa.chunked_array(
-        [texts.to_arrow().cast(pa.string()) if dtype == "string" else parsed(texts, dtype)]
-    )
+    values = texts.to_arrow().cast(pa.string()) if dtype == "string" else parsed(texts, dtype)
+    return pa.chunked_array([values])
 
 
 def parsed(texts: pl.Series, dtype: str) -> pa.Array:

@@ -356,7 +356,7 @@ def test_an_open_bin_without_a_limit_has_no_mean():
         (("mean",), "takes a column"),
         (("count(price)",), "takes no column"),
         (("count", "town"), "no column 'town'"),
-        (("mean(city)",), "column of numbers"),
+        (("mean(city)",), "expected numbers"),
         (("mean(size)", "size"), "also in `by`"),
         (("count", ("size", "size")), "named twice"),
         (("count", (), {"size": 9}), "is not one of its values"),

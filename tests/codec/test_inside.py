@@ -137,15 +137,15 @@ WRONG = [
     ({"atoms": [2.5], "whole": True}, "multiple of 1"),
     ({"atoms": [200]}, "not in any bin"),
     ({"step": 5}, "whole = true or digits"),
-    ({"step": 0, "whole": True}, "step > 0"),
+    ({"step": 0, "whole": True}, "must be multiples"),
     ({"step": 5, "endings": [0.99], "whole": True}, "give step or endings, not both"),
     ({"grids": [{"step": 5, "share": 1.1}], "whole": True}, "at most 1"),
-    ({"means": [5]}, "expected 2 means"),
+    ({"means": [5]}, "expected 2, one per bin"),
     ({"means": [5, 5]}, "outside its bin"),
     ({"means": "all"}, "expected a list"),
     ({"rank": {"share": 1}}, "like"),
-    ({"rank": {"like": "y"}}, "numeric column without a rank"),
-    ({"rank": {"like": "x"}}, "numeric column without a rank"),
+    ({"rank": {"like": "y"}}, "not numeric, or has a rank"),
+    ({"rank": {"like": "x"}}, "not numeric, or has a rank"),
 ]
 
 

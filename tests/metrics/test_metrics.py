@@ -47,10 +47,24 @@ def test_kmarginal_is_the_mean_of_total_variations(seed, n, m):
 
 def test_sparse_counting_gives_the_same(monkeypatch):
     pair = pair_up(*frames(1), None)
-    dense = distance.total_variation(pair, [("a", "b", "c"), ("d",), ("a", "d")])
-    monkeypatch.setattr(distance, "DENSE_CELLS", 1)
-    assert distance.total_variation(pair, [("a", "b", "c"), ("d",), ("a", "d")]) == pytest.approx(dense)
+    city = np.random.default_rng(1).integers(0, 40, (2, 900))
+    towns = [pa.table({"city": c, "state": c // 8}) for c in city]
+    cliques = [("a", "b", "c"), ("d",), ("a", "d")]
+    dense, worst = distance.total_variation(pair, cliques), original.score(*towns, None)["kinds"]
+    assert "state follows from city" in worst["dependency"]["what"]
+    monkeypatch.setattr(distance, "DENSE_CELLS", (1, 1))
+    assert distance.total_variation(pair, cliques) == pytest.approx(dense)
+    assert original.score(*towns, None)["kinds"] == worst
     assert pairwise.two_way(pair)[1]["truth"][0][1] > 0.3
+
+
+def test_the_cost_is_that_of_the_rows_and_not_of_the_codes():
+    """A list of all labels, or a dense count, would take more memory than any machine has."""
+    schema = fastdp.Schema.from_domain({"a": 1 << 30, "b": 1 << 30})
+    tables = [pa.table({"a": [5, 5, 1 << 29], "b": [k, 1, 2]}) for k in (1, 2)]
+    scores = fastdp.evaluate(*tables, schema=schema, metrics=["pairwise", "coverage"])
+    assert scores["tv2"]["max"] == pytest.approx(1 / 3) and scores["coverage"]["invented"] == 0
+    assert coverage.score(pair_up(tables[0], tables[1].slice(1), schema))["columns"]["a"]["missing"] == 0
 
 
 def test_kmarginal_samples_by_seed():

@@ -88,7 +88,7 @@ def test_without_any_value_one_stands_for_all():
         ({"kind": "numeric", "domain": "private", "dtype": "string"}, "private bounds need"),
         ({"kind": "categorical", "domain": "private"}, "a text or whole-number type"),
         ({"kind": "categorical", "dtype": "float64", "domain": "private"}, "texts or whole numbers"),
-        ({"kind": "numeric", "domain": "private", "null": {"value": 3}}, "not known yet"),
+        ({"kind": "numeric", "domain": "private", "null": {"value": 3}}, "of a private domain"),
         ({"kind": "numeric", "domain": "private", "min": 3, "max": 2}, "below min"),
         ({"kind": "string", "domain": "private", "keys_per_user": 0}, "must lie in 1"),
         ({"kind": "timestamp", "domain": "private", "parts": ["week"]}, "got 'week'"),

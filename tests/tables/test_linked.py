@@ -67,8 +67,8 @@ def test_places_follow_the_declared_order():
         (document({"parent": "q"}), "two levels"),
         (document({"orphans": "maybe"}), "neither 'drop' nor 'keep'"),
         (document({"null": "own"}), "needs orphans = 'keep'"),
-        (document({"order": "a"}), "not a column that is modelled"),
-        (document({"columns": {"id": COLUMN}}), "the name of the key"),
+        (document({"order": "a"}), "expected one of x"),
+        (document({"columns": {"id": COLUMN}}), "a key of this name"),
         (document({"key": None}), "'key'"),
         (document({"typo": 1}), "unknown"),
         (document({"columns": {"x": {"kind": "integer", "domain": "private"}}}), "private domains"),
@@ -90,7 +90,7 @@ def test_orphans_need_parents_columns_that_can_be_null():
 def test_keys_of_two_kinds_are_refused():
     links = Links(LinkedSchema.from_dict(document()))
     texts = CHILDREN.set_column(0, "of", pa.array(["1", "2", "3", "4", "5", "6", "7"]))
-    with pytest.raises(DataError, match="has type integer in one part"):
+    with pytest.raises(DataError, match="is integer in one part"):
         read_linked({"p": PARENTS, "c": texts}, links, 1)
 
 

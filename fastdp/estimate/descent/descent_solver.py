@@ -64,10 +64,5 @@ def descend(task: Task, options: Options, clock: Clock, tables: np.ndarray | Non
     del tables
     stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, options.flow)
     result = OPTIMISERS[options.method](descent, stop, clock)
-    return Solution(
-        nodes_of(layout, result.tables),
-        result.loss,
-        result.iterations,
-        result.ended,
-        errors_of(layout, quadratic),
-    )
+    nodes, errors = nodes_of(layout, result.tables), errors_of(layout, quadratic)
+    return Solution(nodes, result.loss, result.iterations, result.ended, errors)

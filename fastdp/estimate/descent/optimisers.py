@@ -106,17 +106,14 @@ class DescentState:
             self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
             if not self._whole:
                 self._delta[self._active] = delta
-        log_z, far = self.engine.move(
-            self._z, self._x, self._pending, self._delta, size, mix, self.total, self._z_next, self._sums
-        )
+        at = (self._z, self._x, self._pending, self._delta)
+        log_z, far = self.engine.move(*at, size, mix, self.total, self._z_next, self._sums)
         self._pending = 0.0
         self.calls += 1
         if far and size > 1e-300:
             return 0.0, math.inf
         if far or not math.isfinite(log_z):
-            raise MeasurementError(
-                "the fit diverged: potentials are no longer finite; check values and sigma"
-            )
+            raise MeasurementError("the fit diverged: potentials are not finite; check values and sigma")
         distance = curvature = 0.0
         if not self.quadratic.all_direct:
             m = self._marginals(self._z_next)

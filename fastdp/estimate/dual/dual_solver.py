@@ -150,8 +150,5 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
 
 def _errors(problem: Regions) -> dict[tuple[str, ...], np.ndarray]:
     """Standard error of every cell that was measured separately, per measured clique."""
-    return {
-        r.clique: np.broadcast_to(r.sigma, r.y.shape)
-        for r in problem.regions
-        if all(p == 0 for _, p in r.names)
-    }
+    whole = [r for r in problem.regions if all(p == 0 for _, p in r.names)]
+    return {r.clique: np.broadcast_to(r.sigma, r.y.shape) for r in whole}

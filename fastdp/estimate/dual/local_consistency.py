@@ -70,11 +70,8 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
     chosen: dict[int, int] = {}
     for k, clique in enumerate(tree.cliques):
         alike = [i for i, r in enumerate(problem.regions) if set(r.clique) == set(clique)]
-        finest = [
-            i
-            for i in alike
-            if all(partitions.within(problem.regions[j].names, problem.regions[i].names) for j in alike)
-        ]
+        names = {i: problem.regions[i].names for i in alike}
+        finest = [i for i in alike if all(partitions.within(names[j], names[i]) for j in alike)]
         if finest:
             chosen[k] = finest[0]
         elif len(clique) > 1 or clique[0] in measured:
@@ -120,9 +117,8 @@ def fit_tables(
     domain, tree = frame.domain, frame.tree
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
-    solver = _Solver(
-        domain, problem, total, rule, bound, threads, tick, possible_cells(domain, problem, zeros or {})
-    )
+    possible = possible_cells(domain, problem, zeros or {})
+    solver = _Solver(domain, problem, total, rule, bound, threads, tick, possible)
     top = max(r.order for r in problem.regions)
     if chosen is not None and (top <= 2 or rule == "tol"):
         cliques = _product(frame, problem, chosen, solver.all_at_once(), total)
@@ -264,9 +260,8 @@ class _Solver:
         for i, table in tables.items():
             r = regions[i]
             if not any(r.names != other and within(r.names, other) for other in names):
-                out.append(
-                    Target(r.clique, table, float(np.sqrt(np.mean(np.square(r.sigma)))), self._bins(r))
-                )
+                sigma = float(np.sqrt(np.mean(np.square(r.sigma))))
+                out.append(Target(r.clique, table, sigma, self._bins(r)))
         return out
 
 
@@ -276,10 +271,7 @@ def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, 
     for a in {a for r in problem.regions for a in r.clique}:
         i = finest_about(problem, a)
         if i is None:
-            raise ValueError(
-                f"no region about {a} is finer than all others: these tables have no closed "
-                'form; use method="auto"'
-            )
+            raise ValueError(f'no region about {a} is finer than all others; use method="auto"')
         axis = problem.regions[i].clique.index(a)
         sums = tables[i].sum(axis=tuple(k for k in range(tables[i].ndim) if k != axis))
         bins = problem.partitions.bins[a][dict(problem.regions[i].names)[a]]
@@ -295,9 +287,8 @@ def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, 
             if dict(r.names)[a]:
                 inside = np.bincount(bins, split[a])[bins]
                 part = np.divide(split[a], inside, out=(1 / np.bincount(bins))[bins], where=inside > 0)
-                table = table.take(bins, axis) * part.reshape(
-                    [-1 if i == axis else 1 for i in range(r.order)]
-                )
+                shape = [-1 if i == axis else 1 for i in range(r.order)]
+                table = table.take(bins, axis) * part.reshape(shape)
         full.append(frame.laid(k, table, r.clique))
     out = CliqueTables(frame, full)
     out.calibrate(total)

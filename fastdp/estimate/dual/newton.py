@@ -91,11 +91,10 @@ class Dual:
         self.x = np.zeros(at)
         self.passes = 0
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
-        self.parts = [
-            (i, slice(a, min(a + PART, span.stop)))
-            for i, span in enumerate(self.spans)
-            for a in range(span.start, span.stop, PART)
+        starts = [
+            (i, span, a) for i, span in enumerate(self.spans) for a in range(span.start, span.stop, PART)
         ]
+        self.parts = [(i, slice(a, min(a + PART, span.stop))) for i, span, a in starts]
         self.orders = np.array([r.order for r in problem.regions])
         self.threads = self.core.team.threads if self.core.cells > 4 * PART else 1
 
@@ -106,9 +105,8 @@ class Dual:
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
         """The centre of region i, in rows; cells that are not possible stay zero."""
         inverse = np.minimum(self.problem.regions[i].sigma / np.maximum(table.reshape(-1), 1e-300), 1 / LEAST)
-        self.core.inverse[self.spans[i]] = (
-            inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
-        )
+        own = inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
+        self.core.inverse[self.spans[i]] = own
 
     def sigma(self, i: int, part: slice) -> np.ndarray | float:
         """The noise of some cells of region i, which begins at `spans[i]`."""
@@ -207,9 +205,8 @@ def denoise(
 
     def products(at: tuple[int, slice]) -> np.ndarray:
         gaps = [cells[at[1]] - dual.core.y[at[1]] for cells in seen]
-        return np.array(
-            [[dot(a, b) if j <= i else 0.0 for j, b in enumerate(gaps)] for i, a in enumerate(gaps)]
-        )
+        pairs = [[dot(a, b) if j <= i else 0.0 for j, b in enumerate(gaps)] for i, a in enumerate(gaps)]
+        return np.array(pairs)
 
     gram = np.zeros((len(dual.spans), len(seen), len(seen)))
     for (i, _), part in zip(dual.parts, each(products, dual.parts, dual.threads)):

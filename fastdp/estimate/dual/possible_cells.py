@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from ...domain import Clique, Domain
+from ...domain import Domain, Tables
 from ...errors import MeasurementError
 from .raking import merge_codes
 from .region_graph import Regions
 
 
-def possible_cells(
-    domain: Domain, problem: Regions, zeros: Mapping[Clique, np.ndarray]
-) -> dict[int, np.ndarray]:
+def possible_cells(domain: Domain, problem: Regions, zeros: Tables) -> dict[int, np.ndarray]:
     """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart
     wherever regions must agree. Regions where all are possible are left out."""
     out: dict[int, np.ndarray] = {}
@@ -27,9 +23,8 @@ def possible_cells(
                 cube = free.transpose([clique.index(a) for a in kept])
                 bins = [partitions.bins[a][dict(r.names)[a]] for a in kept]
                 any_free = merge_codes(cube.astype(np.float64), bins) > 0
-                any_free = any_free.reshape(
-                    [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
-                )
+                shape = [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
+                any_free = any_free.reshape(shape)
                 out[i] = out.get(i, np.ones(r.shape, bool)) & any_free
     changed = bool(out)
     while changed:
@@ -41,14 +36,11 @@ def possible_cells(
             both = sides[0] & sides[1]
             for i, side in zip((c.left, c.right), sides):
                 if (side & ~both).any():
-                    out[i] = out.get(i, np.ones(problem.regions[i].shape, bool)) & _back(
-                        problem, i, both, c.names
-                    )
+                    before = out.get(i, np.ones(problem.regions[i].shape, bool))
+                    out[i] = before & _back(problem, i, both, c.names)
                     changed = True
     if any(not mask.any() for mask in out.values()):
-        raise MeasurementError(
-            "zeros: the structural zeros leave no possible row; check them for a contradiction"
-        )
+        raise MeasurementError("zeros: no possible row is left; check them for a contradiction")
     return out
 
 
@@ -66,6 +58,5 @@ def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:
     p, r, number = problem.partitions, problem.regions[i], dict(names)
     for axis, a in enumerate(p.axes(names)):
         mask = mask.take(p.lift(a, dict(r.names)[a], number[a]), axis)
-    return np.broadcast_to(
-        mask.reshape([r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]), r.shape
-    )
+    shape = [r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]
+    return np.broadcast_to(mask.reshape(shape), r.shape)

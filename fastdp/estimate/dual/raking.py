@@ -145,12 +145,9 @@ class CliqueTables:
 
     @cached_property
     def _separators(self) -> dict[tuple[int, int], np.ndarray]:
-        return {
-            (min(i, j), max(i, j)): _sum(
-                self.tables[min(i, j)], self.frame.axes[min(i, j)], self.frame.separator(i, j)
-            ).flatten()
-            for i, j in self.frame.tree.edges
-        }
+        edges = [(min(edge), max(edge)) for edge in self.frame.tree.edges]
+        axes, separator = self.frame.axes, self.frame.separator
+        return {(i, j): _sum(self.tables[i], axes[i], separator(i, j)).flatten() for i, j in edges}
 
     def calibrate(self, total: float) -> None:
         """Makes every root sum to the total and every other clique agree with the one above it, where that

@@ -285,11 +285,8 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
 
     owner = {}
     for s in sets:
-        owner[s] = (
-            measured[s]
-            if s in measured
-            else min((measured[t] for t in above[s] if t in measured), key=lambda i: (spread(i, s), i))
-        )
+        around = [measured[t] for t in above[s] if t in measured]
+        owner[s] = measured[s] if s in measured else min(around, key=lambda i: (spread(i, s), i))
     out: dict[Constraint, None] = {}
     least = set(sets)
     for s in sets:

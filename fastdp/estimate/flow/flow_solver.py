@@ -101,9 +101,8 @@ def denoise(x: np.ndarray, centre: float, time: float) -> np.ndarray:
     """Where the mirror flow of the loss (u - x)^2 / 2 from u = `centre` is after `time`: positive, monotone
     in x."""
     decay = np.exp(np.clip(-x * time, -700, 700))
-    rate = np.where(
-        np.abs(x) * time < 1e-8, time, -np.expm1(-np.clip(x * time, -700, 700)) / np.where(x == 0, 1, x)
-    )
+    grown = -np.expm1(-np.clip(x * time, -700, 700)) / np.where(x == 0, 1, x)
+    rate = np.where(np.abs(x) * time < 1e-8, time, grown)
     return 1 / (decay / centre + rate)
 
 
@@ -111,12 +110,7 @@ class Flow:
     """Where a flow stands: the state z, its functionals f, and what is known of the curvature."""
 
     def __init__(
-        self,
-        engine: Engine,
-        lines: Functionals,
-        tables: np.ndarray,
-        total: float,
-        most: int = MOST_CALLS,
+        self, engine: Engine, lines: Functionals, tables: np.ndarray, total: float, most: int = MOST_CALLS
     ):
         self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, 1, most
         self._z, self._at, self._spare = engine.state(tables), engine.state(), engine.state()
@@ -132,9 +126,8 @@ class Flow:
 
     def _move(self, to: State) -> bool:
         """The state at z's potentials plus `_delta`; False where that is too far for the number format."""
-        log_z, far = self.engine.move(
-            self._z, self._z.cells, 0.0, self._delta, 1.0, 1.0, self.total, to, self._none
-        )
+        at = (self._z, self._z.cells, 0.0, self._delta)
+        log_z, far = self.engine.move(*at, 1.0, 1.0, self.total, to, self._none)
         self.calls += 1
         return not far and math.isfinite(log_z)
 
@@ -198,9 +191,7 @@ class Flow:
         """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`."""
         way = self._direction(slope, soft)
         descent = dot(slope, way)
-        if (
-            not descent < 0
-        ):  # no descent direction: the pairs are inaccurate from rounding, so they are dropped
+        if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
             way = -self._inverse.solve(slope)
             descent = dot(slope, way)
@@ -214,9 +205,7 @@ class Flow:
                     break
                 step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
             elif step < 1e-12:
-                raise MeasurementError(
-                    "the fit diverged: potentials are no longer finite; check values and sigma"
-                )
+                raise MeasurementError("the fit diverged: potentials are not finite; check values and sigma")
             else:
                 step *= 0.4
         self._pairs = [*self._pairs, (step * way, f - there)][-MEMORY:]

@@ -47,11 +47,8 @@ class Functionals:
             raise ValueError("functionals need the vectors of all measured cells, including the remainders")
         matrix = quadratic.matrix
         single = np.diff(matrix.indptr) == 1
-        cell, weight, answer = (
-            matrix.indices[matrix.indptr[:-1][single]],
-            quadratic.v[single],
-            quadratic.b[single],
-        )
+        cell = matrix.indices[matrix.indptr[:-1][single]]
+        weight, answer = quadratic.v[single], quadratic.b[single]
         w, wt = quadratic.w.copy(), quadratic.w * quadratic.t
         np.add.at(w, cell, weight)
         np.add.at(wt, cell, weight * answer)
@@ -89,11 +86,8 @@ class Functionals:
     def singles(self) -> list[tuple[slice, np.ndarray]]:
         """(place in the vector, functionals) of every attribute that was measured in all its values."""
         number = self._numbers()
-        spans = [
-            slice(place.at, place.at + place.size)
-            for attrs, place in self._plan.places.items()
-            if len(attrs) == 1 and place.cells is None
-        ]
+        ones = [p for attrs, p in self._plan.places.items() if len(attrs) == 1 and p.cells is None]
+        spans = [slice(place.at, place.at + place.size) for place in ones]
         return [(span, number[span]) for span in spans if (number[span] >= 0).all()]
 
     def _orders(self) -> np.ndarray:

@@ -143,9 +143,8 @@ class Expansion:
         self._compression, self._seed, self._spread = compression, seed, spread or {}
         self._beside = beside
         full = compression.full
-        self._allowed = {
-            full.check(c): ~np.asarray(m, bool).reshape(full.shape(c)) for c, m in (impossible or {}).items()
-        }
+        masks = {full.check(c): ~np.asarray(m, bool) for c, m in (impossible or {}).items()}
+        self._allowed = {c: mask.reshape(full.shape(c)) for c, mask in masks.items()}
         self._groups = {name: _Groups(compression, name, (frequencies or {}).get(name)) for name in full}
         self._joined = _components(full, self._allowed)
         self._fallback: dict[Clique, np.ndarray] = {}
@@ -237,10 +236,7 @@ class Expansion:
             every = [np.arange(self._compression.full[name]) for name in group]
             self._fallback[group] = self._possible(group, every, rng)[0]
         if not len(self._fallback[group]):
-            raise UsageError(
-                f"the constraints on {', '.join(group)} together exclude every "
-                "combination; correct one of them"
-            )
+            raise UsageError(f"the constraints on {', '.join(group)} exclude every combination; correct one")
         return self._fallback[group]
 
 
@@ -254,9 +250,7 @@ class _Groups:
         self._starts = np.cumsum(self._counts) - self._counts
         weight = np.ones(codes.size) if frequencies is None else np.asarray(frequencies, float).reshape(-1)
         if weight.size != codes.size or not np.isfinite(weight).all() or (weight < 0).any():
-            raise UsageError(
-                f"frequencies of {name!r}: expected one number >= 0 for each of its {codes.size} codes"
-            )
+            raise UsageError(f"frequencies of {name!r}: expected {codes.size} numbers >= 0, one per code")
         mass = np.bincount(codes, weight, size)
         self.weight = np.where(mass[codes] > 0, weight, 1.0)
         self._ends = np.cumsum(self.weight[self._order])

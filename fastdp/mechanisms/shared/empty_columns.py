@@ -64,10 +64,9 @@ def empty_columns(
         # varies by less.
         noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])) + spread)
         inside = total - float(np.sum(values[codes]))
-        null, outside = (
-            0.0 if code is None else min(1.0, max(0.0, float(values[code]) / total))
-            for code in (column.null_code, column.overflow_code)
-        )
+        shares = np.clip(values / total, 0.0, 1.0)
+        ends = (column.null_code, column.overflow_code)
+        null, outside = (0.0 if code is None else float(shares[code]) for code in ends)
         most = MOST_NOISE["outside" if outside > null else "null"]
         if noise <= most * total and inside <= max(LEAST_KNOWN * total, noise):
             empty.setdefault(field, EmptyColumn(field, null, outside))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model import Model
 from ...model.adjust import onto_simplex
+from ..base import Job
 from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
 from .halving import Halving
 from .model_rows import ModelRows
@@ -71,13 +72,16 @@ class Merged:
         """The rows of a model: `total`, or nearly none where noise left nothing; a fit needs more than 0."""
         return max(self.total, LEAST_ROWS)
 
+    def fit(self, job: Job, measurements: Sequence[Measurement], **options: Any) -> Model:
+        """The model of these measurements with the merged total and zeros."""
+        total, zeros = self.fitted_total, self.zeros
+        return job.fit(self.domain, measurements, total=total, zeros=zeros, **options)
+
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the statement on values that were merged though not rare."""
-        return tuple(
-            f"{name}: {count} values were merged with its rare ones, or all pairs together would be too large"
-            for name, count in self.merged_for_size.items()
-        )
+        why = "values were merged with its rare ones, or all pairs together would be too large"
+        return tuple(f"{name}: {count} {why}" for name, count in self.merged_for_size.items())
 
     @cached_property
     def ones_shape(self) -> dict[str, np.ndarray]:
@@ -176,12 +180,8 @@ class BalancedRows(ExpandedRows):
         halving = self._halving_of(self.total)
         if halving is None:
             return super().shard(i)
-        drawn = self.model.sample(
-            self.total << halving.levels,
-            seed=self._seed,
-            shard=i,
-            shard_rows=self.shard_rows << halving.levels,
-        )
+        rows, shard_rows = self.total << halving.levels, self.shard_rows << halving.levels
+        drawn = self.model.sample(rows, seed=self._seed, shard=i, shard_rows=shard_rows)
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
         return halving(self._expansion(drawn, i), rng)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from ..._util.disjoint import DisjointSets
-from ...domain import Clique, Domain
+from ...domain import Clique, Cliques, Domain
 from ...errors import ModelTooLargeError
 from ...model.junction_tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
 
@@ -37,7 +37,7 @@ def tree_size(domain: Domain, cliques: Sequence[Sequence[str]]) -> LargestModel:
     return LargestModel(junction_tree(domain, asked, NO_LIMIT).cells, True, asked)
 
 
-def largest_forest(domain: Domain, max_pair: int, fixed: Sequence[Clique] = ()) -> LargestModel:
+def largest_forest(domain: Domain, max_pair: int, fixed: Cliques = ()) -> LargestModel:
     """The largest model of a spanning forest of pairs of at most `max_pair` cells each, whichever are chosen,
     together with the cliques that are `fixed`. A pair either joins two columns that neither fixed cliques nor
     other pairs connect, or lies within a fixed clique and costs nothing.
@@ -64,9 +64,7 @@ def largest_forest(domain: Domain, max_pair: int, fixed: Sequence[Clique] = ()) 
     return LargestModel(sum(map(domain.cells, cliques)), False, cliques)
 
 
-def fixed_size(
-    domain: Domain, cliques: Sequence[Clique], fixed: Sequence[Clique], limit: int
-) -> LargestModel | None:
+def fixed_size(domain: Domain, cliques: Cliques, fixed: Cliques, limit: int) -> LargestModel | None:
     """The junction tree of what is measured in any case (`cliques`) and of constraints, where that alone is
     above a mechanism's own limit; None where it is not."""
     if not fixed:
@@ -84,9 +82,7 @@ def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> 
         return
     if largest.exact and len(largest.cliques) > 1:
         try:
-            junction_tree(
-                domain, largest.cliques, limit
-            )  # names the cliques that brought the largest together
+            junction_tree(domain, largest.cliques, limit)  # its error names the cliques
         except ModelTooLargeError as error:
             raise ModelTooLargeError(
                 f"{error} (max_cells=), or memory= where that is the limit; nothing was charged"

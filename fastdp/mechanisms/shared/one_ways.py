@@ -36,16 +36,12 @@ def ones_shares(
     """What each 1-way gets of `share`: all the same, or, with weights, by weight and size."""
     if weight is None:
         return {a: share / len(domain) for a in domain}
-    return {
-        a: share * part for a, part in divided_by({a: weight((a,)) * n for a, n in domain.items()}).items()
-    }
+    cells = {a: weight((a,)) * n for a, n in domain.items()}
+    return {a: share * part for a, part in divided_by(cells).items()}
 
 
 def measure_ones(
-    session: Session,
-    share: float,
-    label: str = "1-ways",
-    weight: Callable[[Clique], float] | None = None,
+    session: Session, share: float, label: str = "1-ways", weight: Callable[[Clique], float] | None = None
 ) -> list[Measurement]:
     """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
     shares = ones_shares(session.domain, share, weight)

@@ -144,10 +144,8 @@ class PublicPriors:
 def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:
     """What `PublicPriors.describe` says, as a sentence."""
     alone, both, wrong = len(used["prior_only"]), len(used["prior_and_answers"]), used["prior_not_used"]
-    return (
-        f"public data: {alone} marginals of the model rest on it alone, {both} on it and on private "
-        f"answers; {wrong} more were not found to be right, and left out",
-    )
+    rest = f"{both} on it and on private answers; {wrong} more were not found to be right, and left out"
+    return (f"public data: {alone} marginals of the model rest on it alone, {rest}",)
 
 
 def _squares(weights: Iterable[float]) -> float:

@@ -18,14 +18,14 @@ data."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
-from ...domain import Clique, batches
+from ...domain import Clique, Columns, Tables, batches
 from ...measurement import Measurement
 from ..base import Public
 from .one_ways import NOISE, averaged, estimate_total
@@ -103,9 +103,7 @@ class PublicMarginals:
             out.append(m if prior is None else averaged([m], [prior])[0])
         return out
 
-    def priors(
-        self, estimates: Mapping[Clique, np.ndarray], recode: Mapping[str, np.ndarray]
-    ) -> dict[Clique, PublicPrior]:
+    def priors(self, estimates: Tables, recode: Columns) -> dict[Clique, PublicPrior]:
         """The prior of every clique, given the model's estimate of it (rows, over recoded columns)."""
         out, cliques = {}, [c for c, e in estimates.items() if e.sum() > 0]
         for first, last in batches([estimates[c].size for c in cliques], 1 << 22):

@@ -78,9 +78,8 @@ def screen_pairs(
         return ScreenedPairs([], priors, 0.0)
     estimates, weight = merged.independent(cliques), dict.fromkeys(cliques, 1.0)
     first = share * SCREENING
-    released = session.distances(
-        cliques, estimates, mu=part_mu(session, first), label="screening of pairs", recode=merged.codes
-    )
+    mu, label = part_mu(session, first), "screening of pairs"
+    released = session.distances(cliques, estimates, mu=mu, label=label, recode=merged.codes)
     noise = float(released.sigma[0])
     spent = first + priors.screen(estimates, weight, noise, first, "screening of public priors")
     scored = candidates(cliques, estimates, released.values.tolist(), sigma, merged.total, weight)

@@ -86,12 +86,10 @@ class ScreeningResult:
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
         """The same result with marginals over other codes; candidates that have none are left out."""
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
-        distances, sigma, weights = (
-            [values[i] for i in kept] for values in (self.distances, self.sigma, self.weights)
-        )
-        return ScreeningResult(
-            [self.cliques[i] for i in kept], estimates, distances, sigma, weights, self.grouped
-        )
+        lists = (self.distances, self.sigma, self.weights)
+        distances, sigma, weights = ([values[i] for i in kept] for values in lists)
+        cliques = [self.cliques[i] for i in kept]
+        return ScreeningResult(cliques, estimates, distances, sigma, weights, self.grouped)
 
 
 def candidates(

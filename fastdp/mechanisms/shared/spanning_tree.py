@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._util.disjoint import DisjointSets
-from ...domain import Clique, Domain
+from ...domain import Clique, Cliques, Domain, Tables
 from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
@@ -70,7 +70,7 @@ class ForestRule:
     def _inside(self, pair: Clique) -> bool:
         return any(clique.issuperset(pair) for clique in self._fixed)
 
-    def rounds(self, pairs: Sequence[Clique]) -> int:
+    def rounds(self, pairs: Cliques) -> int:
         """How many of the pairs can be taken in all; the number is the same for any order of taking them."""
         fixed_links = [*self._links, *self._settled]
         between = components(self._domain, fixed_links)
@@ -101,7 +101,7 @@ def spanning_tree(
     share: float,
     recode: Mapping[str, np.ndarray] | None = None,
     zeros: StructuralZeros | None = None,
-    model: Callable[[Sequence[Clique]], Mapping[Clique, np.ndarray]] | None = None,
+    model: Callable[[Cliques], Tables] | None = None,
 ) -> list[Clique]:
     """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that would
     connect it are too large. With `recode`, pairs and 1-ways are over the recoded columns.
@@ -126,15 +126,13 @@ def spanning_tree(
     return [*chosen, *((a,) for a in domain if joining.alone(a))]
 
 
-def independent(
-    pairs: Sequence[Clique], ones: Mapping[str, np.ndarray], total: float
-) -> dict[Clique, np.ndarray]:
+def independent(pairs: Cliques, ones: Mapping[str, np.ndarray], total: float) -> dict[Clique, np.ndarray]:
     """What each pair's marginal would be if its attributes were independent."""
     scale = max(total, 1e-9)
     return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
 
 
-def components(domain: Domain, pairs: Sequence[Clique]) -> int:
+def components(domain: Domain, pairs: Cliques) -> int:
     """The number of connected components of the attributes under these pairs."""
     joined = DisjointSets(domain)
     for a, b in pairs:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ...release.gateway import Session
 
 
+Criteria = Callable[[], Sequence[Planned]]
 LABEL = "rows per user"
 CLIP_SHARE = 0.02
 """Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
@@ -43,22 +45,22 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(left * s / sum(shares) for s in shares)
 
 
-def measure_users(
-    config: Config, session: Session, job: Job, clip_criteria: Callable[[], Sequence[Planned]]
-) -> Users:
+def measure_users(config: Config, session: Session, job: Job, criteria: Criteria | None = None) -> Users:
     """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
-    the run is to choose one (by its effect on the marginals of `clip_criteria`). Must be the first call on
-    the session, unless the job has the histogram."""
+    the run is to choose one, by its effect on the marginals of `criteria` (default: the config's). Must be
+    the first call on the session, unless the job has the histogram."""
     if job.users is not None:
         return job.users
     user = session.schema.user is not None
-    share = users_share(config, public=job.public is not None, user=user)
+    public = job.public is not None
+    share = users_share(config, public=public, user=user)
     bound = session.schema.max_rows_per_user
     if not share or (bound is None and config.clip != PRIVATE):
         return Users()
     if bound is None or config.clip == PRIVATE:
+        planned = criteria or partial(config.clip_criteria, session.domain, public=public)
         mu = part_mu(session, share)
-        noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in clip_criteria()))
+        noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in planned()))
         measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)
         return Users(measured, share, choice.clip_correction)
 

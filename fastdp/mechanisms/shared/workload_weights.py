@@ -127,26 +127,15 @@ class Workload:
                 gap, sigma = (distances or {})[clique]
                 distance = min(1.0, max(0.0, gap / (2 * total)))
                 distance_error = sigma / (2 * total)
-            out.append(
-                {
-                    "columns": list(clique),
-                    "weight": weight,
-                    "expected_error": expected,
-                    "distance": distance,
-                    "distance_error": distance_error,
-                }
-            )
+            own = {"columns": list(clique), "weight": weight, "expected_error": expected}
+            out.append(own | {"distance": distance, "distance_error": distance_error})
         return out
 
     def larger(self, domain: Domain) -> list[Clique]:
         """Subsets of the items with three columns and more, and the target with two others; heaviest first,
         at most `MAX_LARGER`."""
-        cliques = {
-            domain.canonical(subset)
-            for item in self.items
-            for k in range(3, min(len(item), 6) + 1)
-            for subset in combinations(item, k)
-        }
+        sizes = [(item, k) for item in self.items for k in range(3, min(len(item), 6) + 1)]
+        cliques = {domain.canonical(subset) for item, k in sizes for subset in combinations(item, k)}
         if self._target is not None:
             others = [a for a in domain if a != self._target]
             cliques |= {domain.canonical((self._target, *two)) for two in combinations(others, 2)}

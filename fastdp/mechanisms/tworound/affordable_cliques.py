@@ -24,11 +24,8 @@ def affordable(
     most cells per squared weight is dropped. Only cliques that share two attributes or more with the tree's
     largest clique can shrink the tree.
     """
-    dropped = {
-        c: f"{domain.cells(c):,} cells, more than {max_marginal:,}"
-        for c in cliques
-        if domain.cells(c) > max_marginal
-    }
+    large = {c: cells for c in cliques if (cells := domain.cells(c)) > max_marginal}
+    dropped = {c: f"{cells:,} cells, more than {max_marginal:,}" for c, cells in large.items()}
     left = [c for c in cliques if c not in dropped]
     tree = _tree(domain, [*left, *fixed])
     while tree.cells > max_cells and left:

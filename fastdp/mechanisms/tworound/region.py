@@ -46,8 +46,6 @@ class Region(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def column_of(schema: Schema, name: str, field: str) -> Column:
     """The code column, or UsageError that names the recipe's field."""
     if name not in schema.columns:
-        raise UsageError(
-            f"tworound, field {field!r}: the schema has no column {name!r}"
-            f"{did_you_mean(name, schema.columns)}"
-        )
+        near = did_you_mean(name, schema.columns)
+        raise UsageError(f"tworound, field {field!r}: the schema has no column {name!r}{near}")
     return schema.columns[name]

@@ -116,25 +116,19 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_marginal < 1:
             raise ValueError("max_marginal must be at least 1")
         if any(not c.columns for c in self.constraints):
-            raise ValueError(
-                "constraints: a recipe can only list values of columns; put other constraints into the schema"
-            )
+            raise ValueError("constraints: a recipe can only list values; put others into the schema")
         for m in self.listed:
             if not m.clique:
                 raise ValueError("round2: a marginal needs at least one column")
             if loose := set(m.edges) - set(self.keep):
-                raise ValueError(
-                    f"edges: they refer to the schema's codes, so put {', '.join(sorted(loose))} in `keep`"
-                )
+                raise ValueError(f"edges are codes of the schema: put {', '.join(sorted(loose))} in `keep`")
 
     @property
     def limit(self) -> int:
         """Cells that the model may have."""
         return DEFAULT_MAX_CELLS if self.fit_limit is None else self.fit_limit
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
         """Merging only makes domains smaller, so sizes before it are upper bounds. Marginals that would make
         the model too large are left out; 1-ways and cliques of constraints stay whatever their size."""
         constraints = [*fixed, *(c.columns for c in self.constraints)]
@@ -154,14 +148,11 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
 
     def run(self, session: Session, job: Job) -> Outcome:
-        users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
-        )
+        users = measure_users(self, session, job)
         shares = self.split(session.domain, users.share, public=job.public is not None)
 
-        ones = session.measure(
-            [Request((a,), part_mu(session, share)) for a, share in shares.first.items()], "round 1"
-        )
+        asked = [Request((a,), part_mu(session, share)) for a, share in shares.first.items()]
+        ones = session.measure(asked, "round 1")
         job.after_ones(ones)
         compression, masks, inferred = self.compress(session.schema, ones, job.zeros.impossible)
         merged = [compression.measurement(m) for m in ones]
@@ -171,12 +162,10 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         full_zeros = StructuralZeros(masks, job.zeros.settled)
         wanted = self.choose(session, job, compression, merged, shares.choice, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
-        kept, dropped = affordable(
-            compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
-        )
-        pairs = self.measure_round2(
-            session, compression, [m for m in wanted if m.clique in kept], shares.second
-        )
+        limits = (self.max_marginal, self.limit)
+        kept, dropped = affordable(compression.domain, list(weight), *limits, list(zeros), weight)
+        chosen = [m for m in wanted if m.clique in kept]
+        pairs = self.measure_round2(session, compression, chosen, shares.second)
         model = job.fit(compression.domain, [*merged, *pairs], zeros=zeros, stop=self.stop)
         frequencies = public_frequencies(job, compression)
         return Outcome(
@@ -249,10 +238,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def measure_round2(
         self, session: Session, compression: Compression, marginals: Sequence[Marginal], share: float
     ) -> list[Measurement]:
-        requests = [
-            Request(m.clique, part_mu(session, part), m.query(compression.domain))
-            for m, part in marginal_shares(marginals, share)
-        ]
+        parts = [(m, part_mu(session, part)) for m, part in marginal_shares(marginals, share)]
+        requests = [Request(m.clique, mu, m.query(compression.domain)) for m, mu in parts]
         return session.measure(requests, "round 2", recode=compression.codes) if requests else []
 
     def check(self, schema: Schema) -> None:
@@ -264,9 +251,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise UsageError(f"tworound, field 'round2': {error}") from None
             for name, edges in m.edges.items():
                 if edges[-1] >= schema.domain[name]:
-                    raise UsageError(
-                        f"tworound, field 'round2': {name!r} has only {schema.domain[name]} codes"
-                    )
+                    raise UsageError(f"tworound, field 'round2': {name!r} has {schema.domain[name]} codes")
         for field, names in (("weights", self.weights), ("keep", self.keep)):
             for name in names:
                 column_of(schema, name, field)

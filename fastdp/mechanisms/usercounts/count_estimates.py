@@ -66,9 +66,8 @@ def shrink(
     square = prior * prior
     noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
     spread = np.square(answers - prior) - variance - poisson * prior
-    rho = max(
-        0.0, float((spread * square * noise).sum() / max(1e-300, float((square * square * noise).sum())))
-    )
+    squares = float((square * square * noise).sum())
+    rho = max(0.0, float((spread * square * noise).sum()) / max(1e-300, squares))
     own = poisson * prior + rho * square
     return np.maximum(prior + own / np.maximum(own + variance, 1e-300) * (answers - prior), 0.0)
 
@@ -100,9 +99,8 @@ class Level:
         counts = np.bincount(self.at, weights=public, minlength=len(self.groups))
         ones = [(c, np.bincount(c, weights=counts) + 0.5) for c in self.codes]
         total = counts.sum()
-        return rates(
-            counts, rake(np.ones(len(counts)), [(c, m * (total / m.sum())) for c, m in ones], SWEEPS)
-        )
+        margins = [(c, m * (total / m.sum())) for c, m in ones]
+        return rates(counts, rake(np.ones(len(counts)), margins, SWEEPS))
 
     def estimate(self, fine: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
         """(totals, variances): what was measured and what the groups add up to, weighted by precision.
@@ -135,11 +133,7 @@ def hierarchy(
     margins: list[Margin] = []
     done: list[tuple[Level, np.ndarray]] = []
     total = max(1.0, float(fine.sum()))
-    start = (
-        [np.ones(len(lv.groups)) for lv in levels]
-        if public is None
-        else [lv.expected(public) for lv in levels]
-    )
+    start = [np.ones(len(lv.groups)) if public is None else lv.expected(public) for lv in levels]
     poisson = 1.0 if public is None else 1 + total / float(public.sum())
     for level, first in zip(levels, start, strict=True):
         totals, around = level.estimate(fine, variance)

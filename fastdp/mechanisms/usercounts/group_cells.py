@@ -89,10 +89,7 @@ def whole_grid(columns: Sequence[str], shape: Sequence[int], t_max: int) -> Cell
     """Every cell of the public grid, T up to t_max (which stands for "or more")."""
     cells = math.prod(shape) * t_max
     if cells > MAX_GRID:
-        raise UsageError(
-            f"usercounts: the grid has {cells} cells, the limit is {MAX_GRID}; give public "
-            "data, which selects cells, or group by fewer columns"
-        )
+        raise UsageError(f"usercounts: {cells} cells, the limit is {MAX_GRID}, without public data")
     return Cells(tuple(columns), tuple(shape), t_max)
 
 
@@ -115,10 +112,7 @@ def from_public(
     shape = schema.domain.shape(tuple(columns))
     groups, seen = _seen(public, schema, tuple(columns), shape)
     if not len(groups):
-        raise DataError(
-            "public=: no row of the public data fits the schema, so no cell "
-            "could be selected; check its columns and values"
-        )
+        raise DataError("public=: no row of the public data fits the schema; check its columns and values")
     top = int(max(*repeats, seen.max())) if t_max is None else t_max
     pairs = distinct(groups * top + np.minimum(seen, top) - 1)
     pairs = _widen(pairs, top, shape, columns, month_shifts(schema, columns, year, month, months))

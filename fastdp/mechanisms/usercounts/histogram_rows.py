@@ -121,9 +121,7 @@ def submission(runs: CountsRun | Sequence[CountsRun]) -> pa.Table:
     runs = list(runs) if isinstance(runs, Sequence) else [runs]
     tables = [_wide_of(run) for run in runs]
     if not tables or any(t is None for t in tables):
-        raise UsageError(
-            "submission: this run has no wide table; use mechanism usercounts with a smaller grid"
-        )
+        raise UsageError("submission: the run has no wide table; use usercounts with a smaller grid")
     return pa.concat_tables(tables)
 
 

@@ -25,15 +25,7 @@ from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
 from ..shared.model_size import LargestModel
 from ..shared.user_histogram import ids_share, size_edges
-from .count_estimates import (
-    Level,
-    Noise,
-    collapse,
-    hierarchy,
-    hold_back,
-    round_to_total,
-    to_total,
-)
+from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
 from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .histogram_rows import EventRows, Histogram, TidyRows, wide
 
@@ -72,9 +64,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     name: ClassVar[str] = "usercounts"
-    no_constraints: ClassVar[str] = (
-        "it releases a histogram cell by cell, without a model that could hold them"
-    )
+    no_constraints: ClassVar[str] = "it releases a histogram cell by cell, without a model to hold them"
 
     columns: tuple[str, ...] | None = None
     kind: str | None = None
@@ -109,9 +99,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not 0 <= self.presence < 1:
             raise ValueError("presence must be at least 0 and below 1")
         if sum(t.share for t in self.totals or ()) >= 1:
-            raise ValueError(
-                "totals: their shares must add up to less than 1, so that the groups get a share"
-            )
+            raise ValueError("totals: their shares must add up to less than 1; the groups get the rest")
 
     @property
     def deals_ids(self) -> bool:  # type: ignore[override]
@@ -184,16 +172,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return whole_grid(columns, job.schema.domain.shape(columns), t_max)
         if job.public is None:
             raise UsageError('usercounts: cells = "public" needs public data (public=)')
-        cells = from_public(
-            job.public,
-            job.schema,
-            columns,
-            year=self.year,
-            month=self.month,
-            months=self.months,
-            repeats=self.repeats,
-            t_max=self.t_max,
-        )
+        own = {k: getattr(self, k) for k in ("year", "month", "months", "repeats", "t_max")}
+        cells = from_public(job.public, job.schema, columns, **own)
         return cells.people() if self.method == "hierarchy" else cells
 
     def expectations(self, job: Job, groups: np.ndarray) -> np.ndarray | None:
@@ -220,10 +200,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         law = "discrete Laplace" if self.pure else "Gaussian"
         notes = [f"{law} noise; a user counts in at most {self.cap} groups"]
         if self.unit == "event":
-            notes = [
-                f"{law} noise; unit is event: one user's rows of one group are protected; for a user with "
-                "rows in n groups the epsilon is n times as large"
-            ]
+            unit = "it protects a user's rows of one group; with rows in n groups epsilon is n times as large"
+            notes = [f"{law} noise; unit is event: {unit}"]
         places = tuple(c for c in histogram.columns[:-1] if c not in (self.year, self.month))
         tidy = TidyRows(histogram)
         events = self.output == "events"
@@ -239,9 +217,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
         )
 
-    def largest_model(
-        self, domain: Domain, public: Public | None = None, fixed: Sequence[Clique] = ()
-    ) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
         """The largest histogram of users: one dense int64 array."""
         columns = self.columns or tuple(domain)
         if self.cells == "full" or (self.cells == "auto" and public is None):
@@ -254,20 +230,16 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         people = self.people_share(public=public, user=user, bound=self.fixed_clip)
         share, level_shares = self.shares(people)
         t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
-        lines = [
-            Planned(columns, share, domain.cells(columns) * t_max, note="users by group and T", cap=self.cap)
-        ]
+        cells = domain.cells(columns) * t_max
+        lines = [Planned(columns, share, cells, note="users by group and T", cap=self.cap)]
         for total, part in zip(self.totals or (), level_shares):
             if part:
-                lines.append(
-                    Planned(total.columns, part, domain.cells(total.columns), note="users", cap=self.cap)
-                )
+                cells = domain.cells(total.columns)
+                lines.append(Planned(total.columns, part, cells, note="users", cap=self.cap))
         charges = (("rows per user", people),) if people else ()
         notes = ["Laplace noise (shares are of epsilon)" if self.pure else "Gaussian noise"]
         if public and self.cells != "full":
-            notes.append(
-                "only the cells that public data names are asked about; the numbers of cells are upper bounds"
-            )
+            notes.append("only the cells that public data names are asked about; there may be fewer")
         return Outline(tuple(lines), charges, (), tuple(notes))
 
 
@@ -313,27 +285,18 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     """The config with nothing left open; UsageError where unit, columns or noise make no sense for the
     schema."""
     if config.unit == "user" and schema.user is None:
-        raise UsageError(
-            'usercounts: unit = "user" needs a user column in the schema; without one, '
-            'only unit = "event" is possible'
-        )
+        raise UsageError('usercounts: unit = "user" needs a user column in the schema; or use unit = "event"')
     if config.unit == "event" and schema.user is not None and config.method == "hierarchy":
-        raise UsageError(
-            'usercounts: method = "hierarchy" counts people; use unit = "user" or another method'
-        )
+        raise UsageError('usercounts: method = "hierarchy" counts people; use unit = "user"')
     columns = _columns(config, schema)
     cap = config.cap if config.cap is not None else schema.max_rows_per_user
     if config.unit == "event":
         cap = 1
     if cap is None:
-        raise UsageError(
-            "usercounts: the number of groups in which one user may count is missing; set "
-            "`cap` in the recipe, or `max_rows` of the schema's user"
-        )
+        raise UsageError("usercounts: set `cap` (groups in which one user may count), or the user's max_rows")
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
-    config = msgspec.structs.replace(
-        config, columns=columns, kind=columns[-1], cap=cap, clip=clip, totals=_totals(config, columns)
-    )
+    own = {"columns": columns, "kind": columns[-1], "totals": _totals(config, columns)}
+    config = msgspec.structs.replace(config, **own, cap=cap, clip=clip)
     return msgspec.structs.replace(config, noise=_law(config, cap, epsilon, delta))
 
 
@@ -374,10 +337,7 @@ def _totals(config: UserCounts, columns: tuple[str, ...]) -> tuple[Total, ...]:
     if config.totals is not None:
         for total in config.totals:
             if not total.columns or not set(total.columns) < set(columns):
-                raise UsageError(
-                    f"usercounts, field 'totals': expected some of {columns}, but not all, "
-                    f"got {total.columns}"
-                )
+                raise UsageError(f"usercounts, field 'totals': not a part of {columns}: {total.columns}")
         return config.totals
     *others, kind = columns
     time = tuple(c for c in others if c in (config.year, config.month))

@@ -126,10 +126,8 @@ class Prepared:
 
         if truth["taxi"] is None or other["taxi"] is None:
             return None
-        truth_habits, other_habits = (
-            conjunction.habits(s["taxi"], s["shift"], s["pickup"], self.shifts, self.pickups)
-            for s in (truth, other)
-        )
+        sides = [(s["taxi"], s["shift"], s["pickup"]) for s in (truth, other)]
+        truth_habits, other_habits = (conjunction.habits(*s, self.shifts, self.pickups) for s in sides)
         return conjunction.score(truth_habits, other_habits, threads=self.threads)
 
 
@@ -139,21 +137,17 @@ def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
     truth, synthetic = _columns(truth, "truth"), _columns(synthetic, "synthetic")
     with ThreadPoolExecutor(threads) as pool:
         names = (PICKUP, SHIFT, *CATEGORIES)
-        coded = dict(
-            zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names), strict=True)
-        )
-        bins = list(pool.map(lambda n: [binned(t[n], STEPS[n], n) for t in (truth, synthetic)], STEPS))
-        taxi = list(
-            pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, (truth, synthetic))
-        )
+        both = truth, synthetic
+        coded = dict(zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names)))
+        bins = list(pool.map(lambda n: [binned(t[n], STEPS[n], n) for t in both], STEPS))
+        taxi = list(pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, both))
     pairs = [*(_narrow(*coded[name][:2], name) for name in CATEGORIES), *((a, b, BINS) for a, b in bins)]
     columns = [a for a, _, _ in pairs], [b for _, b, _ in pairs]
     sizes = np.array([size for _, _, size in pairs], np.int32)
     pickup, shift = coded[PICKUP], coded[SHIFT]
-    dropoff = coded[DROPOFF][:2]
-    return Prepared(
-        pickup[2], shift[2], pickup[:2], shift[:2], dropoff, columns, sizes, taxi, resolve(threads)
-    )
+    values = pickup[2].to_pylist(), shift[2].to_pylist()
+    codes = pickup[:2], shift[:2], coded[DROPOFF][:2]
+    return Prepared(*values, *codes, columns, sizes, taxi, resolve(threads))
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:

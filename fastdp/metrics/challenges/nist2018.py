@@ -33,22 +33,14 @@ def score(
     """Keys: `three_way`, `conjunctions`, `income` (None unless both tables are given as values and have the
     columns INCWAGE, CITY and SEX), and `score`, the mean of those that are not None."""
     three = kmarginal.score(pair, 3, limit=TRIPLES, seed=seed, threads=threads)
-    parts: dict[str, float | None] = {
-        "three_way": 1.0 - three["mean_variation"],
-        "conjunctions": conjunctions(pair, seed=seed),
-        "income": None,
-    }
+    parts: dict[str, float | None] = {"three_way": 1.0 - three["mean_variation"], "income": None}
+    parts["conjunctions"] = conjunctions(pair, seed=seed)
     if truth is not None and synthetic is not None:
         if all(set(INCOME) <= set(t.column_names) for t in (truth, synthetic)):
             parts["income"] = income(truth, synthetic)
     scored = [v for v in parts.values() if v is not None]
-    return {
-        "score": float(np.mean(scored)),
-        **parts,
-        "tests": TESTS,
-        "triples": three["marginals"],
-        "seed": seed,
-    }
+    about = {"tests": TESTS, "triples": three["marginals"], "seed": seed}
+    return {"score": float(np.mean(scored)), **parts, **about}
 
 
 def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
@@ -69,10 +61,8 @@ def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
         if len(chosen) == 0:
             chosen = rng.integers(0, len(pair.names), 1)
         conditions = {pair.names[c]: _allowed(pair, pair.names[c], occurring, rng) for c in chosen}
-        p, q = (
-            max(FLOOR, _share(codes, conditions, rows))
-            for codes, rows in ((pair.truth, pair.rows[0]), (pair.synthetic, pair.rows[1]))
-        )
+        sides = zip((pair.truth, pair.synthetic), pair.rows)
+        p, q = (max(FLOOR, _share(codes, conditions, rows)) for codes, rows in sides)
         errors[t] = np.log(q) - np.log(p)
     return float(max(0.0, 1.0 - np.sqrt((errors**2).mean()) / np.log(1000.0)))
 

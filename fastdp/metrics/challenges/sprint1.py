@@ -33,18 +33,15 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     codes, axes = [], []
     for name in COLUMNS:
         first, second, values = codes_of_pair(a[name], b[name])
+        values = values.to_pylist()
         full = _axis(name, values)
         place = {v: i for i, v in enumerate(full)}
         table = np.array([place[v] for v in values] or [0], np.int64)
         codes.append((table[first], table[second]))
         axes.append(full)
     shape = tuple(max(1, len(axis)) for axis in axes)
-    counts = [
-        np.bincount(
-            np.ravel_multi_index([c[side] for c in codes], shape), minlength=int(np.prod(shape))
-        ).reshape(-1, shape[-1])
-        for side in (0, 1)
-    ]
+    cells = [np.ravel_multi_index([c[side] for c in codes], shape) for side in (0, 1)]
+    counts = [np.bincount(c, minlength=int(np.prod(shape))).reshape(-1, shape[-1]) for c in cells]
     points = rows_score(*counts).reshape(shape[:-1])
     return {
         "score": float(points.mean()),

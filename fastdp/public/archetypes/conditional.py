@@ -3,13 +3,13 @@ do not occur in the public data, conditionals on fewer columns are used."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from ...domain import Clique
+from ...domain import Clique, Columns
 
 DENSE = 1 << 24
 """For conditions with at most this many cells, groups are found by a lookup table (4 bytes per cell), for
@@ -93,7 +93,7 @@ class Link:
             at += table.keys.size
         return tuple(out)
 
-    def draw(self, codes: Mapping[str, np.ndarray], rows: int, rng: np.random.Generator) -> np.ndarray:
+    def draw(self, codes: Columns, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Draws the column's code for each row, given the codes of the columns that were drawn before."""
         group = np.full(rows, -1, np.int64)
         todo: np.ndarray | slice = slice(None)
@@ -113,9 +113,7 @@ class Link:
         return self.joined.draw(group, rng)
 
 
-def cells_of(
-    codes: Mapping[str, np.ndarray], names: Sequence[str], shape: Sequence[int], rows, total: int
-) -> np.ndarray:
+def cells_of(codes: Columns, names: Sequence[str], shape: Sequence[int], rows, total: int) -> np.ndarray:
     """Cell number (int64) over these columns of each selected row; 0 if there are no columns."""
     size = total if isinstance(rows, slice) else rows.shape[0]
     cell = np.zeros(size, np.int64)

@@ -37,9 +37,7 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     resolved = options.resolve(domain)
     for name in domain:
         if name not in table.codes:
-            raise DataError(
-                f"public=: the chain needs column {name!r}, which was not read from the public data"
-            )
+            raise DataError(f"public=: the chain needs column {name!r}, which the public data does not have")
     shape = domain.shape(resolved.features)
     cell = cell_numbers(table.codes, resolved.features, shape, table.rows)
     user, users = _dense(table.user)
@@ -108,9 +106,8 @@ def choose(
         error = float(np.sqrt((gap**2).sum()) / rows.sum())
         if i < chosen and means[best] - means[i] <= error:
             chosen = i
-        evidence.append(
-            {"archetypes": candidates[i], "log_likelihood": means[i], "error_of_gap_to_best": error}
-        )
+        about = {"log_likelihood": means[i], "error_of_gap_to_best": error}
+        evidence.append({"archetypes": candidates[i], **about})
     return candidates[chosen], evidence[::-1]
 
 

@@ -39,10 +39,8 @@ class Mixture:
     def joint(self, points: np.ndarray) -> np.ndarray:
         """float64 [n, k]: log(weight of component j * its density at point i), density per unit of codes."""
         x = self.standardised(points)
-        return (
-            monomials(x) @ coefficients(self.weights, self.means, self.covariances)
-            - np.log(self.spread).sum()
-        )
+        form = coefficients(self.weights, self.means, self.covariances)
+        return monomials(x) @ form - np.log(self.spread).sum()
 
     def log_density(self, points: np.ndarray) -> np.ndarray:
         return log_sum(self.joint(points))
@@ -143,9 +141,8 @@ def coefficients(weights, means, covariances) -> np.ndarray:
     precision = (precision + precision.transpose(0, 2, 1)) / 2
     linear = np.einsum("kij,kj->ki", precision, means)
     with np.errstate(divide="ignore"):
-        constant = np.log(weights) - 0.5 * (
-            d * np.log(2 * np.pi) + np.linalg.slogdet(covariances)[1] + (linear * means).sum(axis=1)
-        )
+        squares = np.linalg.slogdet(covariances)[1] + (linear * means).sum(axis=1)
+        constant = np.log(weights) - 0.5 * (d * np.log(2 * np.pi) + squares)
     rows, columns = np.triu_indices(d)
     second = np.where(rows == columns, -0.5, -1.0) * precision[:, rows, columns]
     return np.concatenate([constant[:, None], linear, second], axis=1).T

@@ -58,18 +58,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         column that is not."""
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
+            cells = domain.cells(features)
             raise UsageError(
-                f"features: {', '.join(features)} have {domain.cells(features)} cells "
-                f"together, the limit is {MAX_CELLS}; name fewer"
+                f"features: {', '.join(features)} have {cells} cells, the limit is {MAX_CELLS}; name fewer"
             )
         made = [*features]
         if self.trait is not None:
             domain.check((self.trait,))
             if self.trait in features:
-                raise UsageError(
-                    f"trait: {self.trait!r} is also a feature, but a trait has "
-                    "one value per user; name another column"
-                )
+                raise UsageError(f"trait: {self.trait!r} is also a feature; a trait has one value per user")
             made.append(self.trait)
         chain = self.chain
         if chain is None:
@@ -82,9 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             levels = _levels(step, features)
             for name in {n for level in levels for n in level}:
                 if name not in made:
-                    raise UsageError(
-                        f"chain: {step.target!r} depends on {name!r}, which is drawn later or not at all"
-                    )
+                    raise UsageError(f"chain: {step.target!r} depends on {name!r}, drawn later or not at all")
             links.append((step.target, levels))
             made.append(step.target)
         missing = [name for name in domain if name not in made]

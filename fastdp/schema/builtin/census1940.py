@@ -79,8 +79,5 @@ class HouseValue:
         return np.where(code > 5_000, code - 5_001 + _VALUE_MISSING, value)
 
 
-TRANSFORMS: dict[str, Wage | HouseValue] = {
-    "incwage-classes": Wage(True),
-    "incwage-mod": Wage(False),
-    "valueh": HouseValue(),
-}
+_WAGES = {"incwage-classes": Wage(True), "incwage-mod": Wage(False)}
+TRANSFORMS: dict[str, Wage | HouseValue] = {**_WAGES, "valueh": HouseValue()}

@@ -22,15 +22,8 @@ _TAXI_TAIL = {"fare": 40, "tips": 10, "trip_total": 60, "trip_miles": 10, "trip_
 # Bins of the scorer of sprint 2, for the columns whose range is not in its parameters.
 _INCOME = ["-inf", *range(0, 105_000, 5_000), "inf"]
 _WEIGHT = ["-inf", *range(0, 520, 20), "inf"]
-_ACS_EDGES = {
-    "HHWT": _WEIGHT,
-    "PERWT": _WEIGHT,
-    "INCTOT": _INCOME,
-    "INCWAGE": _INCOME,
-    "INCWELFR": _INCOME,
-    "INCINVST": _INCOME,
-    "INCEARN": _INCOME,
-}
+_INCOMES = ("INCTOT", "INCWAGE", "INCWELFR", "INCINVST", "INCEARN")
+_ACS_EDGES = {"HHWT": _WEIGHT, "PERWT": _WEIGHT, **dict.fromkeys(_INCOMES, _INCOME)}
 
 
 def open_bins(step: float, count: int) -> list[Any]:
@@ -73,13 +66,8 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
                 made[key] = _deid2_column(path, key, column)
     if "column" not in user:
         raise SchemaError(f"file {path}: there is no column of kind 'id'")
-    return {
-        "name": name,
-        "provenance": f"NIST DeID2 challenge, {Path(path).name}",
-        "user": user,
-        "columns": made,
-        "outputs": outputs,
-    }
+    provenance = f"NIST DeID2 challenge, {Path(path).name}"
+    return {"name": name, "provenance": provenance, "user": user, "columns": made, "outputs": outputs}
 
 
 def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -88,13 +76,8 @@ def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
     try:
         for key in ("neighborhood", "incident_type"):
             listed = columns[key]
-            made[key] = {
-                "kind": "categorical",
-                "dtype": "int16",
-                "values": [int(v["code"]) for v in listed],
-                "names": [str(v["name"]) for v in listed],
-                **drop,
-            }
+            values, names = [int(v["code"]) for v in listed], [str(v["name"]) for v in listed]
+            made[key] = {"kind": "categorical", "dtype": "int16", "values": values, "names": names, **drop}
         for key in ("year", "month"):
             values = sorted({int(p[key]) for p in columns["periods"]})
             made[key] = {"kind": "categorical", "dtype": "int16", "values": values, **drop}

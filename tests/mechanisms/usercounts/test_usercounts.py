@@ -323,7 +323,7 @@ def test_units_that_cannot_be_promised_are_refused():
             assert abs(done.data["count"].to_numpy().sum() - len(frame)) < 60
     with pytest.raises(UsageError, match="delta above 0"):
         fastdp.synthesize(read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0)
-    with pytest.raises(UsageError, match="number of groups"):
+    with pytest.raises(UsageError, match="set `cap`"):
         UserCounts().resolved(
             SimpleNamespace(
                 user="who", max_rows_per_user=None, domain=schema().domain, columns=schema().columns
