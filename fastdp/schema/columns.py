@@ -8,7 +8,7 @@ Nothing here looks at data: a column is a public description.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
@@ -26,6 +26,11 @@ MAX_CODES = 1 << 31
 OF_USERS = ("constant", "repeated", "free")
 """What a schema may say of a column's values in the rows of one user (docs/guide/users.md)."""
 Scalar = int | float | str | bool
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that are not None."""
+    return {key: value for key, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,7 @@ class Tail:
     width: float | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"law": self.law}
-        if self.mean is not None:
-            plain["mean"] = self.mean
-        if self.width is not None:
-            plain["width"] = self.width
-        return plain
+        return given(law=self.law, mean=self.mean, width=self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,77 +145,83 @@ class Column:
             return self.code_of(self.overflow.value)
         return self.overflow_code
 
+    def _check_policies(self, expected: str, clamps: bool = True) -> None:
+        """SchemaError where a policy clamps what cannot be clamped, or names a value without a code."""
+        for where, policy in (("null", self.null), ("overflow", self.overflow)):
+            if policy.action == "clamp" and (where == "null" or not clamps):
+                raise fail(self.name, where, "'clamp' needs numbers that overflow; use code, drop or a value")
+            if policy.action == "value" and self.code_of(policy.value) is None:
+                raise fail(self.name, where, f"{policy.value!r} is not {expected}")
+
     def to_plain(self) -> dict[str, Any]:
         """The column as its TOML table."""
-        plain = plain_field(self)
-        if self.nan != "null":
-            plain["nan"] = self.nan
-        return plain | plain_notes(self)
+        return plain_field(self, nan=None if self.nan == "null" else self.nan)
 
     def _own_plain(self) -> dict[str, Any]:
         return {}
 
 
-def plain_field(field: Any) -> dict[str, Any]:
-    """The first keys of every field's TOML table: kind, source, dtype, the keys of its kind, policies."""
-    plain: dict[str, Any] = {"kind": field.kind}
-    if field.source != field.name:
-        plain["source"] = field.source
-    plain["dtype"] = field.dtype
-    plain.update(field._own_plain())
-    plain["null"] = field.null.to_plain()
-    plain["overflow"] = field.overflow.to_plain()
-    return plain
-
-
-def plain_notes(field: Any) -> dict[str, Any]:
-    """The last keys of every field's TOML table: user and note, if it has them."""
-    return {key: value for key in ("user", "note") if (value := getattr(field, key)) is not None}
+def plain_field(field: Any, **more: Any) -> dict[str, Any]:
+    """A field's TOML table: kind, source, dtype, the keys of its kind, policies, `more`, user and note."""
+    source = None if field.source == field.name else field.source
+    policies = {"null": field.null.to_plain(), "overflow": field.overflow.to_plain()}
+    head = given(kind=field.kind, source=source, dtype=field.dtype)
+    return head | field._own_plain() | given(**policies, **more, user=field.user, note=field.note)
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
     """A listed value in the canonical form of its type: int, float, str or bool; dates and decimals as
     str."""
     kind = dtypes.family(dtype)
-    if kind == "string":
-        if isinstance(value, bool) or not isinstance(value, str):
-            raise fail(column, where, f"expected text (dtype is {dtype}), got {value!r}; put it in quotes")
-        return value
-    if kind in ("date", "timestamp"):
-        text = value.isoformat() if isinstance(value, date) else value
-        try:
-            parsed = datetime.fromisoformat(str(text))
-        except ValueError:
-            raise fail(column, where, f"expected an ISO date or time, got {value!r}") from None
-        return parsed.date().isoformat() if kind == "date" else parsed.isoformat()
-    if kind == "decimal":
-        try:
-            number = Decimal(str(value))
-            scaled = number.scaleb(dtypes.decimal_scale(dtype))
-            if not number.is_finite() or scaled != scaled.to_integral_value():
-                raise InvalidOperation
-            text = format(number.quantize(Decimal(1).scaleb(-dtypes.decimal_scale(dtype))), "f")
-            if abs(scaled) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
-                raise InvalidOperation
-        except ArithmeticError:
-            raise fail(column, where, f"expected a value of type {dtype}, got {value!r}") from None
-        return text
-    if kind == "bool":
-        if not isinstance(value, bool):
-            raise fail(column, where, f"expected true or false, got {value!r}")
-        return value
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise fail(column, where, f"expected a number (dtype is {dtype}), got {value!r}")
-    if kind == "int":
-        if not math.isfinite(value) or value != math.floor(value):
-            raise fail(column, where, f"expected a whole number (dtype is {dtype}), got {value!r}")
-        low, high = dtypes.int_range(dtype)
-        if not low <= value <= min(high, (1 << 63) - 1):
-            raise fail(column, where, f"{value!r} does not fit {dtype} (or a signed 64-bit integer)")
-        return int(value)
-    if not math.isfinite(value):
-        raise fail(column, where, f"{value!r} is not finite")
-    return float(value)
+    try:
+        return _CANONICAL[kind](value, dtype)
+    except (ValueError, TypeError, ArithmeticError):
+        raise fail(column, where, f"expected {_EXPECTED[kind]} (dtype is {dtype}), got {value!r}") from None
+
+
+def _text(value: Any, dtype: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _time(value: Any, dtype: str) -> str:
+    parsed = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else str(value))
+    return parsed.date().isoformat() if dtypes.family(dtype) == "date" else parsed.isoformat()
+
+
+def _decimal(value: Any, dtype: str) -> str:
+    number, scale = Decimal(str(value)), dtypes.decimal_scale(dtype)
+    units = number.scaleb(scale)
+    if not number.is_finite() or units != units.to_integral_value():
+        raise InvalidOperation
+    if abs(units) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
+        raise InvalidOperation
+    return format(number.quantize(Decimal(1).scaleb(-scale)), "f")
+
+
+def _bool(value: Any, dtype: str) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _number(value: Any, dtype: str) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError
+    if dtypes.family(dtype) != "int":
+        return float(value)
+    low, high = dtypes.int_range(dtype)
+    if value != math.floor(value) or not low <= value <= min(high, (1 << 63) - 1):
+        raise ValueError
+    return int(value)
+
+
+_CANONICAL: dict[str, Callable[[Any, str], Scalar]] = {"string": _text, "date": _time, "timestamp": _time}
+_CANONICAL |= {"decimal": _decimal, "bool": _bool, "int": _number, "float": _number}
+_EXPECTED = {"string": "text in quotes", "date": "an ISO date", "timestamp": "an ISO time"}
+_EXPECTED |= {"decimal": "a decimal that fits", "bool": "true or false"}
+_EXPECTED |= {"int": "a whole number that fits", "float": "a finite number"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,11 +252,7 @@ class Categorical(Column):
         if self.other is not None:
             other = canonical_value(self.name, "other", self.other, self.dtype)
             object.__setattr__(self, "other", other)
-        for where, policy in (("null", self.null), ("overflow", self.overflow)):
-            if policy.action == "clamp":
-                raise fail(self.name, where, "'clamp' needs a column of numbers; use code, drop or a value")
-            if policy.action == "value" and self.code_of(policy.value) is None:
-                raise fail(self.name, where, f"{policy.value!r} is not among the listed values")
+        self._check_policies("among the listed values", clamps=False)
 
     @property
     def base(self) -> int:
@@ -266,12 +268,8 @@ class Categorical(Column):
             return None
 
     def _own_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"values": list(self.values)}
-        if self.names is not None:
-            plain["names"] = list(self.names)
-        if self.other is not None:
-            plain["other"] = self.other
-        return plain
+        names = None if self.names is None else list(self.names)
+        return given(values=list(self.values), names=names, other=self.other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,24 +287,10 @@ class Integer(Column):
             raise fail(self.name, "max", "min and max must fit a signed 64-bit integer")
         if self.max < self.min:
             raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
-        if dtypes.family(self.dtype) == "int":
-            low, high = dtypes.int_range(self.dtype)
-        elif dtypes.family(self.dtype) == "float":
-            high = 1 << (24 if self.dtype == "float32" else 53)  # beyond, not every whole number is a float
-            low = -high
-        elif dtypes.family(self.dtype) == "decimal":
-            scale = dtypes.decimal_scale(self.dtype)
-            high = min(10 ** (dtypes.decimal_precision(self.dtype) - scale), (1 << 63) // 10**scale) - 1
-            low = -high
-        else:
-            low, high = self.min, self.max
+        low, high = dtypes.whole_range(self.dtype)
         if self.min < low or self.max > high:
             raise fail(self.name, "dtype", f"{self.min}..{self.max} does not fit {self.dtype}")
-        for where, policy in (("null", self.null), ("overflow", self.overflow)):
-            if policy.action == "value" and self.code_of(policy.value) is None:
-                raise fail(self.name, where, f"{policy.value!r} is not between min and max")
-        if self.null.action == "clamp":
-            raise fail(self.name, "null", "'clamp' does not apply to null; use code, drop or a value")
+        self._check_policies("between min and max")
 
     @property
     def base(self) -> int:
@@ -396,11 +380,7 @@ class Numeric(Column):
             raise fail(self.name, "max", "the highest bin is empty; remove its edge or raise max")
         if self.min is not None and self.max is not None and self.max < self.min:
             raise fail(self.name, "max", f"{self.max:g} is below min = {self.min:g}")
-        if self.null.action == "clamp":
-            raise fail(self.name, "null", "'clamp' does not apply to null; use code, drop or a value")
-        for where, policy in (("null", self.null), ("overflow", self.overflow)):
-            if policy.action == "value" and self.code_of(policy.value) is None:
-                raise fail(self.name, where, f"{policy.value!r} is not in any bin")
+        self._check_policies("in any bin")
         if self.digits is not None and not 0 <= self.digits <= 15:
             raise fail(self.name, "digits", "must lie in 0..15")
         if self.whole:
@@ -447,19 +427,11 @@ class Numeric(Column):
         return int(edge) if edge % 1 == 0 else edge
 
     def _own_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"edges": [self._plain(e) for e in self.edges]}
-        if self.min is not None:
-            plain["min"] = self._plain(self.min) if self.timely else self.min
-        if self.max is not None:
-            plain["max"] = self._plain(self.max) if self.timely else self.max
-        if self.tail is not None:
-            plain["tail"] = self.tail.to_plain()
-        if self.lower_tail is not None:
-            plain["lower_tail"] = self.lower_tail.to_plain()
-        plain["whole"] = self.whole
-        if self.digits is not None:
-            plain["digits"] = self.digits
-        return plain | plain_inside(self)
+        plain = {"edges": [self._plain(e) for e in self.edges]}
+        ends = [None if e is None else self._plain(e) if self.timely else e for e in (self.min, self.max)]
+        tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
+        plain |= given(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
+        return plain | given(whole=self.whole, digits=self.digits) | plain_inside(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import dtypes, epoch
-from .columns import OWN_CODE, Part, Policy, fail, plain_field, plain_notes
+from .columns import OWN_CODE, Part, Policy, fail, given, plain_field
 from .transforms import TRANSFORMS, NamedTransform, Split, Uniform
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -68,7 +68,7 @@ class Derived:
 
     def to_plain(self) -> dict[str, Any]:
         """The field as its TOML table."""
-        return plain_field(self) | plain_notes(self)
+        return plain_field(self)
 
     def _own_plain(self) -> dict[str, Any]:
         return {}
@@ -289,13 +289,8 @@ class Timestamp(Derived):
         return day * _DAY + hour * 3600 + second
 
     def _own_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"parts": dict(self.names)}
-        if self.min is not None:
-            plain["min"] = self.min
-        if self.max is not None:
-            plain["max"] = self.max
-        plain.update(step=self.step, week_start=self.week_start, output=self.output)
-        return plain
+        span = given(parts=dict(self.names), min=self.min, max=self.max)
+        return span | {"step": self.step, "week_start": self.week_start, "output": self.output}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -343,8 +338,5 @@ class Transform(Derived):
         return self._rule.join(self, [np.asarray(p, dtype=np.int64) for p in parts], uniform)
 
     def _own_plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"transform": self.transform, "parts": list(self.names)}
-        for key in ("top", "by", "max"):
-            if getattr(self, key) is not None:
-                plain[key] = getattr(self, key)
-        return plain
+        own = given(top=self.top, by=self.by, max=self.max)
+        return {"transform": self.transform, "parts": list(self.names), **own}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from .._util.files import as_path
 from ..errors import SchemaError, nearest
@@ -21,89 +22,86 @@ FORMAT = 1
 BUILTIN = Path(__file__).parent / "builtin"
 
 
-@dataclass(frozen=True)
-class Output:
+class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"of": "from"}):
     """A column of the output that is not modelled: day or hour of the shift in column `of`; the hour is drawn
     within the shift."""
 
-    name: str
     of: str
-    part: str
+    part: Literal["hour", "day_of_week"]
     dtype: str = "int8"
+    name: str = ""
 
     def to_plain(self) -> dict[str, Any]:
         return {"from": self.of, "part": self.part, "dtype": self.dtype}
 
 
-def _output(name: str, plain: Any) -> Output:
-    if not isinstance(plain, Mapping) or not set(plain) <= {"from", "part", "dtype"}:
-        raise SchemaError(f"output {name!r}: must be a table with from, part and dtype")
-    dtype = dtypes.canonical(str(plain.get("dtype", "int8")))
-    if dtype is None or dtypes.family(dtype) != "int":
-        raise SchemaError(f"output {name!r}, field 'dtype': must be an integer type")
-    if plain.get("part") not in ("hour", "day_of_week"):
-        raise SchemaError(f"output {name!r}, field 'part': expected hour or day_of_week")
-    return Output(name, str(plain.get("from", "")), plain["part"], dtype)
+class _User(msgspec.Struct, forbid_unknown_fields=True):
+    column: Annotated[str, msgspec.Meta(min_length=1)]
+    max_rows: Any = None
+    null: str = "drop"
+    dtype: str | None = None
+    order: str | list[str] = []
+
+
+class _Document(msgspec.Struct, forbid_unknown_fields=True):
+    columns: dict[str, Any]
+    fastdp: int = FORMAT
+    name: str = ""
+    provenance: str = ""
+    learnt: list[str] = []
+    user: str | _User | None = None
+    dialect: Any = {}
+    outputs: dict[str, Output] = {}
+    constraints: Any = ()
+
+
+def _dtype(where: str, named: str) -> str:
+    dtype = dtypes.canonical(named)
+    if dtype is None or (where != "user" and dtypes.family(dtype) != "int"):
+        kind = "known type" if where == "user" else "type of integers"
+        raise SchemaError(f"{where}, field 'dtype': {named!r} is not a {kind}")
+    return dtype
 
 
 def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of `Schema` that a whole document describes."""
     if not isinstance(plain, Mapping):
         raise SchemaError(f"expected a schema with a table [columns], got {kind_of(plain)}")
-    keys = ("fastdp", "name", "provenance", "learnt", "user", "dialect", "columns", "outputs", "constraints")
     if "tables" in plain:
         raise SchemaError(
             "this is a schema of linked tables (fastdp.LinkedSchema), and the schema of one table is needed "
             "here; synthesize takes it with a source for each table, {NAME: source, ...}"
         )
+    keys = _Document.__struct_fields__
     for key in plain:
         if key not in keys:
             raise SchemaError(f"schema, field {key!r}: unknown field{hint(str(key), keys)}")
-    version = plain.get("fastdp", FORMAT)
-    if version != FORMAT:
-        raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {version!r}")
-    columns, outputs = plain.get("columns"), plain.get("outputs", {})
-    for key, table in (("columns", columns), ("outputs", outputs)):
-        if not isinstance(table, Mapping):
-            raise SchemaError(f"schema, field {key!r}: expected a table of columns, got {kind_of(table)}")
-    user = plain.get("user")
-    if isinstance(user, str):
-        user = {"column": user}
-    user = {} if user is None else user
-    if not isinstance(user, Mapping):
-        raise SchemaError(f"schema, field 'user': expected a table or a name, got {kind_of(user)}")
-    for key in user:
-        if key not in ("column", "max_rows", "null", "dtype", "order"):
-            raise SchemaError(f"user, field {key!r}: expected column, max_rows, null, dtype or order")
-    column = user.get("column")
-    if user and (not isinstance(column, str) or not column):
-        raise SchemaError("user, field 'column': the name of the user column is missing")
-    dtype = user.get("dtype")
-    if dtype is not None and (dtype := dtypes.canonical(str(dtype))) is None:
-        raise SchemaError(f"user, field 'dtype': {user['dtype']!r} is not a known type")
-    order = user.get("order", ())
-    order = (order,) if isinstance(order, str) else order
-    if not isinstance(order, list | tuple) or not all(isinstance(name, str) for name in order):
-        raise SchemaError("user, field 'order': expected the name of a column or a list of names")
-    learnt = plain.get("learnt", [])
-    if not isinstance(learnt, list | tuple) or not all(isinstance(item, str) for item in learnt):
-        raise SchemaError("schema, field 'learnt': must be a list of texts")
-    for key in ("name", "provenance"):
-        if not isinstance(plain.get(key, ""), str):
-            raise SchemaError(f"schema, field {key!r}: must be text")
-    return {
-        "fields": {name: parse_field(name, item) for name, item in (columns or {}).items()},
-        "user": column,
-        "max_rows_per_user": user.get("max_rows"),
-        "null_user": user.get("null", "drop"),
-        "user_dtype": dtype,
-        "order": tuple(order),
-        "name": plain.get("name", ""),
-        "provenance": plain.get("provenance", ""),
-        "outputs": {name: _output(name, item) for name, item in outputs.items()},
-        "dialect": Dialect.from_plain(plain.get("dialect", {})),
-        "constraints": constraints.parse(plain.get("constraints", ())),
-        "learnt": tuple(sorted(set(learnt))),
+    try:
+        made = msgspec.convert({**plain, "user": plain.get("user") or None}, _Document)
+    except msgspec.ValidationError as error:
+        text = str(error).replace("`", "").replace("$.", "").replace("Object missing required", "missing")
+        raise SchemaError(f"schema: {text}") from None
+    if made.fastdp != FORMAT:
+        raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {made.fastdp!r}")
+    user = _User(made.user) if isinstance(made.user, str) else made.user
+    outputs = {}
+    for name, output in made.outputs.items():
+        integers = _dtype(f"output {name!r}", output.dtype)
+        outputs[name] = msgspec.structs.replace(output, name=name, dtype=integers)
+    about: dict[str, Any] = {}
+    if user is not None:
+        dtype = user.dtype and _dtype("user", user.dtype)
+        order = (user.order,) if isinstance(user.order, str) else tuple(user.order)
+        about = {"user": user.column, "max_rows_per_user": user.max_rows, "null_user": user.null}
+        about |= {"user_dtype": dtype, "order": order}
+    return about | {
+        "fields": {name: parse_field(name, item) for name, item in made.columns.items()},
+        "name": made.name,
+        "provenance": made.provenance,
+        "outputs": outputs,
+        "dialect": Dialect.from_plain(made.dialect),
+        "constraints": constraints.parse(made.constraints),
+        "learnt": tuple(sorted(set(made.learnt))),
     }
 
 

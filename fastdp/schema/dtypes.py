@@ -6,6 +6,7 @@ A type's *family* says which values it can hold and which source columns it may 
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
@@ -67,6 +68,19 @@ def int_range(text: str) -> tuple[int, int]:
     """Smallest and largest value of an integer type."""
     bits = int(re.sub(r"\D", "", text))
     return (0, 2**bits - 1) if text.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def whole_range(text: str) -> tuple[float, float]:
+    """Smallest and largest of the whole numbers that a type holds exactly."""
+    kind, scale = family(text), decimal_scale(text)
+    if kind == "int":
+        return int_range(text)
+    high: float = math.inf
+    if kind == "float":
+        high = 1 << (24 if text == "float32" else 53)  # beyond, not every whole number is a float
+    elif kind == "decimal":
+        high = min(10 ** (decimal_precision(text) - scale), (1 << 63) // 10**scale) - 1
+    return -high, high
 
 
 def decimal_scale(text: str) -> int:

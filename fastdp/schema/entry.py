@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..errors import SchemaError
 from . import dtypes, inside
@@ -24,8 +24,6 @@ OPTIONS = {
     "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
     "derived": ("transform", "parts", "top", "by", "max"),
 }
-NUMBER = (int, float)
-"""Types of a number in a document; bool, which is an int in Python, is refused where this is used."""
 
 
 class Entry:
@@ -55,11 +53,14 @@ class Entry:
                 with_domain = " with a private domain" if self.private else ""
                 raise fail(name, str(key), f"unknown for kind {kind!r}{with_domain}{hint(str(key), keys)}")
 
-    def text(self, key: str) -> str | None:
+    def _typed(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
         value = self.plain.get(key)
-        if value is not None and not isinstance(value, str):
-            raise fail(self.name, key, f"must be text, got {kind_of(value)}")
+        if value is not None and not fits(value):
+            raise fail(self.name, key, f"must be {expected}, got {shown(value)}")
         return value
+
+    def text(self, key: str) -> str | None:
+        return self._typed(key, _is_text, "text")
 
     def choice(self, key: str, default: str, options: Iterable[str]) -> str:
         value = self.text(key)
@@ -69,36 +70,23 @@ class Entry:
         return value
 
     def whole(self, key: str, default: int | None = None) -> int | None:
-        value = self.plain.get(key, default)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, NUMBER) or value % 1 != 0:
-            raise fail(self.name, key, f"must be a whole number, got {shown(value)}")
-        return int(value)
+        value = self._typed(key, lambda v: is_number(v) and v % 1 == 0, "a whole number")
+        return default if value is None else int(value)
 
     def number(self, key: str) -> float | None:
-        value = self.plain.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, NUMBER) or not math.isfinite(value):
-            raise fail(self.name, key, f"must be a finite number, got {shown(value)}")
-        return value
+        return self._typed(key, lambda v: is_number(v) and math.isfinite(v), "a finite number")
 
     def flag(self, key: str, default: bool) -> bool:
-        value = self.plain.get(key, default)
-        if not isinstance(value, bool):
-            raise fail(self.name, key, f"must be true or false, got {kind_of(value)}")
-        return value
+        value = self._typed(key, lambda v: isinstance(v, bool), "true or false")
+        return default if value is None else value
 
     def list(self, key: str) -> list[Any] | None:
-        value = self.plain.get(key)
-        if value is not None and not isinstance(value, list | tuple):
-            raise fail(self.name, key, f"must be a list, got {kind_of(value)}")
+        value = self._typed(key, lambda v: isinstance(v, list | tuple), "a list")
         return None if value is None else list(value)
 
     def texts(self, key: str) -> tuple[str, ...] | None:
         value = self.list(key)
-        if value is not None and not all(isinstance(v, str) for v in value):
+        if value is not None and not all(map(_is_text, value)):
             raise fail(self.name, key, "must be a list of texts")
         return None if value is None else tuple(value)
 
@@ -142,9 +130,18 @@ class Entry:
         if need is None:
             raise fail(self.name, f"{key}.law", f"expected exponential or uniform, got {shown(law)}")
         size = value.get(need)
-        if isinstance(size, bool) or not isinstance(size, NUMBER) or not 0 < size < math.inf:
+        if not is_number(size) or not 0 < size < math.inf:
             raise fail(self.name, f"{key}.{need}", f"expected a number > 0, got {shown(size)}")
         return Tail(law, **{need: size})
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether a value of a document is a number; a bool, which is an int in Python, is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
 def kind_of(value: Any) -> str:

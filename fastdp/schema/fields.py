@@ -13,7 +13,7 @@ from . import dtypes, epoch
 from .columns import MAX_CODES, OF_USERS, Categorical, Column, Integer, Numeric, fail
 from .decimal_places import DIGITS, Places
 from .derived import Derived, Timestamp, Transform
-from .entry import NUMBER, Entry, shown
+from .entry import Entry, is_number, shown
 from .inside import Grid, parse_inside
 from .kind_of_text import TextKind
 from .pending import BINS, Pending
@@ -24,10 +24,8 @@ Field = Column | Derived
 def _guess_dtype(values: list[Any]) -> str:
     if all(isinstance(v, bool) for v in values):
         return "bool"
-    if all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        return "int64"
-    if all(isinstance(v, NUMBER) and not isinstance(v, bool) for v in values):
-        return "float64"
+    if all(map(is_number, values)):
+        return "int64" if all(isinstance(v, int) for v in values) else "float64"
     if all(isinstance(v, date) for v in values):
         return "timestamp[us]" if any(hasattr(v, "hour") for v in values) else "date32"
     return "string"
@@ -37,20 +35,17 @@ def _edges(entry: Entry, dtype: str) -> tuple[float, ...]:
     listed = entry.list("edges")
     if listed is None:
         raise fail(entry.name, "edges", "missing; list the public bin edges")
-    infinite = ("inf", "+inf", "-inf")
-    edges = [
-        float(v) if v in infinite else _edge(entry.name, f"edges[{i}]", v, dtype)
-        for i, v in enumerate(listed)
-    ]
-    return tuple(edges)
+    return tuple(_edge(entry.name, f"edges[{i}]", v, dtype) for i, v in enumerate(listed))
 
 
 def _edge(column: str, where: str, value: Any, dtype: str) -> float:
     """A number of a document, or SchemaError; an edge or atom of dates and times in days or seconds since
-    1970."""
+    1970. An edge may be "inf" or "-inf"."""
+    if where.startswith("edges") and value in ("inf", "+inf", "-inf"):
+        return float(value)
     if _timely(dtype) and where.startswith(("edges", "atoms")):
         value = _moment(column, where, value, dtype)
-    if isinstance(value, bool) or not isinstance(value, NUMBER) or value != value:
+    if not is_number(value) or value != value:
         raise fail(column, where, f"must be a number, got {shown(value)}")
     if float(value) != value:
         raise fail(column, where, f"{value} has no exact 64-bit float; the nearest is {int(float(value))}")
@@ -68,17 +63,14 @@ def _moment(column: str, where: str, value: Any, dtype: str) -> float:
     try:
         return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
     except ValueError:
-        raise fail(
-            column, where, f"expected an ISO date or time (whole seconds), not {shown(value)}"
-        ) from None
+        raise fail(column, where, f"expected an ISO date or time, not {shown(value)}") from None
 
 
 def _limit(entry: Entry, key: str, dtype: str) -> float | None:
     """min or max of a numeric column."""
     value = entry.plain.get(key)
-    return (
-        _moment(entry.name, key, value, dtype) if value is not None and _timely(dtype) else entry.number(key)
-    )
+    timely = value is not None and _timely(dtype)
+    return _moment(entry.name, key, value, dtype) if timely else entry.number(key)
 
 
 def _column(entry: Entry, common: dict[str, Any]) -> Column:

@@ -143,13 +143,11 @@ def _converted(name: str, where: str, item: Any, kind: Any) -> Any:
 
 def plain_inside(column: Any) -> dict[str, Any]:
     """The keys of the column's TOML table that say where its numbers lie inside bins."""
-    plain: dict[str, Any] = {}
-    if column.atoms:
-        plain["atoms"] = PRIVATE if column.atoms == PRIVATE else [column._plain(a) for a in column.atoms]
-    if column.grids:
-        plain["grids"] = msgspec.to_builtins(column.grids)
-    if column.means is not None:
-        plain["means"] = column.means if isinstance(column.means, str) else list(column.means)
-    if column.rank is not None:
-        plain["rank"] = msgspec.to_builtins(column.rank)
-    return plain
+    atoms = PRIVATE if column.atoms == PRIVATE else [column._plain(a) for a in column.atoms]
+    plain = {
+        "atoms": atoms or None,
+        "grids": column.grids or None,
+        "means": column.means,
+        "rank": column.rank,
+    }
+    return msgspec.to_builtins({key: value for key, value in plain.items() if value is not None})

@@ -22,7 +22,7 @@ ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
         ("none.csv", "no file 'none.csv'"),
         ("https://example.org/a.csv", "download it first"),
         ("book.xlsx", "save the sheet as CSV"),
-        ([{"a": 0, "b": 1}], "list of dicts.*make a frame"),
+        ([{"a": 0, "b": 1}], "list of dicts.*polars.DataFrame"),
     ],
 )
 def test_sources_that_cannot_be_read_come_with_advice(source, says):
