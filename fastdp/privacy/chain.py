@@ -150,7 +150,7 @@ class State:
             Budget.from_dict(body["budget"])
             _unit_in(body)
             if body["dataset"] in self.budgets:
-                raise LedgerError(f"data set {body['dataset']!r} is open already; its budget stays")
+                raise LedgerError(f"data set {body['dataset']!r} is already open; its budget cannot change")
         elif kind == "reserve":
             if body["run"] in self.runs:
                 raise LedgerError("a run can reserve its budget only once")

@@ -289,7 +289,7 @@ def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:
     """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for
     them."""
     if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
-        raise PrivacyError("the engine returned counts of another type or shape; nothing was released")
+        raise PrivacyError("expected int64 counts of this shape from the engine; nothing was released")
     return array
 
 

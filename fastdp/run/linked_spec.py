@@ -170,7 +170,8 @@ def divided(
     limits = {"max_cells": options.max_cells, "memory": options.memory, "deadline": options.deadline}
     recipe = recipes.load(mechanism).limited(**limits)
     if recipe.mechanism not in MECHANISMS:
-        raise UsageError(f"{recipe.mechanism} is not for linked tables; use auto, {', '.join(MECHANISMS)}")
+        known = ", ".join(MECHANISMS)
+        raise UsageError(f"{recipe.mechanism} is not supported for linked tables; use auto, {known}")
     assert links.no_parent is None or links.no_parent  # raises where the schema's policies do not fit
     mu = calibrate.mu_of_method(float(epsilon), float(delta), "gdp")
     parts = [Gaussian(mu * math.sqrt(s) * (1 - 1e-9)) for s in shares_of(links)]
@@ -199,5 +200,7 @@ def _clip(clip: Any, name: str, links: Links) -> Any:
     if not isinstance(clip, Mapping):
         return clip
     if unknown := set(clip) - set(links.linked.children):
-        raise UsageError(f"clip: {sorted(unknown)[0]!r} is not one of {', '.join(links.linked.children)}")
+        raise UsageError(
+            f"clip: {sorted(unknown)[0]!r} is not a child table; use {', '.join(links.linked.children)}"
+        )
     return clip.get(name)

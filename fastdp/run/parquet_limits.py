@@ -60,9 +60,7 @@ def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator
     """The rows of a `bounded_file` in batches. RunError where the texts of one have too many bytes."""
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         if sum(_written_out(column) for column in batch.columns) > MOST_BATCH:
-            raise RunError(
-                f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes"
-            )
+            raise RunError(f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes")
         yield batch
 
 
