@@ -114,6 +114,27 @@ class RowsUpTo(UserKey):
 
 
 @dataclass(frozen=True, eq=False)
+class WithoutId(UserKey):
+    """One key: the number of rows whose user id is null, in units of `together` rows (a power of 2).
+
+    These rows have no user, so the unit of privacy says nothing of them: it has to be chosen. Here a unit is
+    any `together` rows without an id. Adding or removing at most so many changes the count of rows by at most
+    `together`, which is 1 of what is released. Adding or removing one user with an id changes it by 0."""
+
+    together: int
+
+    size: ClassVar[int] = 1
+
+    def __post_init__(self):
+        if _whole("together", self.together) > UNITS or self.together & (self.together - 1):
+            raise UsageError(f"together must be a power of 2, at most {UNITS}, got {self.together}")
+
+    @property
+    def units(self) -> int:  # type: ignore[override]
+        return self.together
+
+
+@dataclass(frozen=True, eq=False)
 class _OverColumns(UserKey):
     columns: tuple[str, ...]
 

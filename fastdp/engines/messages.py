@@ -20,6 +20,7 @@ _ARRAY, _KIND = 1, 8
 _KEYS = (
     userkeys.RowsPerUser,
     userkeys.RowsUpTo,
+    userkeys.WithoutId,
     userkeys.MostCommon,
     userkeys.Groups,
     userkeys.Agreement,

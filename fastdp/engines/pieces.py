@@ -39,19 +39,21 @@ def by_user(hashes: np.ndarray, partitions: int) -> np.ndarray:
 
 
 def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
-    """(partition, piece) for all rows. The number of dropped rows is in one piece of partition 0."""
+    """(partition, piece) for all rows. The numbers of dropped rows and of rows without an id are
+    in one piece of partition 0."""
     waiting: list[Encoded] = []
-    rows = dropped = 0
+    rows = dropped = null_ids = 0
     for piece in encoded:
         dropped += piece.dropped
+        null_ids += piece.null_ids
         rows += piece.rows
         waiting.append(piece)
         if rows >= DEAL_ROWS:
             yield from _deal(waiting, partitions)
             waiting, rows = [], 0
     yield from _deal(waiting, partitions)
-    if dropped:
-        yield 0, messages.packed({"rows": 0, "dropped": dropped})
+    if dropped or null_ids:
+        yield 0, messages.packed({"rows": 0, "dropped": dropped, "null_ids": null_ids})
 
 
 def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
@@ -136,7 +138,8 @@ class Joined:
             key = np.ascontiguousarray(message["key"], np.uint64)
             hashes = message["hash"] if "hash" in message else bound.hash_words(key)
             user = Prepared(message["kind"], key, hashes, message.get("valid"))
-        self._waiting.append(Encoded(codes, user, message["rows"], message.get("dropped", 0)))
+        left_out = message.get("dropped", 0), message.get("null_ids", 0)
+        self._waiting.append(Encoded(codes, user, message["rows"], *left_out))
         self._rows += message["rows"]
         if self._rows >= BATCH_ROWS:
             self._join()
@@ -149,7 +152,8 @@ class Joined:
             codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in self._names}
         users = _users([piece.user for piece in full if piece.user is not None])
         rows = sum(piece.rows for piece in full)
-        self._gathering.add(Encoded(codes, users, rows, sum(piece.dropped for piece in pieces)))
+        dropped, null_ids = sum(p.dropped for p in pieces), sum(p.null_ids for p in pieces)
+        self._gathering.add(Encoded(codes, users, rows, dropped, null_ids))
 
     def table(self) -> Table:
         self._join()
@@ -168,7 +172,7 @@ def fingerprint(table: Table) -> str:
         if users is not None and table.user is not None:
             content = bound.hash_words(content ^ users[table.user[part]])
         total += int(content.sum(dtype=np.uint64))
-    return f"{table.rows}-{table.users}-{total % (1 << 64):016x}"
+    return f"{table.rows}-{table.users}-{table.null_ids}-{total % (1 << 64):016x}"
 
 
 def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...], np.dtype, int]]:
@@ -185,7 +189,7 @@ def blobs(table: Table) -> Iterator[bytes]:
     """A table as a head and the bytes of its columns, `BLOB` at a time."""
     arrays: dict[tuple[str, ...], Any] = {("codes", name): codes for name, codes in table.codes.items()}
     arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
-    head = {"rows": table.rows, "users": table.users, "dropped": table._dropped}
+    head = {"rows": table.rows, "users": table.users, "dropped": table._dropped, "null_ids": table.null_ids}
     yield messages.packed({**head, "fingerprint": fingerprint(table)})
     for name, _, _ in _layout(table.schema, table.rows, table.users):
         content = np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1)
@@ -226,6 +230,7 @@ class Tables:
             users=self.head["users"],
             user_hash=arrays.get(("hash",)),
             dropped=self.head["dropped"],
+            null_ids=self.head["null_ids"],
         )
         table._rows_per_user = arrays.get(("rows",))
         return table

@@ -19,6 +19,7 @@ from ..userkeys import (
     UserKey,
     UserTable,
     View,
+    WithoutId,
 )
 
 DENSE_HISTOGRAM = 1 << 31
@@ -40,6 +41,8 @@ def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
     if isinstance(key, RowsUpTo):
         rows = np.minimum(table.rows_per_user().astype(np.int64), key.most)
         return np.array([(rows * key.units // key.most).sum()], np.int64)
+    if isinstance(key, WithoutId):
+        return np.array([table.null_ids], np.int64)
     if isinstance(key, MostCommon):
         return _most_common(table, key, threads)
     if isinstance(key, Groups):

@@ -16,7 +16,7 @@ from ..measurement import Measurement
 from ..privacy.clip import choice_bound, size_edges
 from ..schema import Schema
 from ..schema.constraints import columns_of
-from ..userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable
+from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable, WithoutId
 from ..users.dealing import TRIAL_ROWS, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import Histogram, People, RowCount, Sizes, row_groups, rows_limit, size_bins, sizes_of
@@ -31,9 +31,14 @@ from .shared.user_histogram import LABEL, measure_users, users_share
 if TYPE_CHECKING:
     from ..release.gateway import Session
 
-SHARES = {"agreement rates": 0.02, "number of rows": 0.025, "table of users": 0.03}
-"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Only the first is spent where users
-repeat nothing."""
+SHARES = {
+    "agreement rates": 0.02,
+    "number of rows": 0.023,
+    "rows without a user id": 0.002,
+    "table of users": 0.03,
+}
+"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). The first and
+the third alone are spent where users repeat nothing."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
 PARTS = (0.5, 0.25, 0.25)
@@ -52,6 +57,7 @@ GROUP_ROWS = 400.0
 the group is a code of its own in the model of rows (chosen on flights, Chicago trips and simulated trips)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
+NULLS_LABEL = "rows without a user id"
 
 
 def users_cost(config: Config, schema: Schema, public: bool) -> float:
@@ -161,6 +167,7 @@ class _Users:
     def ask(self, by_chance: Mapping[str, float]) -> float:
         """Releases agreement rates, and, unless users repeat nothing, rows per user and the table of users;
         the share of mu^2 that is left over."""
+        self._ask_for_nulls()
         declared = self.job.schema.of_users()
         columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
         self.by_chance = np.array([by_chance[name] for name in columns])
@@ -200,9 +207,27 @@ class _Users:
             own = (some, self.job.seed, threads, groups, self.order)
             made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
+        described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
         measurements = (*outcome.measurements, *self.released)
         return replace(outcome, rows=rows, measurements=measurements, dealer=made, details=details)
+
+    def _ask_for_nulls(self) -> None:
+        """Counts the rows without a user id, as many as the clip of them together being one unit."""
+        key = WithoutId(min(UNITS, 1 << (self.session.clip - 1).bit_length()))
+        mu = part_mu(self.session, SHARES[NULLS_LABEL])
+        counted = self.session.user_histogram(key, mu=mu, label=NULLS_LABEL)
+        self.released.append(counted)
+        self.nulls = key.together, float(counted.values[0]), float(np.max(counted.sigma))
+
+    def _without_id(self, rows: int) -> dict:
+        """The rows without a user id, for the statement: a 95 % interval of their share of all rows, of which
+        `rows` are counted otherwise."""
+        together, count, error = self.nulls
+        others = rows if self.job.schema.null_user == "drop" else 0
+        ends = [max(0.0, together * (count + z * error)) for z in (-1.96, 1.96)]
+        share = [min(1.0, end / max(1.0, others + end if others else rows)) for end in ends]
+        return {"share_interval": share, "together": together}
 
     def _agreement(self, columns: tuple[str, ...]) -> Rates:
         if not columns:

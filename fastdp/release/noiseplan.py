@@ -21,14 +21,14 @@ from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, Succession, UserKey
+from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, Succession, UserKey, WithoutId
 
 # A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
 # subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
 # The only classes of keys, likewise, by which a session counts users.
-SESSION_KEYS = (RowsPerUser, RowsUpTo, MostCommon, Groups, Agreement, Succession)
+SESSION_KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
 
 SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
@@ -161,7 +161,7 @@ def plan_histogram(
         raise PrivacyError(f"{label!r}: expected a user key of fastdp.userkeys")
     key = key.bind(domain)
     size = int(key.size)
-    if isinstance(key, Agreement | RowsUpTo | Succession) and mu is None:
+    if isinstance(key, Agreement | RowsUpTo | Succession | WithoutId) and mu is None:
         raise UsageError(f"{label!r}: {type(key).__name__} needs Gaussian noise; give mu instead of epsilon")
     if unit == "event":
         if not isinstance(key, Groups):

@@ -67,7 +67,11 @@ def finalize(
         found |= missing_rows(spec.schema, list(found), outcome.measurements)
         notes += missing_notes(found)
     if spec.schema.user is not None and spec.configs[i].unit == "user":
-        notes.append(NULL_IDS[spec.schema.null_user].format(user=spec.schema.user))
+        note = NULL_IDS[spec.schema.null_user].format(user=spec.schema.user)
+        if nulls := outcome.details.get("users", {}).get("without_id"):
+            low, high = nulls["share_interval"]
+            note += f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
+        notes.append(note)
     statement = reserved.statement(
         mechanism=mechanism,
         public_data=[] if public is None else [public_entry(public, spec.relabel)],

@@ -38,13 +38,14 @@ SPOOL_ROWS = 50_000_000
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """One encoded batch: codes and prepared user ids of the rows that are kept, and the number of dropped
-    rows."""
+    """One encoded batch: codes and prepared user ids of the rows that are kept, and the numbers of dropped
+    rows and of rows without a user id (dropped or not)."""
 
     codes: dict[str, np.ndarray]
     user: Prepared | None
     rows: int
     dropped: int
+    null_ids: int = 0
 
 
 class _Column:
@@ -159,13 +160,14 @@ class Gathering:
 
     def __init__(self, schema: Schema, users: UserIndex | None):
         self.schema, self.users = schema, users
-        self.rows = self.dropped = 0
+        self.rows = self.dropped = self.null_ids = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
         self._numbers = _Column(np.dtype(np.uint32))
 
     def add(self, piece: Encoded) -> None:
         self.rows += piece.rows
         self.dropped += piece.dropped
+        self.null_ids += piece.null_ids
         try:
             if self.rows > SPOOL_ROWS:
                 for column in (*self._columns.values(), self._numbers):
@@ -192,6 +194,7 @@ class Gathering:
             user_hash=None if users is None else users.hashes(),
             public=public,
             dropped=self.dropped,
+            null_ids=self.null_ids,
             malformed=malformed,
         )
 
@@ -297,9 +300,10 @@ def _encode(
         arrays = [column_of(batch, name, part, types) for name in names]
         batch = pa.record_batch(arrays, names=names)
     codes, keep = encode.encode_batch(schema, batch)
-    ids = None
+    ids, null_ids = None, 0
     if users is not None:
         ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
+        null_ids = ids.null_count
         if schema.null_user == "drop" and (has_id := idvalues.has_id(ids)) is not None:
             keep = has_id if keep is None else keep & has_id
     rows = batch.num_rows
@@ -312,7 +316,7 @@ def _encode(
         if rows and int(column.max()) >= schema.domain[name]:
             raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
     prepared = None if users is None else users.prepare(ids)
-    return Encoded(codes, prepared, rows, batch.num_rows - rows)
+    return Encoded(codes, prepared, rows, batch.num_rows - rows, null_ids)
 
 
 def column_of(batch: pa.RecordBatch, name: str, part: Part, types: Mapping[str, str]) -> pa.Array:

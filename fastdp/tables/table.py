@@ -36,7 +36,8 @@ class Table:
 
     codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped);
     user: uint32 user number of each row (0..users-1), None where each row is its own user;
-    user_hash: uint64 hash of each user's id value; every choice among the rows of a user is keyed by it.
+    user_hash: uint64 hash of each user's id value; every choice among the rows of a user is keyed by it;
+    null_ids: how many rows of the source have no user id, dropped or not (private unless public).
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Table:
         user_hash: np.ndarray | None = None,
         public: bool = False,
         dropped: int = 0,
+        null_ids: int = 0,
         malformed: int = 0,
     ):
         if rows > MAX_ROWS:
@@ -62,6 +64,7 @@ class Table:
         self.user_hash = user_hash
         self.public = public
         self._dropped = dropped
+        self.null_ids = null_ids
         self._malformed = malformed
         self._rows_per_user: np.ndarray | None = None
 
@@ -99,12 +102,14 @@ class Table:
                 raise DataError(f"column {name!r} has codes outside 0..{size - 1}")
             checked[name] = np.ascontiguousarray(column, code_dtype(size))
         index = users = hashes = None
+        null_ids = 0
         if user is None and schema.user is not None:
             raise DataError(f"user= is missing: give the ids of the schema's user column {schema.user!r}")
         if user is not None and schema.user is None:
             raise DataError("user= gives ids, but the schema has no user column")
         if user is not None:
             index, hashes, has_id = numbered(user, schema.user_dtype)
+            null_ids = int(np.count_nonzero(~has_id))
             if schema.null_user == "drop" and not has_id.all():
                 index, hashes, _ = numbered(user[has_id], schema.user_dtype)
                 checked = {name: column[has_id] for name, column in checked.items()}
@@ -118,6 +123,7 @@ class Table:
             user_hash=hashes,
             public=public,
             dropped=0 if index is None else (rows or 0) - len(index),
+            null_ids=null_ids,
         )
 
     @property
@@ -157,6 +163,7 @@ class Table:
             user_hash=self.user_hash,
             public=public,
             dropped=self._dropped,
+            null_ids=self.null_ids,
             malformed=self._malformed,
         )
 

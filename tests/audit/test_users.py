@@ -17,13 +17,13 @@ from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
-from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Succession, UserTable
+from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Succession, UserTable, WithoutId
 
 from ..reference import counting as slow
 from . import checks
 from .checks import asked, fails
 from .checks import small_table as small
-from .world import CLIP, DELTA, EPSILON, Swap, open_door
+from .world import CLIP, DELTA, EPSILON, Swap, loss_mean, no_noise, open_door, table
 
 FEATURES = (("a",), ("b",), ("c",), ("a", "b"), ("c", "b", "a"))
 EDGES = (2, 5, CLIP, 2 * CLIP)
@@ -116,7 +116,34 @@ def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_tha
     assert largest == key.numbers << 40
 
 
+def nulls_told_apart(more):
+    """How far `more` rows without an id move their count, in units of what mu^2 covers. Their other columns
+    and the users with an id make no difference."""
+    door = open_door(swap := Swap())
+
+    def answer(nulls):
+        ids = np.array([1, 1, 2, *[None] * nulls], object)
+        swap.content = table(checks.random_codes(np.random.default_rng(nulls), len(ids)), ids)
+        return door.user_histogram(WithoutId(8), mu=door.mu / 2, label=f"{nulls}")
+
+    with no_noise():
+        return loss_mean([answer(3 + more)], [answer(3)]) / (door.mu / 2) ** 2
+
+
+def test_rows_without_an_id_are_covered_up_to_the_number_taken_together():
+    """The unit of privacy is a user, and these rows have none: any 8 of them are covered, 9 are not."""
+    assert math.isclose(nulls_told_apart(8), 1, rel_tol=1e-6)
+    assert 0 < nulls_told_apart(7) < 1 < nulls_told_apart(9)
+    with pytest.raises(UsageError, match="power of 2"):
+        WithoutId(12)
+
+
 # Planted bugs
+
+
+def test_rows_without_an_id_are_counted_one_by_one_under_the_noise_of_a_group():
+    with patch.object(WithoutId, "units", 1):
+        assert nulls_told_apart(8) > 1.1
 
 
 def shares_times_rows(real):

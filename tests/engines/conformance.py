@@ -25,6 +25,7 @@ from fastdp.userkeys import (
     RowsUpTo,
     Succession,
     UserTable,
+    WithoutId,
 )
 
 from ..reference import counting as slow
@@ -138,6 +139,10 @@ def check_users(one: Case, engine: Counter) -> None:
     for most in (1, 3, 7):
         want = np.array([sum((min(n, most) << 20) // most for n in sizes)], np.int64)
         same(f"{one.name}: rows up to {most}", engine.user_histogram(RowsUpTo(most), 1), want)
+    if one.schema.user is not None:
+        ids = one.source["who"].to_pylist()
+        want = np.array([sum(who is None or who != who for who in ids)], np.int64)
+        same(f"{one.name}: rows without an id", engine.user_histogram(WithoutId(8), 1), want)
     want = slow.most_common(owners, cells, hashes, 10)
     same(f"{one.name}: most common", engine.user_histogram(MostCommon(("a", "c")), 1), want)
     for cap in (1, 3):

@@ -22,6 +22,7 @@ from fastdp.userkeys import (
     RowGroups,
     RowsPerUser,
     RowsUpTo,
+    WithoutId,
     Succession,
     UserTable,
 )
@@ -162,6 +163,7 @@ def test_messages_give_back_what_was_sent():
         engine.UserRequest(labels, 1),
         engine.UserRequest(RowsPerUser((1, 5)), 1),
         engine.UserRequest(RowsUpTo(5), 1),
+        engine.UserRequest(WithoutId(4), 1),
         engine.UserRequest(Agreement((("a",), ("a", "c")), (2, 9)), 1),
         engine.UserRequest(Succession(("a", "c"), (("a", "a"), ("c", "a")), 5, 2, (2, 9)), 1),
         MarginalRequest((("a",),), 1, {}, UserTable((1, 3), columns=("a",))),

@@ -13,6 +13,7 @@ from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.with_users import (
     LABELS,
+    NULLS_LABEL,
     ORDER_LABEL,
     ORDER_SHARE,
     ROWS_LABEL,
@@ -103,6 +104,7 @@ def test_the_budget_is_charged_once_and_verified(run):
 
     assert math.isclose(share(lambda r: r["label"] in LABELS), SHARES["agreement rates"], rel_tol=1e-6)
     assert math.isclose(share(lambda r: r["label"] == ROWS_LABEL), SHARES["number of rows"], rel_tol=1e-6)
+    assert math.isclose(share(lambda r: r["label"] == NULLS_LABEL), SHARES[NULLS_LABEL], rel_tol=1e-6)
     of_users = share(lambda r: r.get("of") == "users" or r["label"] == SIZES_LABEL)
     assert math.isclose(of_users, SHARES["table of users"], rel_tol=1e-6)
     assert all(r["sensitivity"] == 1 for r in lines if r.get("of") == "users" and r["kind"] == "marginal")
@@ -118,6 +120,26 @@ def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_res
     rates = sum(r["event"]["mu"] ** 2 for r in releases if r["label"] in LABELS) / made.privacy["mu"] ** 2
     assert math.isclose(spent, 1.0, rel_tol=1e-6) and rates <= 0.055
     assert "who" in made.data.column_names
+
+
+@pytest.mark.parametrize("policy", ["drop", "own"])
+def test_the_share_of_rows_without_a_user_id_is_stated(policy):
+    """A fifth of the rows; the interval follows from the noise, and with this seed holds the share."""
+    table = purchases()
+    nulls = np.random.default_rng(0).random(table.num_rows) < 0.2
+    table = table.set_column(0, "who", pa.array(table["who"].to_numpy(), mask=nulls))
+    plain = schema().to_dict()
+    plain["user"]["null"] = policy
+    made = go(table, schema=fastdp.Schema.from_dict(plain)).privacy
+    stated = made["mechanism"]["users"]["without_id"]
+    low, high = stated["share_interval"]
+    assert low < nulls.mean() < high and high - low < 0.1
+    (line,) = [r for r in made["parts"][0]["releases"] if r["label"] == NULLS_LABEL]
+    clip = made["parts"][0]["clip"]
+    assert clip <= stated["together"] < 2 * clip and line["sensitivity"] == 1
+    half = 1.96 * line["sigma"] * stated["together"]
+    assert math.isclose(high - low, 2 * half / table.num_rows, rel_tol=0.35)
+    assert any(f"{low:.1%} to {high:.1%}" in note for note in made["notes"])
 
 
 @pytest.fixture(scope="module")
