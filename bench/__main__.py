@@ -227,6 +227,11 @@ BENCHES = {
             ),
         ),
     ),
+    "clip_tables": Bench(
+        "errors of the rule that chooses a clip, on tables with users of many kinds",
+        (("--tables", "purchases", "--mechanisms", "mst", "--epsilons", "1", "--seeds", "1"),),
+        ((),),
+    ),
     "numbers": Bench(
         "frequent values, means, tails and sums of numbers inside their bins, beside even bins",
         (("--tables", "shop", "--seeds", "1"),),

@@ -57,7 +57,8 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
         )
         noise = clip_rules.unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
         grid = clip_rules.candidates(200)
-        best = clip_rules.choose(sizes.tolist(), users.tolist(), noise, grid, displaced=clip_rules.SHIFTED)
+        rule = {"displaced": clip_rules.SHIFTED, "alone": clip_rules.ALONE}
+        best = clip_rules.choose(sizes.tolist(), users.tolist(), noise, grid, **rule)
         error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
         sigma = 1 / (mu * math.sqrt(0.02))
         chosen = [

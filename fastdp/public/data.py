@@ -88,17 +88,14 @@ def choose_clip(
     rows: int | None = None,
     *,
     bound: int | None = None,
-    displaced: float = 1.0,
-    also: Sequence[int] = (),
+    **options: Any,
 ) -> ClipChoice:
-    """The clip of least error by `privacy.clip.choose`, for `rows` rows (None: as many as the public table
-    has) whose distribution of rows per user is that of the public users. `also`: further clips whose error is
-    reported."""
+    """The clip of least error by `privacy.clip.choose`, with its `options`, for `rows` rows (None: as many as
+    the public table has) whose distribution of rows per user is that of the public users."""
     sizes = np.asarray(rows_per_user, np.int64)
     sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
     if sizes.size == 0:
         raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
     scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
     clips = candidates(int(sizes[-1]) if bound is None else bound)
-    asked = (sizes.tolist(), (users * scale).tolist(), noise)
-    return choose(*asked, displaced=displaced, clips=clips, also=also)
+    return choose(sizes.tolist(), (users * scale).tolist(), noise, clips, **options)

@@ -19,7 +19,7 @@ from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.with_users import plan_charges, users_cost
 from ..privacy import calibrate
-from ..privacy.clip import PRIVATE, SHIFTED, candidates, unit_noise
+from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.scale import laplace_std
 from ..privacy.statement import least_threshold
@@ -273,9 +273,10 @@ def _clip(
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost, suggested, costs = None, None, {}
     if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
-        displaced = SHIFTED if chosen or config.corrects_clipped_total else 1.0
+        corrected = chosen or config.corrects_clipped_total
+        rule = {"displaced": SHIFTED, "alone": ALONE} if corrected else {}
         bound = clip if chosen else None
-        seen = PublicTable(table).choose_clip(noise, rows, bound=bound, displaced=displaced, also=(clip,))
+        seen = PublicTable(table).choose_clip(noise, rows, bound=bound, also=(clip,), **rule)
         costs = {line.clip: (line.lost, line.error) for line in seen.lines}
         lost, suggested = costs[clip][0], seen.clip if clip_criteria else None
     if not chosen:

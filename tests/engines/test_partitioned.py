@@ -22,9 +22,9 @@ from fastdp.userkeys import (
     RowGroups,
     RowsPerUser,
     RowsUpTo,
-    WithoutId,
     Succession,
     UserTable,
+    WithoutId,
 )
 
 from .conformance import check

@@ -13,13 +13,13 @@ from fastdp.privacy import clip as clip_rules
 from fastdp.schema import Schema
 
 
-def slow_error(sizes, users, noise, clip, displaced):
+def slow_error(sizes, users, noise, clip, displaced, alone):
     """The docstring's formula, marginal by marginal."""
     rows = sum(r * u for r, u in zip(sizes, users, strict=True))
     kept = sum(min(r, clip) * u for r, u in zip(sizes, users, strict=True))
     lost = 1 - kept / rows
-    noise = [n for n in noise if n <= sum(users)] or noise
-    return np.mean([(displaced * lost + n * clip / kept) / (1 + n * clip / kept) for n in noise])
+    followed = [displaced * lost + n * clip / kept for n in noise]
+    return np.mean([y and 1 / (1 / y + 1 / alone) for y in followed])
 
 
 @settings(max_examples=100, deadline=None)
@@ -27,12 +27,13 @@ def slow_error(sizes, users, noise, clip, displaced):
     st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 1e4)), min_size=1, max_size=12),
     st.lists(st.floats(0, 1e6), min_size=1, max_size=6),
     st.floats(0, 1),
+    st.floats(0.01, 1),
 )
-def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced):
+def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced, alone):
     sizes, users = zip(*histogram, strict=True)
     clips = clip_rules.candidates(300)
-    choice = clip_rules.choose(sizes, users, noise, clips, displaced=displaced)
-    slow = {c: slow_error(sizes, users, noise, c, displaced) for c in clips}
+    choice = clip_rules.choose(sizes, users, noise, clips, displaced=displaced, alone=alone)
+    slow = {c: slow_error(sizes, users, noise, c, displaced, alone) for c in clips}
     assert slow[choice.clip] <= min(slow.values()) + 1e-9
     for line in choice.lines:
         assert line.error == pytest.approx(slow[line.clip], abs=1e-9)
@@ -49,21 +50,17 @@ def test_noise_lowers_the_clip_and_its_absence_loses_nothing():
 
 
 def test_marginals_that_are_noise_at_any_clip_do_not_decide():
+    """A column of 365 days in a pair costs as much at any clip; the errors of both ways bound the error."""
     sizes, users = [5, 50, 200], [500, 300, 100]
     clips = clip_rules.candidates(200)
-    alone = clip_rules.choose(sizes, users, [20.0], clips).clip
-    assert clip_rules.choose(sizes, users, [20.0, 1e12, 1e12], clips).clip == alone
-    assert clip_rules.choose(sizes, users, [20.0, *[1e3] * 50], clips).clip == alone
-
-
-def test_daily_dates_do_not_force_a_clip_of_one():
-    """3,000 users of 6 purchases on average, a geometric number. Single columns of 12 to 32 cells are far
-    above the noise even with many rows a user; pairs with the 365 days are noise at clip 1 already."""
-    sizes = list(range(1, 60))
-    users = [3000 / 6 * (5 / 6) ** (r - 1) for r in sizes]
-    noise = [0.12 * 3000, 0.2 * 3000, 0.15 * 3000, *[3000 * x for x in (1.1, 2, 4, 8, 20, 40)]]
-    chosen = clip_rules.choose(sizes, users, noise, clip_rules.candidates(64), displaced=clip_rules.SHIFTED)
-    assert 3 <= chosen.clip <= 8
+    rule = {"displaced": clip_rules.SHIFTED, "alone": clip_rules.ALONE}
+    one = clip_rules.choose(sizes, users, [200.0], clips, **rule)
+    assert 1 < one.clip < 200
+    assert clip_rules.choose(sizes, users, [200.0, *[1e12] * 50], clips, **rule).clip == one.clip
+    for line in one.lines:
+        followed = clip_rules.SHIFTED * line.lost + line.noise
+        least = min(followed, clip_rules.ALONE)
+        assert least / 2 - 1e-12 <= line.error <= least + 1e-12
 
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 200, 1000, 1 << 40])
@@ -139,9 +136,11 @@ def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
 
 @given(st.lists(st.floats(-40, 120), min_size=1, max_size=20), st.floats(0.5, 30))
 def test_bins_beyond_the_last_that_stands_out_are_empty(values, sigma):
-    """Against the definition: k is the last bin from which on the sum stands out; bins up to k stay."""
+    """Against the definition: of the runs of bins that stand out, the one that starts last, and of those the
+    shortest, says where users end; bins up to its end stay."""
     n = len(values)
-    bar = sigma * math.sqrt(2 * math.log(20 * max(n, 2)))
-    out = [k for k in range(n) if sum(reversed(values[k:])) > bar * math.sqrt(n - k)]
-    last = max(out, default=-1)
+    bar = sigma * math.sqrt(2 * math.log(20 * max(n * (n + 1) // 2, 2)))
+    runs = [(k, j) for k in range(n) for j in range(k, n)]
+    out = [(-k, j) for k, j in runs if sum(values[k : j + 1]) > bar * math.sqrt(j - k + 1)]
+    last = min(out)[1] if out else -1
     assert clip_rules.seen(values, sigma) == [v if k <= last else 0.0 for k, v in enumerate(values)]
