@@ -210,22 +210,8 @@ BENCHES = {
         (("speed",), ("scores",), ("number",)),
     ),
     "clip": Bench(
-        "clips chosen from noisy histograms, beside given ones",
-        (
-            (
-                "--rows",
-                "20000",
-                "--fit-rows",
-                "20000",
-                "--draws",
-                "20",
-                "--seeds",
-                "1",
-                "--epsilons",
-                "1",
-                "--no-save",
-            ),
-        ),
+        "clips chosen from noisy histograms, beside those of exact ones",
+        (("--rows", "20000", "--draws", "20", "--epsilons", "1", "--no-save"),),
     ),
     "clip_tables": Bench(
         "errors of the rule that chooses a clip, on tables with users of many kinds",

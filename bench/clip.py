@@ -1,19 +1,15 @@
-"""A clip chosen from a noisy histogram of rows per user: how good it is beside clips that somebody gave.
+"""A clip chosen from a noisy histogram of rows per user, beside that of the exact rows per user.
 
-    python -m bench.clip                  simulated trips, and the real ones where they are
+    python -m bench.clip                  simulated trips
 
-First, how often a noisy histogram leads to the clip that the exact rows per user would, and how much error it
-costs by the same criterion (`fastdp.privacy.clip`) where it does not. Then what the criterion is worth: the
-total variation distance to the truth of fitted models, mean over all pairs of columns of at most 20,000
-cells, for clips chosen and given.
+How often a noisy histogram leads to the clip that the exact one would, and how much error it costs by the
+same criterion (`fastdp.privacy.clip`) where it does not. What the criterion is worth: `bench.clip_tables`.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
@@ -26,19 +22,6 @@ from fastdp.run.plan import mu_of
 from . import machine
 
 DELTA = 2.5e-5
-GIVEN = (4, 8, 16, 32, 64, 100, 150, 200)
-OUTER = [
-    ["pickup_community_area", "shift", "company_id"],
-    ["pickup_community_area", "dropoff_community_area"],
-    ["dropoff_community_area", "fare"],
-    ["fare", "trip_total"],
-    ["trip_total", "trip_seconds"],
-    ["fare", "trip_miles"],
-    ["tips", "trip_total"],
-    ["payment_type", "tips"],
-]
-WAYS = {"mst": {"mechanism": "mst"}, "adagrid": {"mechanism": "adagrid", "outer": OUTER}}
-REAL = Path(__file__).resolve().parents[2] / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
 
 
 def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
@@ -87,61 +70,16 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
     return out
 
 
-def distances(name: str, table, ways: dict, epsilons: list[float], seeds: int) -> list[dict]:
-    """Mean distance of the fitted models' pairs, clip by clip."""
-    domain = table.schema.domain
-    pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= 20_000]
-    truth = fastdp.marginals(table, pairs)
-
-    def distance(model) -> float:
-        made = [np.maximum(model.marginal(p), 0).ravel() for p in pairs]
-        return float(
-            np.mean(
-                [
-                    np.abs(m / max(m.sum(), 1e-9) - truth[p].ravel() / table.rows).sum() / 2
-                    for p, m in zip(pairs, made, strict=True)
-                ]
-            )
-        )
-
-    out = []
-    for way, fields in ways.items():
-        for epsilon in epsilons:
-            got: dict[str, float] = {}
-            for clip in ("private", *GIVEN):
-                runs = [
-                    fastdp.synthesize(table, {**fields, "clip": clip}, epsilon, DELTA, seed=s)
-                    for s in range(seeds)
-                ]
-                got[str(clip)] = float(np.mean([distance(r.model) for r in runs]))
-                if clip == "private":
-                    chosen = [r.privacy["parts"][0]["clip"] for r in runs]
-            means = "  ".join(f"{c}: {v:.3f}" for c, v in got.items())
-            print(f"{name}, {way}, epsilon {epsilon:g}: chose {sorted(set(chosen))}\n    {means}", flush=True)
-            out.append(
-                {"data": name, "mechanism": way, "epsilon": epsilon, "chosen": chosen, "distance": got}
-            )
-    return out
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000, 2_000_000])
-    parser.add_argument("--fit-rows", type=int, default=200_000)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 5.0, 10.0])
     parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     finds = [line for rows in options.rows for line in extra_errors(rows, options.epsilons, options.draws)]
-    schema = fastdp.Schema.load("taxi-deid2")
-    trips = fastdp.read(simulate.taxi(options.fit_rows, seed=11), schema)
-    models = distances("simulated trips", trips, WAYS, options.epsilons, options.seeds)
-    if REAL.exists():
-        real = fastdp.read(REAL, fastdp.Schema.load("taxi-chicago"))
-        models += distances("Chicago trips", real, {"mst": WAYS["mst"]}, options.epsilons, options.seeds)
     if not options.no_save:
-        machine.keep("clip", {"delta": DELTA, "fit_rows": options.fit_rows, "found": finds, "models": models})
+        machine.keep("clip", {"delta": DELTA, "found": finds})
 
 
 if __name__ == "__main__":
