@@ -1,7 +1,6 @@
 """The dual against its dense twin, differential equations and mirror descent."""
 
 import math
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -208,33 +207,6 @@ def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, stop):
     rows = sum(m.values.size for m in seen)
     if stop == "noise":
         assert model.ended == "noise level" and model.loss <= rows / 2
-
-
-def all_pairs_of_classes(seed):
-    """Single attributes and all pairs of six columns that depend on one of five hidden classes."""
-    rng = np.random.default_rng(seed)
-    domain = Domain({f"c{i}": n for i, n in enumerate([6, 5, 8, 4, 7, 3])})
-    joint = 0.0
-    for weight in rng.dirichlet(np.ones(5)):
-        table = np.full((), 4000.0 * weight)
-        for n in domain.values():
-            table = np.multiply.outer(table, rng.dirichlet(np.full(n, 0.4)))
-        joint = joint + table
-    cliques = [c for k in (1, 2) for c in combinations(domain, k)]
-    return domain, joint, measure(domain, joint, cliques, 12.0, rng)
-
-
-def test_on_loops_too_and_in_a_hundred_passes():
-    """Sum of absolute errors of all pairs over 5 fixed seeds."""
-    totals = {"dual": 0.0, "accelerated": 0.0}
-    for seed in range(5):
-        domain, joint, seen = all_pairs_of_classes(seed)
-        for method in totals:
-            model = fit(domain, seen, stop="risk", method=method)
-            gaps = [model.marginal(m.clique).reshape(-1) - project(domain, joint, m.clique) for m in seen]
-            totals[method] += sum(float(np.abs(gap).sum()) for gap in gaps)
-            assert method != "dual" or model.iterations <= 100
-    assert totals["dual"] < totals["accelerated"]
 
 
 @pytest.mark.parametrize(

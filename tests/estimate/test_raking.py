@@ -60,24 +60,6 @@ def test_it_converges_to_the_fit_of_the_whole_table(seed, bins):
         np.testing.assert_allclose(cliques.marginal(tuple(clique)), marginal(joint, clique), rtol=1e-5)
 
 
-def test_cliques_stay_calibrated_after_any_number_of_tours():
-    rng = np.random.default_rng(1)
-    truth = rng.gamma(0.5, size=DOMAIN.shape(NAMES))
-    for tours in (1, 2, 5):
-        cliques = raked(targets_of(truth * 1000 / truth.sum(), rng), tours, floor=0.05)
-        cliques.calibrate(1000.0)
-        for i, j in cliques.frame.tree.edges:
-            shared = cliques.frame.separator(i, j)
-            sides = []
-            for k in (i, j):
-                names = cliques.frame.axes[k]
-                table = cliques.tables[k].sum(axis=tuple(n for n, a in enumerate(names) if a not in shared))
-                order = [a for a in names if a in shared]
-                sides.append(table.transpose([order.index(a) for a in shared]))
-            np.testing.assert_allclose(sides[0], sides[1], rtol=1e-9)
-        assert all(table.sum() == pytest.approx(1000.0) for table in cliques.tables)
-
-
 def random_targets(domain, cliques, total, rng):
     """Tables that need not agree, some of merged codes."""
     out = []

@@ -94,16 +94,6 @@ def test_threads_and_batches_change_no_bit(monkeypatch, make):
     assert all(np.array_equal(one[c], three[c]) and np.array_equal(one[c], small[c]) for c in asked)
 
 
-def test_a_lost_link_would_be_seen():
-    """Carrying past a node without its conditional (as if independent) is far from the truth on this
-    chain."""
-    model = chain()
-    far = ("x0", "x3")
-    independent = np.outer(model.marginal(("x0",)), model.marginal(("x3",))) / model.total
-    true = reference.marginal(model, far)
-    assert np.abs(marginals(model, [far])[far] - true).max() < 1e-6 < np.abs(independent - true).max()
-
-
 @given(
     st.lists(st.sampled_from([1, 2, 3, 7, 50, 1000]), min_size=1, max_size=9),
     st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True), max_size=14),

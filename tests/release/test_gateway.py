@@ -11,7 +11,6 @@ from fastdp.engines.local import local
 from fastdp.errors import (
     BudgetError,
     FastdpError,
-    LedgerError,
     MeasurementError,
     PrivacyError,
     SchemaError,
@@ -237,33 +236,6 @@ def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
     assert reserved.statement()["unit"]["kind"] == "event"
     with pytest.raises(UsageError, match="per event"):
         session.user_histogram(RowsPerUser((1,)), mu=0.1, label="users")
-
-
-def test_one_budget_takes_sessions_of_one_unit(engine, tmp_path):
-    """Users first; then events, another user column, null ids as users, rows: each would have been summed."""
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=20.0, delta=1e-5)
-    ask = {"epsilon": 1.0, "delta": 1e-5}
-    reserve.reserve(SCHEMA, [reserve.BudgetRequest(**ask, clip=3)], ledger=ledger)
-    own = Schema.from_dict(SCHEMA.to_dict() | {"user": SCHEMA.to_dict()["user"] | {"null": "own"}})
-    others = [
-        (SCHEMA, reserve.BudgetRequest(**ask, unit="event")),
-        (Schema.from_domain(SIZES, user="driver"), reserve.BudgetRequest(**ask, clip=3)),
-        (own, reserve.BudgetRequest(**ask, clip=3)),
-        (Schema.from_domain(SIZES), reserve.BudgetRequest(**ask)),
-    ]
-    for schema, request in others:
-        with pytest.raises(LedgerError, match="different units"):
-            reserve.reserve(schema, [request], ledger=ledger)
-    assert len(ledger.entries("d")) == 1
-    ledger.open("events", epsilon=20.0, delta=1e-5)
-    rows, groups = (
-        reserve.reserve(SCHEMA, [others[0][1]], ledger=ledger, dataset="events").sessions(engine)[0]
-        for _ in range(2)
-    )
-    rows.measure([Request(("a",), 0.1)], "rows")
-    with pytest.raises(LedgerError, match="do not add up"):
-        groups.user_histogram(Groups(("a", "b"), t_max=3), mu=0.1, label="groups")
 
 
 def test_seeds_repeat_and_ledgers_refuse_them(engine, tmp_path):

@@ -48,11 +48,3 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
     wanted = {"adagrid": [1, 4], "binned": [], "sparse": [2]}.get(name, list(range(CELLS)))
     assert named == wanted
     assert described["measurements"][0]["rows"] == rows
-
-
-def test_no_measurements_make_empty_columns_of_the_same_types(tmp_path):
-    some, _ = released(tmp_path, Measurement(("a",), np.array([1.0]), 1.0))
-    none, described = released(tmp_path)
-    assert none.num_rows == 0 and none.schema.names == some.schema.names
-    assert [str(t) for t in none.schema.types] == [str(t) for t in some.schema.types]
-    assert described["measurements"] == [] and "private" not in described

@@ -1,6 +1,5 @@
 """The estimator keeps the habits of scikit-learn, and its samples are a run's own rows."""
 
-import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -8,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import fastdp
-from fastdp.errors import UsageError
+from fastdp.errors import RunError, UsageError
 
 from .test_synthesize import small_data, small_schema
 
@@ -58,22 +57,11 @@ def test_the_kind_of_frame_comes_back(rows):
     assert isinstance(estimator().fit(pl.from_arrow(rows)).sample(5), pl.DataFrame)
 
 
-def test_many_samples_agree_with_the_models_marginals(fitted):
-    """5 standard errors a cell: false alarm below 1e-6 a cell."""
-    n = 200_000
-    column = "a"
-    drawn = fitted.run_.sample(n, seed=1)
-    values, counts = np.unique(drawn[column].to_numpy(zero_copy_only=False), return_counts=True)
-    own = fitted.run_.to_arrow()
-    base_values, base = np.unique(own[column].to_numpy(zero_copy_only=False), return_counts=True)
-    share = dict(zip(base_values.tolist(), base / own.num_rows, strict=True))
-    for value, count in zip(values.tolist(), counts, strict=True):
-        p = share.get(value, 0.0)
-        assert abs(count / n - p) <= 5 * np.sqrt(max(p, 1e-3) / own.num_rows + max(p, 1e-3) / n)
-
-
-def test_what_does_not_fit_is_said(rows):
+def test_what_does_not_fit_is_said(rows, tmp_path):
     with pytest.raises(UsageError, match="before sample"):
         estimator().sample(3)
     with pytest.raises(UsageError, match="y must be None"):
         estimator().fit(rows, [1, 2])
+    fastdp.synthesize(rows, "mst", 2.0, 1e-6, schema=small_schema(), out=tmp_path / "run")
+    with pytest.raises(RunError, match="folder of rows"):
+        fastdp.load_run(tmp_path / "run").sample(3)

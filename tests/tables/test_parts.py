@@ -236,28 +236,6 @@ def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
         fastdp.synthesize(frame, "mst", 1.0, schema=SCHEMA, public=cut(frame, 3, 5))
 
 
-WIDTHS = {
-    pa.bool_(): 1, pa.int8(): 8, pa.uint16(): 16, pa.float32(): 32, pa.timestamp("us"): 64,
-    pa.decimal128(21, 2): 128, pa.string(): 32, pa.binary(): 32, pa.large_string(): 64,
-    pa.large_binary(): 64, pa.string_view(): 128, pa.binary_view(): 128, pa.binary(3): 24,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", WIDTHS, ids=str)
-@pytest.mark.parametrize("start, count", [(0, 8), (8, 8), (40, 3), (56, 8)])
-def test_a_slice_lies_where_its_values_do(kind, start, count):
-    """Of any type: its bytes are those of its rows (of texts: their offsets), no byte more or less."""
-    plain = pa.array([b"abc"] * 64).cast(kind) if "binary" in str(kind) or "string" in str(kind) else None
-    array = pa.array([1] * 64, pa.int64()).cast(kind) if plain is None else plain
-    memory = array.buffers()[1]
-    content = pa.Array.from_buffers(pa.uint8(), memory.size, [None, memory])
-    first = start * WIDTHS[kind] // 8
-    end = first + max(1, count * WIDTHS[kind] // 8)
-    rows = {"x": array.slice(start, count)}
-    for at in range(max(0, first - 9), min(memory.size, end + 9)):
-        assert overlap(rows, {"y": content.slice(at, 1)}) == (first <= at < end)
-
-
 def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypatch):
     real = encode.encode_batch
 

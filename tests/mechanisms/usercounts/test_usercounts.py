@@ -229,19 +229,6 @@ def test_the_hierarchy_is_consistent_and_better_than_clipping():
     assert kinds[0] == pytest.approx(kinds[1], rel=1e-9)
 
 
-def test_public_data_of_the_same_law_help_the_hierarchy():
-    rng, truth, levels = crossed(2)
-    noisy = truth + rng.normal(0, 60, truth.size)
-    x, with_public = (
-        count_estimates.hierarchy(noisy, 3600.0, levels, p)[0]
-        for p in (None, rng.poisson(truth).astype(float))
-    )
-    assert np.abs(with_public - truth).sum() < 0.8 * np.abs(x - truth).sum()
-    wrong = rng.permutation(truth)  # public data of another world may harm a little, not ruin
-    misled = count_estimates.hierarchy(noisy, 3600.0, levels, wrong)[0]
-    assert np.abs(misled - truth).sum() < 1.5 * np.abs(x - truth).sum()
-
-
 def test_public_people_are_counted_once_per_group():
     s = schema()
     public = calls(300, 8, users=20)
