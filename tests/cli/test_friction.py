@@ -1,16 +1,20 @@
 """What a new user runs into: each mistake is answered at once, in the words of who asked (parameters in
 Python, options on the command line), with what to do."""
 
+import json
 import subprocess
 import sys
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
+from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli import common
+from fastdp.cli import app, common, doctor
 from fastdp.errors import FastdpError, RunError
-from tests.cli.test_app import fastdp_cli
+from tests.cli.test_app import TOML, fastdp_cli
+from tests.run.test_synthesize import small_data, small_schema
 
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
@@ -89,3 +93,46 @@ def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatc
             fastdp.synthesize(ROWS, "mst", 1.0, 1e-6, **call)
     fastdp.synthesize(ROWS, "mst", 1.0, 1e-6, resume=True, **call)
     assert fastdp.verify(tmp_path / "run").ok
+
+
+# Version, doctor, log and what a beginner trips over.
+
+
+def test_version_and_doctor():
+    done = CliRunner().invoke(app.app, ["--version"])
+    assert done.exit_code == 0 and done.output.strip() == f"fastdp {fastdp.__version__}"
+    done = CliRunner().invoke(app.app, ["doctor"])
+    assert done.exit_code == 0, done.output
+    assert "compiled kernels: " in done.output and "numpy" in done.output and "no problem" in done.output
+
+
+def test_the_doctor_finds_a_kernel_that_is_missing(monkeypatch):
+    def broken(name):
+        raise ImportError("no such file")
+
+    monkeypatch.setattr(doctor, "import_module", broken)
+    report = doctor.facts()
+    assert report["kernels"] == [] and "build fastdp again" in report["problems"][0]
+    assert "PROBLEM" in doctor.text(report)
+
+
+# `--dialect`: text files in another dialect than their names say, from the command line.
+
+
+def test_synth_reads_another_dialect_and_tells_the_owner_what_it_dropped(tmp_path):
+    small_schema().save(tmp_path / "schema.toml")
+    (tmp_path / "recipe.toml").write_text(TOML + 'schema = "schema.toml"\n')
+    rows = small_data()
+    pacsv.write_csv(rows, tmp_path / "data.csv", pacsv.WriteOptions(delimiter=";", quoting_style="none"))
+    with open(tmp_path / "data.csv", "ab") as file:
+        file.write(b'"open;1\n\xe9;1;1;1\n')
+    synth = ("synth", "data.csv", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--quiet")
+    refused = fastdp_cli(*synth, "--out", "run", cwd=tmp_path, check=False)
+    assert refused.returncode == 4 and "set the dialect" in refused.stderr
+    fastdp_cli(*synth, "--out", "run", "--dialect", 'delimiter = ";"', cwd=tmp_path)
+    reading = json.loads((tmp_path / "run.private/reading.json").read_text())
+    assert reading["rows"] == rows.num_rows and reading["malformed_lines"] == 2
+    released = "".join(p.read_text("utf-8") for p in (tmp_path / "run").glob("*.json"))
+    assert "malformed_lines" not in released
+    wrong = fastdp_cli(*synth, "--out", "run2", "--dialect", "delimiter = ;", cwd=tmp_path, check=False)
+    assert wrong.returncode == 3 and "dialect" in wrong.stderr

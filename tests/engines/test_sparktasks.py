@@ -2,6 +2,7 @@
 integers of every engine. (tests/spark runs the same on Spark itself.)"""
 
 from contextlib import contextmanager
+from itertools import product
 from unittest.mock import patch
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from fastdp.engines import build as builds
 from fastdp.engines import messages, pieces
 from fastdp.engines import spark as driver
 from fastdp.engines import sparktasks as tasks
@@ -194,3 +196,18 @@ def test_errors_hold_no_rows(error, told):
     else:
         assert made == told
     assert "person" not in str(made)
+
+
+# Which builds may count together: the same sources, and on the same platform the same kernels.
+
+
+@pytest.mark.parametrize("sources, platform, kernels", list(product([True, False], repeat=3)))
+def test_what_must_be_the_same(sources, platform, kernels):
+    here = dict(builds.build())
+    same = {"sources": sources, "platform": platform, "kernels": kernels}
+    asked = {key: value if same[key] else value + "x" for key, value in here.items()}
+    if sources and (kernels or not platform):
+        builds.check(asked)
+    else:
+        with pytest.raises(DataError, match="another build of fastdp"):
+            builds.check(asked)

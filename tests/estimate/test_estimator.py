@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
-from fastdp.errors import MeasurementError, ModelTooLargeError
+from fastdp.errors import MeasurementError, ModelTooLargeError, UsageError
 from fastdp.estimate import fit
 from fastdp.estimate.linear_rows import check, usage
 from fastdp.estimate.lower import lower
 from fastdp.estimate.total import estimate_total
 from fastdp.measurement import Measurement
 from fastdp.model import Model
+from fastdp.model.grow import grow
 from fastdp.model.junction_tree import junction_tree
 from fastdp.model.layout import make_plan
 from fastdp.queries import AdaGrid, Binned
@@ -279,3 +280,106 @@ def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
     assert np.isfinite(made).all() and made.sum() == pytest.approx(model.total)
     if value > sigma:
         assert made == pytest.approx(answers, rel=0.02)
+
+
+# Stopping by estimated risk.
+
+
+WIDE = Domain({"a": 12, "b": 10, "c": 14, "d": 9})
+TRIPLES = [("a", "b", "c"), ("b", "c", "d")]
+LOW = [("a",), ("b",), ("c",), ("d",), ("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]
+
+
+def truth(seed):
+    """A smooth joint distribution of 40,000 rows with clear pairs."""
+    rng = np.random.default_rng(seed)
+    codes = np.stack(np.meshgrid(*(np.linspace(-1, 1, n) for n in WIDE.values()), indexing="ij"))
+    slope = rng.normal(size=(4, 4))
+    joint = np.exp(np.einsum("iabcd,ij,jabcd->abcd", codes, slope, codes))
+    return 40_000 * joint / joint.sum()
+
+
+def marginal(joint, clique):
+    kept = [a for a in WIDE if a in clique]
+    table = joint.sum(axis=tuple(i for i, a in enumerate(WIDE) if a not in clique))
+    return table.transpose([kept.index(a) for a in clique]).reshape(-1)
+
+
+def measured(joint, seed, sigma=40.0):
+    rng = np.random.default_rng(seed)
+    out = []
+    for clique in [*LOW, *TRIPLES]:
+        values = marginal(joint, clique)
+        out.append(Measurement(clique, values + rng.normal(size=values.size) * sigma, sigma))
+    return out
+
+
+def risk(model, joint, seen):
+    return sum(
+        np.sum(((model.marginal(m.clique).reshape(-1) - marginal(joint, m.clique)) / m.sigma) ** 2)
+        for m in seen
+    )
+
+
+def test_least_risk_is_near_the_best_stop():
+    """Over 8 draws of the noise: never far from the best of a path, and in sum better than the noise level.
+    Fixed seeds."""
+    total = {"risk": 0.0, "noise": 0.0}
+    for seed in range(8):
+        joint = truth(seed)
+        seen = measured(joint, seed)
+        chosen = fit(WIDE, seen, stop="risk")
+        assert chosen.ended in ("least risk", "tolerance")
+        path = [fit(WIDE, seen, stop="iters", iters=n) for n in (3, 6, 10, 15, 25, 40, 70, 120)]
+        best = min(risk(model, joint, seen) for model in path)
+        assert risk(chosen, joint, seen) < 1.5 * best
+        total["risk"] += risk(chosen, joint, seen)
+        total["noise"] += risk(fit(WIDE, seen), joint, seen)
+    assert total["risk"] < total["noise"]
+
+
+def test_refined_without_anything_finer_is_least_risk():
+    seen = [m for m in measured(truth(2), 2) if len(m.clique) <= 2]
+    assert fit(WIDE, seen, stop="refined").ended in ("least risk", "tolerance")
+
+
+# Measurements, zeros and starts that do not fit the domain are refused with a sentence that names them.
+
+
+SMALL = Domain({"a": 2, "b": 3})
+SEEN = [Measurement(("a", "b"), np.arange(6.0) + 1, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "zeros, text",
+    [
+        ({("z",): [True, False]}, "zeros: "),
+        ({("a",): [True, False, False]}, r"one bool for each of its 2 cells"),
+        ({("a",): [1, 0]}, r"one bool for each of its 2 cells"),
+        ({("a",): [True, True]}, "every combination is excluded"),
+        ({("a",): [True, False], ("a", "b"): [False] * 3 + [True] * 3}, "no possible row"),
+    ],
+)
+def test_zeros_are_one_bool_per_cell_and_leave_something(zeros, text):
+    masks = {clique: np.array(mask) for clique, mask in zeros.items()}
+    with pytest.raises(MeasurementError, match=text):
+        fit(SMALL, SEEN, zeros=masks)
+
+
+def test_a_start_is_over_the_same_domain():
+    start = fit(Domain({"a": 2, "b": 4}), [Measurement(("b",), np.ones(4), 1.0)])
+    with pytest.raises(UsageError, match="'b' has 4 codes in that model and 3 in this domain"):
+        fit(SMALL, SEEN, warm_start=start)
+
+
+def test_methods_and_queries_that_do_not_apply():
+    with pytest.raises(UsageError, match='method="flow" takes'):
+        fit(SMALL, SEEN, method="flow")
+    model = fit(SMALL, SEEN)
+    with pytest.raises(UsageError, match="over 3 cells"):
+        model.answer(sp.csr_array(np.eye(3)), ("a",))
+    with pytest.raises(MeasurementError, match="query: expected None"):
+        model.answer("all", ("a",))
+    with pytest.raises(UsageError, match="got 0"):
+        grow(SMALL, {}, 0, 100)
+    assert {frozenset(c) for c in grow(SMALL, {("a", "b"): 1.0}, 1, 100)} == {frozenset("a"), frozenset("b")}

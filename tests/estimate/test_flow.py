@@ -4,9 +4,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from fastdp import Measurement
+from fastdp._core.ancestors import SparseRows
 from fastdp._core.infer import Engine
+from fastdp._core.team import Team
 from fastdp.domain import Domain, downward_closure
 from fastdp.errors import FastdpError
 from fastdp.estimate.estimator import fit
@@ -289,3 +292,16 @@ class TestFit:
         plain = fit(domain, seen, stop="iters", iters=5)
         assert plain.ended == "iterations" and plain.iterations == 5
         assert not adaptive(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
+
+
+# The threaded product with measured rows is scipy's, for any number of threads.
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (7, 5), (40_000, 300)])
+def test_a_product_is_scipys(shape):
+    rng = np.random.default_rng(1)
+    matrix = sp.random_array(shape, density=0.02, format="csr", rng=rng)
+    x = rng.normal(size=shape[1])
+    alone = SparseRows(matrix).product(x, 1)
+    np.testing.assert_allclose(alone, matrix @ x, rtol=1e-12, atol=1e-13)
+    assert (SparseRows(matrix).product(x, Team(4)) == alone).all()

@@ -2,15 +2,16 @@
 by what clips are compared."""
 
 import math
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import fastdp
 from fastdp import mechanisms
 from fastdp.errors import UsageError
-from fastdp.mechanisms import recipe, registry
+from fastdp.mechanisms import adagrid, names, recipe, registry
 from fastdp.mechanisms.adagrid import AdaGrid, Copy
 from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.archetypes import Archetypes, Refine
@@ -145,3 +146,129 @@ def test_lists_of_mechanisms_come_from_the_registry():
         UsageError, match=r"mst has no field 'deadline'; mechanisms that have it: cliquetree, aim"
     ):
         recipe.load("mst").limited(deadline=3.0)
+
+
+# What a plan says of any mechanism: its noise and its charges cost the budget, no more and no less.
+
+
+SIZES = {"a": 4, "b": 5, "c": 2, "d": 10}
+CLIP, CAP = 5, 3
+FIELDS = {
+    "archetypes": {"features": ["a", "b"], "trait": "c"},
+    "usercounts": {"noise": "gaussian", "cap": CAP},
+}
+CASES = [
+    *((name, FIELDS.get(name, {})) for name in mechanisms.names()),
+    ("adagrid", {"outer": [["a", "b"], ["b", "c", "d"]], "copies": [{"clique": ["a", "b"], "times": 3}]}),
+    ("archetypes", {**FIELDS["archetypes"], "refine": {"share": 0.4}}),
+    ("archetypes", {"features": ["a"], "refine": {"share": 0.4, "measured": [["a", "b"], ["d"]]}}),
+    ("cliquetree", {"workload": [["a", "b"], ["b", "c", "d"]]}),
+    ("cliquetree", {"screening_rounds": 1}),
+    ("tworound", {"round2": [["a", "b"], {"clique": ["c", "d"], "weight": 3}], "weights": {"a": 2}}),
+    ("usercounts", {**FIELDS["usercounts"], "method": "hierarchy"}),
+]
+
+
+def planned(name, fields, epsilon, public=None, delta=1e-6):
+    columns = {
+        n: {"kind": "integer", "max": k - 1, "null": "drop", "overflow": "drop"} for n, k in SIZES.items()
+    }
+    schema = fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 6}})
+    fixed = {} if name == "usercounts" else {"clip": CLIP}
+    public = name == "archetypes" if public is None else public
+    return fastdp.plan(
+        schema, {"mechanism": name, **fixed, **fields}, epsilon, delta, public=public, rows=10_000_000
+    )
+
+
+@pytest.mark.parametrize("name, fields", CASES)
+@pytest.mark.parametrize("public", [None, True])
+@pytest.mark.parametrize("epsilon", [0.2, 8.0])
+def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsilon):
+    """A line of noise sigma costs (sensitivity / sigma)^2 (of sets to be chosen: each; of copies of one set:
+    sigma is that of their mean), a charge its share: together mu^2. One user moves a marginal by the clip, a
+    histogram of users by the square root of the cap."""
+    made = planned(name, fields, epsilon, public)
+    moved = math.sqrt(CAP) if name == "usercounts" else CLIP
+    times = [1 if set(line.clique) <= set(SIZES) else line.times for line in made.lines]
+    cost = math.fsum(n * (moved / line.sigma) ** 2 for n, line in zip(times, made.lines, strict=True))
+    shares = [share for _, share in made.charges]
+    assert min(shares, default=1) > 0
+    assert cost + made.mu**2 * math.fsum(shares) == pytest.approx(made.mu**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("name, fields", CASES)
+def test_a_larger_epsilon_or_delta_never_adds_noise(name, fields):
+    plans = [
+        planned(name, fields, e, delta=d) for e, d in ((0.5, 1e-9), (0.5, 1e-6), (1.0, 1e-6), (4.0, 1e-6))
+    ]
+    for less, more in pairwise(plans):
+        assert less.mu < more.mu and [ln.clique for ln in less.lines] == [ln.clique for ln in more.lines]
+        assert all(a.sigma > b.sigma for a, b in zip(less.lines, more.lines, strict=True))
+
+
+# Recipes: where they come from, fields that depend on epsilon, errors that name the field.
+
+
+STEPS = [{"up_to": 1, "value": 150}, {"up_to": 5, "value": 180}, {"value": 200}]
+
+
+def test_a_field_may_depend_on_epsilon():
+    made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "clip": STEPS})
+    assert [made.config(e).clip for e in (0.1, 1, 1.01, 5, 6)] == [150, 150, 180, 180, 200]
+
+
+def test_the_dependence_may_sit_deep_in_a_field():
+    copies = [{"clique": ["a", "b"], "times": [{"up_to": 1, "value": 8}, {"value": 2}]}]
+    made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "copies": copies})
+    assert made.config(1).copies[0].times == 8
+    assert made.config(2).copies[0].times == 2
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [{"up_to": 1, "value": 1}],
+        [{"value": 1}, {"value": 2}],
+        [{"up_to": 2, "value": 1}, {"up_to": 1, "value": 1}, {"value": 2}],
+        [{"up_to": "x", "value": 1}, {"value": 2}],
+    ],
+)
+def test_malformed_steps_are_refused(steps):
+    with pytest.raises(UsageError, match="clip"):
+        recipe.load({"mechanism": "adagrid", "clip": steps}).config(1.0)
+
+
+def test_a_path_is_read_and_its_schema_found_beside_it(tmp_path):
+    (tmp_path / "s.toml").write_text("")
+    (tmp_path / "r.toml").write_text('mechanism = "mst"\nschema = "s.toml"\nrare = 2.0\n')
+    made = recipe.load(tmp_path / "r.toml")
+    assert made.schema == str(tmp_path / "s.toml")
+    assert made.config(1.0).rare == 2.0
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("mechanism = ", "not TOML"),
+        ("clip = 3", "mechanism ="),
+        ('mechanism = "nope"', "choose one of"),
+        ('mechanism = "mst"\nschema = 3', "schema"),
+    ],
+)
+def test_bad_files_are_usage_errors(tmp_path, text, match):
+    (tmp_path / "r.toml").write_text(text)
+    with pytest.raises(UsageError, match=match):
+        recipe.load(tmp_path / "r.toml")
+
+
+def test_unknown_names_list_what_there_is():
+    with pytest.raises(UsageError, match="taxi-adagrid"):
+        recipe.load("taxi-adagrit")
+    assert "adagrid" in names()
+
+
+def test_a_config_object_is_a_recipe_too():
+    config = adagrid.AdaGrid(outer=(("a", "b"),), clip=7)
+    assert recipe.load(config).config(1.0) == config
+    assert recipe.load(recipe.load(config)) == recipe.load(config)

@@ -3,17 +3,25 @@
 import math
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fastdp
+from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
+from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.base import Job
+from fastdp.mechanisms.cliquetree import CliqueTree
+from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
 from fastdp.mechanisms.shared.code_compression import merge_rare
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
+
+from .growing import RowsSession, dependent_rows
 
 
 def chain(rows=4000, seed=0):
@@ -89,3 +97,63 @@ def test_one_column_needs_no_tree():
     outcome, kept = run(FakeDoor({"a": 5}, np.arange(5), mu=1.0))
     assert outcome.details["tree"] == []
     assert len(kept["measurements"]) == 1
+
+
+# Mechanisms that merge rare codes release which codes were merged, and only where any were.
+
+
+@pytest.mark.parametrize("config", [AIM(rounds=6), MST(), CliqueTree()], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize("crowded", [True, False])
+def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded):
+    """Columns of 40 codes of which 3 occur, or of 3 codes."""
+    rng = np.random.default_rng(3)
+    first = rng.integers(0, 3, 3000)
+    rows = np.stack([first, (first + (rng.random(3000) < 0.1)) % 3, rng.integers(0, 3, 3000)], 1)
+    domain = Domain(dict.fromkeys("abc", 40 if crowded else 3))
+    session = RowsSession(domain, dict(zip("abc", rows.T)), mu=1.0)
+
+    def fit(domain, measurements, **options):
+        return fastdp.fit(domain, measurements, threads=1, **options)
+
+    outcome = config.run(session, Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1))
+    merged = dict(outcome.model.domain) != dict(domain)
+    assert merged == crowded == ("codes" in outcome.tables)
+    if merged:
+        codes = outcome.tables["codes"]
+        assert sum(outcome.model.domain.values()) < 120 and len(codes) > 0
+
+
+# AIM: what it spends, what it picks, how its weights add up.
+
+
+def run_aim(session, **fields):
+    def fit(domain, measurements, **options):
+        return fastdp.fit(domain, measurements, threads=1, **options)
+
+    return AIM(**fields).run(session, Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1))
+
+
+@pytest.mark.parametrize("mu", [0.1, 2.0])
+def test_aim_spends_the_budget_and_never_exceeds_it(mu):
+    domain, rows = dependent_rows(columns=5)
+    session = RowsSession(domain, rows, mu=mu)
+    outcome = run_aim(session, rounds=10)
+    assert mu**2 * (1 - 1e-6) < session.spent <= mu**2 * (1 + 1e-9)
+    assert outcome.details["rounds"]
+
+
+def test_it_measures_what_depends():
+    domain, rows = dependent_rows(columns=5)
+    outcome = run_aim(RowsSession(domain, rows, mu=3.0), rounds=10)
+    joined = {frozenset(c) for c in outcome.details["rounds"]}
+    assert all(any({f"c{i}", f"c{i + 1}"} <= c for c in joined) for i in range(4))
+
+
+def test_weights_are_columns_in_common_with_the_workload():
+    domain = Domain(dict.fromkeys("abcd", 2))
+    weights = AIM(workload=(("a", "b"), ("b", "c", "d"))).closure(domain)
+    assert (
+        weights["b",] == 2 and weights["a",] == 1 and weights["a", "b"] == 3 and weights["b", "c", "d"] == 4
+    )
+    assert ("a", "c") not in weights
+    assert len(AIM(degree=3).closure(domain)) == 4 + 6 + 4

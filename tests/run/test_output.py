@@ -1,17 +1,29 @@
 """Synthetic rows on their way out: what cannot be made again, written or true is refused; users of every
 type."""
 
+import datetime as dt
+import json
+import pickle
 from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 
 import fastdp
-from fastdp.errors import RunError
+from bench import digests
+from fastdp.engines.build import build
+from fastdp.errors import DataError, RunError, UsageError
+from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Outcome
+from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
 from fastdp.run import output
-from fastdp.run.output import Output, user_values
+from fastdp.run.output import Output, user_values, write_measurements
+from fastdp.run.spark_output import make, spark_schema
+
+from .runs import rows, run, schema
 
 
 class Shards:
@@ -90,3 +102,140 @@ def test_no_two_users_share_an_id_however_narrow_the_type(name):
     numbers = np.array([0, 43, 299, 40_000, 70_000, (1 << 24) - 1, 1 << 24], np.uint32)
     got = user_values(SimpleNamespace(user_dtype=name), numbers)
     assert got.to_pylist() == (numbers + 1).tolist()
+
+
+# measurements.parquet: every answer at its place, and the cell it is about where it is about one.
+
+
+CELLS = 6
+GRID = Grid(("a", "b"), (2, 3), np.array([1, 4]), (Grid(("a",), (2,), [0, 1]), Grid(("b",), (3,), [0, 1, 2])))
+QUERIES = {
+    "each cell": None,
+    "identity": Identity(CELLS),
+    "weighted": Weighted([1, 2, 3, 1, 2, 3], 4),
+    "adagrid": AdaGrid(GRID),
+    "binned": Binned((2, 3), (None, np.array([0, 0, 1]))),
+    "sparse": Sparse(sp.csr_array(np.array([[0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]]))),
+}
+
+
+def released(folder, *measurements, private=True) -> tuple[dict, list[dict]]:
+    write_measurements(folder, list(measurements), private)
+    table = pq.read_table(folder / "measurements.parquet")
+    return table, json.loads((folder / "measurements.json").read_text())
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
+    """Law: if `cell` is c, the query's row is the indicator of flat cell c; rows of all queries that measure
+    cells one by one have it."""
+    query = QUERIES[name]
+    rows = CELLS if query is None else query.rows
+    values = np.arange(rows) + 0.5
+    table, described = released(tmp_path, Measurement(("a", "b"), values, 2.0, query, label="x"))
+    frame = table.to_pydict()
+    assert table.column_names == ["measurement", "row", "cell", "value", "standard_error"]
+    assert frame["row"] == list(range(rows)) and frame["value"] == values.tolist()
+    matrix = np.eye(CELLS) if query is None else np.array([query.product(e) for e in np.eye(CELLS)]).T
+    for row, cell in enumerate(frame["cell"]):
+        if cell is not None:
+            assert matrix[row].tolist() == np.eye(CELLS)[cell].tolist()
+    named = [cell for cell in frame["cell"] if cell is not None]
+    wanted = {"adagrid": [1, 4], "binned": [], "sparse": [2]}.get(name, list(range(CELLS)))
+    assert named == wanted
+    assert described["measurements"][0]["rows"] == rows
+
+
+# Rows made elsewhere: an output that went to another process makes each block as it is made here.
+
+
+def made_elsewhere(output):
+    twin = pickle.loads(pickle.dumps(output.shipped()))
+    return pa.concat_tables([table for i in range(output.blocks) for table in twin.block_tables(i)])
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["mst", "cliquetree", {"mechanism": "usercounts", "columns": ["a", "b"]}]
+)
+def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
+    clip = {"clip": 3} if isinstance(mechanism, str) else {}
+    made = run(rows(), mechanism=mechanism, schema=schema(), **clip)
+    assert made_elsewhere(made._output).equals(made.data)
+    monkeypatch.setattr(type(made._output.rows), "shard_rows", 16)
+    assert made._output.blocks == -(-made.data.num_rows // 256)
+    assert made_elsewhere(made._output).equals(pa.concat_tables(made._output.tables()))
+
+
+def test_a_model_is_the_same_in_another_process():
+    made = run(rows(), mechanism="mst", schema=schema(), clip=3)
+    twin = pickle.loads(pickle.dumps(made.model))
+    assert isinstance(twin, fastdp.Model)
+    mine, theirs = made.model.sample(100, seed=3), twin.sample(100, seed=3)
+    assert all((mine[name] == theirs[name]).all() for name in mine)
+
+
+@pytest.mark.slow
+def test_every_mechanism_s_rows_can_be_made_elsewhere():
+    for name, begun in digests.RUNS.items():
+        made = begun()
+        assert made_elsewhere(made._output).equals(made.data), name
+
+
+# Rows that executors make, and types that Spark has: values come through, and what would not is refused
+# (Spark itself: tests/spark).
+
+
+WIDER = [
+    (pa.uint8(), pa.int16(), [0, 255]),
+    (pa.uint16(), pa.int32(), [0, 65_535]),
+    (pa.uint32(), pa.int64(), [0, 2**32 - 1]),
+    (pa.uint64(), pa.decimal128(20, 0), [0, 2**64 - 1]),
+    (pa.float16(), pa.float32(), [0.5, -2.0]),
+    (pa.date64(), pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
+    (pa.timestamp("s"), pa.timestamp("us"), [dt.datetime(2020, 1, 2, 3, 4, 5)]),
+    (pa.timestamp("ms", "Asia/Tokyo"), pa.timestamp("us", "Asia/Tokyo"), [1, 2]),
+    (pa.large_string(), pa.string(), ["a", "é", None]),
+    (pa.dictionary(pa.int8(), pa.string()), pa.string(), ["a", "b", None]),
+    (pa.dictionary(pa.int8(), pa.uint8()), pa.int16(), [200, None]),
+]
+SAME = [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32()]
+
+
+@pytest.mark.parametrize("kind, wider, values", WIDER, ids=str)
+def test_values_come_through(kind, wider, values):
+    given = pa.table({"a": pa.array(values, kind), "b": pa.array([1] * len(values), pa.int32())})
+    asked = spark_schema(given.schema)
+    assert asked.names == ["a", "b"] and asked.types == [wider, pa.int32()]
+    made = given.cast(asked)
+    assert made["a"].to_pylist() == given["a"].to_pylist()
+
+
+@pytest.mark.parametrize("kind", SAME, ids=str)
+def test_types_that_spark_has_stay(kind):
+    assert spark_schema(pa.schema([("a", kind)])).types == [kind]
+
+
+def test_nanoseconds_are_refused():
+    with pytest.raises(UsageError, match="'t' has nanoseconds"):
+        spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
+
+
+class Blocks:
+    """An output of given tables, one a block."""
+
+    def __init__(self, *tables):
+        self.tables, self.blocks = tables, len(tables)
+
+    def block_tables(self, number):
+        return iter([self.tables[number]])
+
+
+def numbers(*values):
+    return [pa.record_batch({"id": pa.array(values, pa.int64())})]
+
+
+def test_an_executor_of_another_build_makes_no_rows():
+    table = pa.table({"a": [1]})
+    for other in ({"sources": "0"}, {"kernels": "0"}):
+        with pytest.raises(DataError, match="an executor has another build of fastdp"):
+            next(make(Blocks(table), build() | other, numbers(0)))

@@ -1,13 +1,20 @@
 """What comes back: frames of the types that went in, files, and something to look at in a notebook."""
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
+from sklearn.base import clone
+from typer.testing import CliRunner
 
 import fastdp
-from fastdp.errors import UsageError
+from fastdp.cli.app import app
+from fastdp.errors import RunError, UsageError
+from fastdp.run import matching_rows
 from tests.run.test_synthesize import go, small_data, small_schema
 
 AWKWARD = """
@@ -111,3 +118,139 @@ def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):
     assert run.sample(1).num_rows == 1
     with pytest.raises(UsageError, match="n must be a whole number >= 0"):
         run.sample(-1)
+
+
+# The estimator keeps the habits of scikit-learn, and its samples are a run's own rows.
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return small_data(3000)
+
+
+def estimator(**more):
+    return fastdp.Synthesizer(epsilon=3.0, delta=1e-6, mechanism="mst", schema=small_schema(), **more)
+
+
+@pytest.fixture(scope="module")
+def fitted(rows):
+    return estimator(random_state=5).fit(rows)
+
+
+def test_parameters_go_in_and_out_as_scikit_learn_wants():
+    made = estimator(clip=3)
+    assert made.get_params()["clip"] == 3
+    copy = clone(made)
+    assert copy is not made and copy.get_params() == made.get_params()
+    assert made.set_params(epsilon=2.0) is made and made.epsilon == 2.0
+    with pytest.raises(UsageError, match="no parameter 'epsilom'"):
+        made.set_params(epsilom=1.0)
+    assert "epsilon=2.0" in repr(made) and "threads" not in repr(made)
+
+
+def test_a_sample_has_the_asked_number_of_rows_and_the_runs_columns(fitted):
+    table = fitted.sample(777)
+    assert isinstance(table, pa.Table) and table.num_rows == 777
+    assert table.schema.equals(fitted.run_.to_arrow().schema, check_metadata=False)
+    assert fitted.sample().equals(fitted.run_.to_arrow())
+
+
+def test_samples_are_fixed_by_the_state_and_differ_from_call_to_call(rows):
+    first, second = (estimator(random_state=5).fit(rows) for _ in range(2))
+    first.run_ = second.run_  # the noise differs from run to run, the rows of one run do not
+    calls = [second.sample(500) for _ in range(2)]
+    assert [first.sample(500) for _ in range(2)] == calls
+    assert not calls[0].equals(calls[1])
+
+
+def test_the_kind_of_frame_comes_back(rows):
+    assert isinstance(estimator().fit(rows.to_pandas()).sample(5), pd.DataFrame)
+    assert isinstance(estimator().fit(pl.from_arrow(rows)).sample(5), pl.DataFrame)
+
+
+def test_what_does_not_fit_is_said(rows, tmp_path):
+    with pytest.raises(UsageError, match="before sample"):
+        estimator().sample(3)
+    with pytest.raises(UsageError, match="y must be None"):
+        estimator().fit(rows, [1, 2])
+    fastdp.synthesize(rows, "mst", 2.0, 1e-6, schema=small_schema(), out=tmp_path / "run")
+    with pytest.raises(RunError, match="folder of rows"):
+        fastdp.load_run(tmp_path / "run").sample(3)
+
+
+# Rows under a condition, by values: every row matches, and they are the model's rows given the condition.
+
+
+SCHEMA = fastdp.Schema.from_dict(
+    {
+        "columns": {
+            "city": {"kind": "string", "values": ["Rome", "Oslo", "Bern"]},
+            "age": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
+            "fare": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 40]},
+        }
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def rare():
+    rng = np.random.default_rng(1)
+    city = rng.choice(["Rome", "Oslo", "Bern"], 4000, p=[0.7, 0.29, 0.01])
+    age = np.where(city == "Oslo", rng.integers(5, 10, 4000), rng.integers(0, 10, 4000))
+    table = pa.table({"city": city, "age": age, "fare": rng.uniform(0, 40, 4000)})
+    return fastdp.synthesize(table, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, sample_seed=2)
+
+
+def test_every_row_matches(rare):
+    for where, ok in (
+        ({"city": "Bern"}, lambda t: pc.equal(t["city"], "Bern")),
+        ({"city": ["Bern", "Oslo"]}, lambda t: pc.not_equal(t["city"], "Rome")),
+        ({"fare": (12.5, 31)}, lambda t: pc.and_(pc.greater_equal(t["fare"], 12.5), pc.less(t["fare"], 31))),
+        ({"city": "Oslo", "age": 7}, lambda t: pc.and_(pc.equal(t["city"], "Oslo"), pc.equal(t["age"], 7))),
+    ):
+        rows = rare.sample(300, seed=3, where=where)
+        assert rows.num_rows == 300 and pc.all(ok(rows)).as_py()
+        assert rows.equals(rare.sample(300, seed=3, where=where))
+
+
+def test_they_are_the_models_rows_given_the_condition(rare):
+    """Five standard errors of the two samples' difference: below 1e-6 a cell."""
+    n = 20_000
+    given = rare.sample(n, seed=5, where={"city": "Oslo"})["age"].to_numpy()
+    every = rare.sample(3 * n, seed=6)
+    plain = every.filter(pc.equal(every["city"], "Oslo"))["age"].to_numpy()
+    for age in range(10):
+        p, q = np.mean(given == age), np.mean(plain == age)
+        assert abs(p - q) <= 5 * np.sqrt(max(q, 1e-3) * (1 / n + 1 / len(plain)))
+
+
+def test_what_cannot_be_is_said(rare, monkeypatch):
+    with pytest.raises(UsageError, match="did you mean 'city'"):
+        rare.sample(3, where={"citty": "Rome"})
+    with pytest.raises(UsageError, match="column 'age' holds int64"):
+        rare.sample(3, where={"age": "old"})
+    monkeypatch.setattr(matching_rows, "MOST", 1 << 16)
+    with pytest.raises(RunError, match="request fewer rows"):
+        rare.sample(3, where={"city": "Paris"})
+    assert rare.sample(0, where={"city": "Rome"}).num_rows == 0
+
+
+def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
+    """`fastdp sample` and a loaded run give rows of the folder that match."""
+    made = fastdp.synthesize(rare.data, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, out=tmp_path / "run")
+    stored = fastdp.load_run(made.out)
+    there = stored.data.filter(pc.equal(stored.data["city"], "Oslo"))
+    every = stored.sample(there.num_rows, seed=1, where={"city": "Oslo"})
+    keys = [("fare", "ascending"), ("age", "ascending")]
+    assert every.sort_by(keys).equals(there.sort_by(keys)) and not every.equals(there)
+    with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
+        stored.sample(there.num_rows + 1, where={"city": "Oslo"})
+    arguments = ["sample", str(made.out), "--rows", "20", "--where", "city = Oslo and fare in 10.."]
+    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "some.csv")])
+    assert done.exit_code == 0, done.output
+    some = pacsv.read_csv(tmp_path / "some.csv")
+    assert (
+        some.num_rows == 20
+        and set(some["city"].to_pylist()) == {"Oslo"}
+        and pc.min(some["fare"]).as_py() >= 10
+    )

@@ -47,7 +47,7 @@ EXAMPLE = {
 
 
 def test_taxi_has_the_published_domain():
-    """(its cells: tests/run/test_plan.py)"""
+    """(its cells: tests/run/test_limits.py)"""
     schema = Schema.load("taxi-deid2")
     assert dict(schema.domain) == {
         "shift": 21,
