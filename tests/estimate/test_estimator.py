@@ -354,8 +354,8 @@ SEEN = [Measurement(("a", "b"), np.arange(6.0) + 1, 1.0)]
     "zeros, text",
     [
         ({("z",): [True, False]}, "zeros: "),
-        ({("a",): [True, False, False]}, r"one bool for each of its 2 cells"),
-        ({("a",): [1, 0]}, r"one bool for each of its 2 cells"),
+        ({("a",): [True, False, False]}, r"2 bools, one per cell"),
+        ({("a",): [1, 0]}, r"2 bools, one per cell"),
         ({("a",): [True, True]}, "every combination is excluded"),
         ({("a",): [True, False], ("a", "b"): [False] * 3 + [True] * 3}, "no possible row"),
     ],

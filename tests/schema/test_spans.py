@@ -76,9 +76,7 @@ def test_the_longest_span_of_each_type_is_decoded_and_read_back(parts, unit, zon
 
 @pytest.mark.parametrize("span", [("1677-09-21", "2000-01-01"), ("2000-01-01", "2262-04-11")], ids="-".join)
 def test_a_span_that_nanoseconds_cannot_hold_is_refused(span):
-    with pytest.raises(
-        SchemaError, match=r"timestamp\[ns\] holds only days from 1677-09-23 to 2262-04-09"
-    ):
+    with pytest.raises(SchemaError, match=r"timestamp\[ns\] holds only days from 1677-09-23 to 2262-04-09"):
         field(["year"], span, "timestamp[ns]")
 
 
