@@ -50,7 +50,7 @@ def simulated(rows: int, out: Path) -> Path:
         "   fastdp synth trips-2020.parquet -m taxi-adagrid -e 1 -d 2.5e-5 --public trips-2019.parquet"
     )
     run = synthesize(truth, "taxi-adagrid", public, out / "taxi", schema=None)
-    return score(truth, run, out / "taxi.private" / "report.html", ["deid2"])
+    return score(truth, run, out / "taxi.private" / "report.html", ["deid2", "original"])
 
 
 def chicago(out: Path) -> Path:

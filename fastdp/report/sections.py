@@ -26,7 +26,10 @@ def _trust(data: dict, i: int) -> str:
     found = words.original(data, i)
     others = sorted(found["kinds"].values(), key=lambda one: -one["wrong"])[1:4] if found else []
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
-    return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p>{more}'
+    true, made = data["truth"]["rows"], data["tables"][i]["rows"]
+    rows = f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too " if true else ""
+    rows += ("few." if made < true else "many.") if rows else ""
+    return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
 
 
 def _table_facts(data: dict, i: int) -> str:

@@ -92,7 +92,7 @@ KINDS = {
     "identity": "identities",
     "dependency": "dependencies",
 }
-CLOSE = {0.03: "Close to the truth", 0.1: "Near the truth", 0.3: "Off in places", math.inf: "Far off"}
+CLOSE = {0.03: "close to the truth", 0.1: "near the truth", 0.3: "off in places", math.inf: "far off"}
 CERTAIN = {
     0.6: "can hardly tell",
     0.75: "can guess, but not tell,",
@@ -128,7 +128,7 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
             f"{name}: {percent(wrong)} of the rows are in a wrong place. Only codes of the schema were "
             "compared: what the schema lost is not seen here."
         )
-    return f"{next(word for limit, word in CLOSE.items() if wrong < limit)}, at worst", why
+    return f"At worst: {next(word for limit, word in CLOSE.items() if wrong < limit)}", why
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
