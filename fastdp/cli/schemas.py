@@ -57,11 +57,13 @@ def schema_check(source: str, as_json: bool = False) -> None:
 
     Reads the schema only. To check whether data fits it, use fastdp check.
     """
+    from ..mechanisms import recipe as recipes
     from ..mechanisms.shared.structural_zeros import check_possible
     from ..schema import Schema
 
     schema = Schema.load(source)
     check_possible(schema.stand_in())
+    recipes.check_config(recipes.load("auto").config(1.0), schema)
     if as_json:
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:

@@ -53,6 +53,7 @@ def evaluate(
 def check(
     data: list[str],
     schema: str | None = None,
+    mechanism: str = "auto",
     dialect: str | None = None,
     threads: int | None = None,
     out: Path | None = None,
@@ -71,7 +72,8 @@ def check(
         schema = schema_beside(data[0])
     if schema is None:
         raise UsageError("check needs --schema: the schema that the run will use")
-    report = look(data if len(data) > 1 else data[0], schema, dialect=dialect_of(dialect), threads=threads)
+    source, style = data if len(data) > 1 else data[0], dialect_of(dialect)
+    report = look(source, schema, mechanism=mechanism, dialect=style, threads=threads)
     if out is not None:
         with whole_file(out) as part:
             part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")

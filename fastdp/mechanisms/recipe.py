@@ -19,9 +19,13 @@ from typing import Any
 import msgspec
 
 from ..errors import UsageError, nearest
+from ..privacy.clip import resolve as resolve_clip
+from ..schema import Schema
 from . import get, names
 from .base import Config
 from .registry import DEFAULT, with_field
+from .shared.structural_zeros import StructuralZeros
+from .with_users import check_users
 
 AUTO = "auto"
 """The name that stands for `registry.DEFAULT`."""
@@ -97,6 +101,17 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     meant = f" (did you mean {near!r}?)" if near else ""
     listed = f"{', '.join(choices)}, or give the path of a .toml file"
     raise UsageError(f"there is no mechanism or recipe {text!r}{meant}; choose one of {listed}")
+
+
+def check_config(config: Config, schema: Schema) -> StructuralZeros:
+    """The structural zeros of the schema's constraints. Raises where a mechanism's fields do not fit the
+    schema, before anything is read or charged."""
+    resolve_clip(config.clip, schema)
+    likely = schema.stand_in()
+    config.check_names(likely)
+    zeros = config.check_all(likely)
+    check_users(config, schema)
+    return zeros
 
 
 def _toml(source: str, name: str) -> dict:

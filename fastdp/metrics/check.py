@@ -20,6 +20,7 @@ from .._util.lazy import pa
 from .._util.texttable import table as text_table
 from ..codec import encode
 from ..errors import UsageError
+from ..mechanisms import recipe as recipes
 from ..mechanisms.shared.structural_zeros import check_possible
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
@@ -137,6 +138,7 @@ def check(
     source: Any,
     schema: Schema | str | os.PathLike[str],
     *,
+    mechanism: Any = "auto",
     dialect: Dialect | Mapping[str, Any] | None = None,
     threads: int | None = None,
 ) -> Check:
@@ -151,6 +153,8 @@ def check(
         The private rows.
     schema : Schema, path or built-in name
         The schema that the run uses or will use.
+    mechanism : str, path, mapping or config, optional
+        The mechanism or recipe of the run, whose fields must fit the schema; None: the schema alone.
     dialect : Dialect or mapping, optional
         The dialect of text files, in place of the schema's.
     threads : int, optional
@@ -165,7 +169,10 @@ def check(
     if isinstance(source, Table):
         raise UsageError("check needs values, and a fastdp.Table holds codes; pass the source that was read")
     schema = Schema.of(schema).with_dialect(dialect)
-    check_possible(schema.stand_in())  # refuses what a run refuses
+    likely = schema.stand_in()
+    check_possible(likely)  # refuses what a run refuses
+    if mechanism is not None:
+        recipes.check_config(recipes.load(mechanism).config(1.0).resolved(likely, 1.0, 1e-6), schema)
     parts = sources.open_parts(source, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)

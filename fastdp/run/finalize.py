@@ -140,7 +140,7 @@ def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | N
     """Writes what `fastdp.check` says of the source into the private folder, for the data's owner."""
     from ..metrics.check import check
 
-    report = check(source, schema, threads=threads)
+    report = check(source, schema, mechanism=None, threads=threads)
     write_atomic(private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600)
     write_atomic(private / "check.txt", f"{report}\n".encode(), 0o600)
 

@@ -143,8 +143,7 @@ def plan(
     schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)
-    config.check_names(schema)
-    zeros = config.check_all(schema)
+    zeros = recipes.check_config(config, asked)
     pure = config.pure
     check_askable(asked, pure=pure or delta == 0, unit=config.unit)
     whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,

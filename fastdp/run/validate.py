@@ -18,7 +18,6 @@ from ..engines.sparkcheck import is_spark
 from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import PRIVATE
-from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..tables.identity import overlap
@@ -47,9 +46,7 @@ def validate(
     likely = schema.stand_in()
     configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
     for config in configs:
-        resolve_clip(config.clip, schema)
-        config.check_names(likely)
-        config.check_all(likely)
+        recipes.check_config(config, schema)
     given = (options.rows, options.seed, options.sample_seed)
     rows, seed, drawn = (None if value is None else int(value) for value in given)
     return RunSpec(

@@ -107,6 +107,37 @@ def test_the_command_writes_only_where_told(place):
     assert "fastdp check DATA" in fastdp_cli("schema", "check", "people.toml", cwd=place).stdout
 
 
+@pytest.mark.parametrize(
+    ("more", "mechanism", "text"),
+    [
+        ({}, {"mechanism": "mst", "ids": {"columns": ["nobody"]}}, "nobody"),
+        ({}, {"mechanism": "cliquetree", "workload": [["age", "hue"]]}, "hue"),
+        ({"order": "left"}, "auto", "computed from others"),
+    ],
+)
+def test_what_a_run_refuses_is_refused_by_checks_and_plans(place, more, mechanism, text):
+    """A mechanism's fields, and what a schema says of users; before the rows are looked at."""
+    facts = {"user": {"column": "id", **more}}
+    if more:
+        facts["columns"] = {**COLUMNS, "left": COLUMNS["age"]}
+        facts["constraints"] = [{"column": "left", "follows": "120 - age"}]
+    asked = schema(**facts)
+    data = place / "people.csv"
+    if more:
+        data.write_text("id;age;when;colour;fare;left\n1;33;2024-01-05 10:00;red;12.5;33\n")
+    for call in (
+        lambda: fastdp.check(data, asked, mechanism=mechanism),
+        lambda: fastdp.plan(asked, mechanism, 1.0, 1e-6, rows=1000),
+        lambda: fastdp.synthesize(data, mechanism, 1.0, 1e-6, schema=asked),
+    ):
+        with pytest.raises(fastdp.errors.FastdpError, match=text):
+            call()
+    if more:
+        asked.save(place / "people.toml")
+        for command in (("check", "people.csv"), ("schema", "check", "people.toml")):
+            assert fastdp_cli(*command, cwd=place, check=False).returncode != 0
+
+
 def test_names_and_delimiters_are_guessed(place):
     wrong = schema(columns={"Age ": COLUMNS["age"], "color": COLUMNS["colour"]})
     with pytest.raises(DataError, match=r"'Age ' is missing \(did you mean 'age'\?\).*'color'.*'colour'"):
