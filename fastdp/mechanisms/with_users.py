@@ -87,7 +87,8 @@ def check_users(config: Config, schema: Schema) -> None:
         if name not in likely.modelled:
             raise UsageError(f"column {name!r}: it is computed from others, so rows cannot be in its order")
     if order and likely.domain.cells(order) >= MOST_TIMES:
-        raise UsageError(f"user, field 'order': {', '.join(order)} have 2^32 or more values; use coarser")
+        names = ", ".join(order)
+        raise UsageError(f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts")
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely)):
         raise UsageError(

@@ -339,7 +339,10 @@ def test_no_value_raises(column, array):
         check_types(schema, pa.schema([("x", array.type)]))
     except DataError:
         return
-    for data in (array, array.dictionary_encode()):
+    twins = (
+        () if pa.types.is_float16(array.type) else (array.dictionary_encode(),)
+    )  # Arrow has no such kernel
+    for data in (array, *twins):
         codes, keep = encode_batch(schema, pa.table({"x": data}))
         assert keep is None or keep.shape == (len(array),)
         for name, values in codes.items():
