@@ -64,15 +64,27 @@ static inline uint32_t that_of(const chunk *c, int64_t p, uint32_t row) {
     return c->plan->that[p * c->plan->rows + c->base + row];
 }
 
-static cell *find(chunk *c, uint32_t u, int64_t f, uint32_t value) {
-    const uint64_t key = ((uint64_t)u * (uint64_t)c->plan->features + (uint64_t)f + 1) << 32 | value;
+static inline uint64_t key_of(const chunk *c, uint32_t u, int64_t f, uint32_t value) {
+    return ((uint64_t)u * (uint64_t)c->plan->features + (uint64_t)f + 1) << 32 | value;
+}
+
+/* The cell of a key, or the free one where it would be. */
+static inline cell *look(const chunk *c, uint64_t key) {
     uint64_t at = mix(key) & c->mask;
     while (c->cells[at].key != 0 && c->cells[at].key != key) at = (at + 1) & c->mask;
-    if (c->cells[at].key == 0) {
-        c->cells[at] = (cell){key, 0};
-        c->filled++;
-    }
     return c->cells + at;
+}
+
+static inline int64_t count_of(const chunk *c, uint32_t u, int64_t f, uint32_t value) {
+    return look(c, key_of(c, u, f, value))->count; /* a free cell counts 0 */
+}
+
+static cell *find(chunk *c, uint32_t u, int64_t f, uint32_t value) {
+    const uint64_t key = key_of(c, u, f, value);
+    cell *at = look(c, key);
+    c->filled += at->key == 0;
+    at->key = key;
+    return at;
 }
 
 /* Counts the values of all users anew; exchanges leave cells behind that nobody needs. */
@@ -118,15 +130,18 @@ static void add_place(chunk *c, uint32_t u, uint32_t at, uint32_t row, double by
     if (at + 1 == c->first[u + 1]) add(c, ends + c->plan->ends + c->end[row], by);
 }
 
-/* What it does to the agreement of user u's rows that it gives one row for another. */
+/* What it does to the agreement of user u's rows, and to its number of values, that it gives one row for
+ * another. */
 static void add_agreement(chunk *c, uint32_t u, uint32_t old, uint32_t new) {
     const double n = c->first[u + 1] - c->first[u];
     if (n < 2) return;
     for (int64_t f = 0; f < c->plan->features; f++) {
         const uint32_t a = of_feature(c, f, old), b = of_feature(c, f, new);
         if (a == b) continue;
-        const double more = (double)find(c, u, f, b)->count - (double)(find(c, u, f, a)->count - 1);
-        add(c, c->about + c->group[u] * c->plan->features + f, 2.0 * more / (n * (n - 1)));
+        const int64_t have = count_of(c, u, f, b), left = count_of(c, u, f, a) - 1;
+        const int64_t sum = c->about + 2 * (c->group[u] * c->plan->features + f);
+        add(c, sum, 2.0 * (double)(have - left) / (n * (n - 1)));
+        add(c, sum + 1, (double)((have == 0) - (left == 0)) / n);
     }
 }
 
@@ -291,7 +306,8 @@ static void order_chunk(order_job *job, int64_t number, chunk *c, timed *room) {
     for (int64_t k = 0; k < c->about; k++) c->close[k] = CLOSE * users_of(c, k);
     for (int64_t u = 0; u < c->users; u++)
         for (int64_t f = 0; f < plan->features; f++)
-            c->close[c->about + c->group[u] * plan->features + f] += CLOSE * (plan->wanted[first_user + u] > 1);
+            for (int64_t k = 0; k < 2; k++)
+                c->close[c->about + 2 * (c->group[u] * plan->features + f) + k] += CLOSE * (plan->wanted[first_user + u] > 1);
     if (plan->tries > 0 && !enough(c)) {
         count_values(c);
         for (int64_t t = 0; t < plan->tries * c->n; t++) {
@@ -350,7 +366,7 @@ static void order_work(fdp_team *team, int member, void *ctx) {
         c.users = plan->user_start[number + 1] - plan->user_start[number];
         c.steps = plan->pairs * plan->kinds;
         c.about = c.steps + plan->gaps + 2 * plan->ends;
-        c.sums = c.about + plan->groups * plan->features;
+        c.sums = c.about + 2 * plan->groups * plan->features;
         c.time = plan->time + c.base;
         c.end = plan->end + c.base;
         c.kind = plan->kind + plan->user_start[number];

@@ -23,9 +23,9 @@ MOST_ASKED, MOST_CHAINS = 24, 4
 KINDS = (2, 16, 128)
 """Groups of users, by their number of rows, whose neighbours' agreement is asked for."""
 LEAST_LIFT = 0.02
-"""A pair is a chain if neighbours agree more or less often than other rows, by this and by SURE standard
-errors."""
 SURE = 3.0
+"""A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE standard
+errors; rows are exchanged for numbers that differ from the released ones by SURE standard errors."""
 TRIES = 24
 """Exchanges that are tried for each row (chosen on Chicago trips)."""
 MOST_TIMES = 1 << 32
@@ -99,9 +99,12 @@ class Order:
         many = np.bincount(_kinds(wanted)[wanted > 1], minlength=len(KINDS))
         pairs, rest = len(self.key.pairs), [many.sum(), len(wanted)]
         counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, 2 * self.key.ends]))
-        now = before / (1 << 20) / np.maximum(counts, 1)
-        apart = (np.abs(goal.rates - now) > 2 * goal.errors) & (counts > 0)
-        return replace(self, shift=np.where(apart, goal.rates - now, 0.0))
+        scale = np.append(
+            np.ones(len(counts) - 2 * self.key.ends), np.full(2 * self.key.ends, rest[0] / rest[1])
+        )
+        apart = scale * goal.rates - before / (1 << 20) / np.maximum(counts, 1)
+        sure = (np.abs(apart) > SURE * scale * goal.errors) & (counts > 0)
+        return replace(self, shift=np.where(sure, apart, 0.0))
 
 
 def _kinds(rows: np.ndarray) -> np.ndarray:
@@ -110,7 +113,8 @@ def _kinds(rows: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """Means over users of an order's numbers (near, gaps, first, last), and their standard errors."""
+    """An order's numbers (near, gaps, first, last), divided by the users with two rows or more, and their
+    standard errors."""
 
     rates: np.ndarray
     errors: np.ndarray
@@ -138,10 +142,9 @@ def order_of(
     lift = np.abs(near - other)
     likely = np.flatnonzero(lift > np.maximum(LEAST_LIFT, SURE * np.hypot(error, errors)))
     chosen = sorted(likely[np.argsort(-lift[likely], kind="stable")][:MOST_CHAINS])
-    users = max(float(parts["first"].sum() + parts["last"].sum()) / 2, 1.0)
-    goals = [rate[chosen].ravel(), *(_shares(parts[name]) for name in ("gaps", "first", "last"))]
+    goals = [rate[chosen].ravel(), *(parts[name] / many for name in ("gaps", "first", "last"))]
     doubts = np.tile(np.hypot(weight * doubt, (1 - weight) * error), len(chosen))
-    margins = [doubts, *(np.full(len(g), sigma / n) for g, n in zip(goals[1:], (many, users, users)))]
+    margins = [doubts, np.full(sum(map(len, goals[1:])), sigma / many)]
     asked = [[*pair, round(float(n), 6), round(float(o), 6)] for pair, n, o in zip(key.pairs, near, other)]
     described = {
         "columns": list(key.order),
@@ -152,9 +155,3 @@ def order_of(
     kept = replace(key, pairs=tuple(key.pairs[i] for i in chosen))
     goal = Goal(np.concatenate(goals), np.concatenate(margins))
     return Order(kept, sizes, np.zeros(len(goal.rates)), described), goal
-
-
-def _shares(values: np.ndarray) -> np.ndarray:
-    """Noisy numbers as shares of their sum: those that are positive."""
-    positive = np.maximum(values, 0.0)
-    return positive / max(float(positive.sum()), 1e-9)

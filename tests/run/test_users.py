@@ -163,8 +163,10 @@ def follows(table):
 
 
 def test_rows_follow_each_other_where_an_order_is_declared(ordered):
-    """Two trips in five start where the last one ended. Any other trip of the same taxi ends there far more
-    seldom, and so would rows that are dealt without regard to order: a tenth more is 30 standard errors."""
+    """Two trips in five start where the last one ended; any other trip of the same taxi ends there far more
+    seldom, and so would rows that are dealt without regard to order. Exchanges go more than three fifths of
+    the way (their goal is the released rate, and they stop where no row is left that fits): the difference
+    to rows without order is 50 standard errors."""
     trips, made, out = ordered
     share, in_order = follows(made.data)
     truth, _ = follows(trips.sort_by([("taxi_id", "ascending"), ("trip_start", "ascending")]))
@@ -173,14 +175,14 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     chain = ["dropoff_community_area", "pickup_community_area"]
     assert chain in order["chains"]
     (other,) = [any_two for *pair, _, any_two in order["pairs"] if pair == chain]
-    assert in_order and share > other + 0.1
+    assert in_order and share > max(0.3, other + 0.6 * (truth - other))
     (line,) = [r for r in made.privacy["parts"][0]["releases"] if r["label"] == ORDER_LABEL]
     assert math.isclose(line["event"]["mu"] ** 2 / made.privacy["mu"] ** 2, ORDER_SHARE, rel_tol=1e-6)
     pairs = len(order["pairs"]) + sum(x != y for x, y, *_ in order["pairs"])
     assert math.isclose(line["sensitivity"] ** 2, pairs + 4, rel_tol=1e-9)
     assert fastdp.verify(out).ok
     scores = fastdp.evaluate(trips, made, metrics="users")["users"]["order"]
-    assert scores["first"] < 0.3 and scores["gap"] < 0.5 and scores["next"] < 0.3
+    assert scores["first"] < 0.2 and scores["gap"] < 0.4 and scores["next"] < 0.2
     assert {tuple(f["columns"]) for f in scores["follows"]} >= {tuple(c) for c in order["chains"]}
 
 
