@@ -18,13 +18,10 @@ import fastdp
 ROOT = Path(fastdp.__file__).parent
 
 
-def test_every_name_resolves():
+def test_names_resolve_are_in_the_stub_and_stay_functions():
     for name in fastdp.__all__:
         assert getattr(fastdp, name) is not None
         assert name in dir(fastdp)
-
-
-def test_functions_stay_functions_after_their_modules_were_imported():
     import fastdp.metrics
     import fastdp.run.plan
     import fastdp.run.verify
@@ -32,9 +29,6 @@ def test_functions_stay_functions_after_their_modules_were_imported():
     for name in ("plan", "verify", "evaluate", "synthesize", "marginals", "calibrate", "fit"):
         assert callable(getattr(fastdp, name)), name
         assert not isinstance(getattr(fastdp, name), type(sys))
-
-
-def test_the_stub_names_what_the_package_has():
     tree = ast.parse((ROOT / "__init__.pyi").read_text("utf-8"))
     named = {a.asname for node in tree.body if isinstance(node, ast.ImportFrom) for a in node.names}
     assert named | {"__version__"} == set(fastdp.__all__)

@@ -11,12 +11,16 @@ def names(folder):
     return sorted(p.name for p in folder.iterdir())
 
 
-def test_a_file_takes_its_name_when_the_block_ends(tmp_path):
+def test_a_file_or_folder_takes_its_name_whole_when_the_block_ends(tmp_path):
     path = tmp_path / "a.txt"
     with replacing(path) as aside:
         aside.write_text("new")
         assert aside.parent == tmp_path and not path.exists()
     assert path.read_text() == "new" and names(tmp_path) == ["a.txt"]
+    with replacing(tmp_path / "made") as aside:
+        (aside / "below").mkdir(parents=True)
+        (aside / "below" / "x").write_bytes(b"1")
+    assert (tmp_path / "made" / "below" / "x").read_bytes() == b"1" and names(tmp_path) == ["made"]
 
 
 @pytest.mark.parametrize("folder", [False, True])
@@ -31,13 +35,6 @@ def test_a_block_that_fails_leaves_what_was_there(tmp_path, folder):
             aside.write_text("new")
         raise ValueError("stop")
     assert path.read_text() == "old" and names(tmp_path) == ["a"]
-
-
-def test_a_folder_appears_whole(tmp_path):
-    with replacing(tmp_path / "made") as aside:
-        (aside / "below").mkdir(parents=True)
-        (aside / "below" / "x").write_bytes(b"1")
-    assert (tmp_path / "made" / "below" / "x").read_bytes() == b"1" and names(tmp_path) == ["made"]
 
 
 def test_everything_is_on_the_disk_before_the_name_changes(tmp_path, monkeypatch):

@@ -146,16 +146,10 @@ def circles(edges):
     return [sorted(".".join(m) for m in g) for g in groups if len(g) > 1]
 
 
-def test_imports_point_down():
+def test_imports_point_down_in_no_circle_and_not_behind_the_gateway():
     assert upward(modules()) == []
-
-
-def test_nothing_in_front_of_the_gateway_reaches_behind_it():
     assert forbidden(modules()) == []
     assert any(name_of(p)[:1] == ("mechanisms",) for p in modules())
-
-
-def test_there_is_no_circle():
     assert circles(graph()) == []
 
 
@@ -220,13 +214,10 @@ def test_nobody_uses_a_global_generator_or_pickle():
             assert wrong not in text, f"{path.name}: {wrong}"
 
 
-def test_the_map_names_every_folder():
+def test_the_map_names_every_folder_and_each_says_what_it_holds():
     text = (PACKAGE.parent / "ARCHITECTURE.md").read_text("utf-8")
     folders = {name_of(p)[0] for p in modules() if len(name_of(p)) > 1}
     assert [f for f in sorted(folders) if f"`{f}/`" not in text] == []
-
-
-def test_every_folder_says_what_it_holds():
     for path in modules():
         if path.name == "__init__.py":
             assert ast.get_docstring(ast.parse(path.read_text())), path

@@ -77,18 +77,6 @@ def test_one_line_leaves_all_others_as_they_were(tmp_path, attack, form, where):
     assert set(map(int, table.rows_per_user())) == {1}
 
 
-def test_the_number_of_wrong_lines_is_for_the_owner_only(tmp_path):
-    table = read(tmp_path, "x.csv", b'who,a\n1,1\n2,"\n')
-    assert "malformed" not in repr(table)
-    assert table._malformed == 1
-    Path(tmp_path, "p.csv").write_bytes(b'who,a\n1,1\n2,"\n' + b"3,3\n" * 20)
-    fastdp.synthesize(tmp_path / "p.csv", "mst", 1.0, 1e-6, schema=schema(), out=tmp_path / "run")
-    released = b"".join(p.read_bytes() for p in Path(tmp_path, "run").rglob("*") if p.suffix == ".json")
-    assert b"malformed" not in released.replace(b'"malformed": "', b"")
-    reading = json.loads(Path(tmp_path, "run.private/reading.json").read_text())
-    assert reading["malformed_lines"] == 1 and reading["rows"] == 21
-
-
 # A file of bytes: how each line is read, whatever the others hold and wherever blocks are cut.
 
 PIECES = [

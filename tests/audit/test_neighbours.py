@@ -147,11 +147,8 @@ def test_audit_in_full():
     checks.audit(20_000)
 
 
-def test_noise_has_the_stated_size():
+def test_noise_has_the_stated_size_and_draws_are_independent():
     checks.residuals(seed=50)
     assert abs(checks.residuals(runs=20)).max() > 0.5
-
-
-def test_draws_are_independent():
     checks.independence()
     checks.independence(seed=5)

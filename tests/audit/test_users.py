@@ -89,15 +89,6 @@ def test_the_audit_finds_what_is_claimed_and_no_more(ask):
         checks.audit(1500, seed=5, tightness=0.9)
 
 
-def test_the_noise_is_that_of_the_law():
-    door = open_door(Swap(small()))
-    first, by_rows = agree(door)
-    assert math.isclose(first.sigma, math.sqrt(6) / (door.mu * math.sqrt(0.5)), rel_tol=1e-9)
-    assert by_rows.values.size == 4 * 6 and by_rows.sigma == first.sigma
-    (one, *_) = tables(open_door(Swap(small())))
-    assert math.isclose(one.sigma, math.sqrt(3) / door.mu, rel_tol=1e-9)
-
-
 def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_that():
     """All users with one to three rows over every pair of rows' codes, ties and pairs across columns
     included. The norm is exact: whole numbers."""

@@ -14,19 +14,13 @@ HELPERS = {
 }  # fmt: skip
 
 
-def test_every_module_with_a_command_line_is_listed():
+def test_every_benchmark_is_listed_and_takes_its_options():
     runnable = {
         p.stem for p in (ROOT / "bench").glob("*.py") if 'if __name__ == "__main__"' in p.read_text("utf-8")
     }
     assert runnable - HELPERS == set(BENCHES)
-
-
-def test_what_readme_quotes_is_there():
     made = {row()[3].split()[0] for row in readme.ROWS}
     assert made <= set(QUOTED) <= set(BENCHES) and {"tables", "fits"} <= set(QUOTED)
-
-
-def test_options_exist():
     for name, bench in BENCHES.items():
         text = (ROOT / "bench" / f"{name}.py").read_text("utf-8")
         for arguments in (*bench.small, *bench.full):

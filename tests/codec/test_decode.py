@@ -121,20 +121,6 @@ def test_types_and_nulls_come_back_exactly(column, values):
     back.validate(full=True)
 
 
-def test_zones_come_back():
-    zone = "timestamp[us, tz=America/Chicago]"
-    listed = ["2020-06-01T12:00:00", "2020-01-01T00:00:00+00:00"]
-    schema = one({"kind": "categorical", "values": listed, "dtype": zone})
-    back = decode(schema, {"x": np.array([0, 1, 3], np.uint8)}, seed=0)["x"].combine_chunks()
-    assert back.type == pa.timestamp("us", "America/Chicago")
-    utc = back.cast(pa.timestamp("us", "UTC")).to_pylist()
-    assert [None if v is None else v.replace(tzinfo=None) for v in utc] == [
-        dt.datetime(2020, 6, 1, 17),
-        dt.datetime(2020, 1, 1),
-        None,
-    ]
-
-
 def test_overflow_is_the_stated_other_or_null():
     schema = one({"kind": "string", "values": ["a"], "other": "elsewhere"})
     codes = {"x": np.array([0, 1, 2], np.uint8)}

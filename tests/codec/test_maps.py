@@ -11,19 +11,11 @@ from hypothesis import strategies as st
 
 import fastdp
 from fastdp.codec.encode import check_types, encode_batch
-from fastdp.codec.maps import Source
 from fastdp.errors import DataError
 from fastdp.schema import Schema
 from fastdp.schema.decimal_places import DIGITS
 
 from ..reference.codes import encode_value
-
-TYPES = [
-    pa.int64(), pa.float32(), pa.bool_(), pa.string(), pa.large_binary(), pa.decimal128(9, 2), pa.date32(),
-    pa.timestamp("us"), pa.time64("us"), pa.duration("s"), pa.list_(pa.int64()),
-    pa.struct([("a", pa.int64())]), pa.null(),
-]  # fmt: skip
-OWN = ["int64", "float64", "string", "bool", "decimal128(9, 2)", "date32", "timestamp[us]"]
 
 
 def schema_of(**column) -> Schema:
@@ -60,16 +52,6 @@ def test_whole_numbers_in_decimals_are_the_whole_numbers(least, width, places, o
     whole = [int(v) for v in values if v is not None and v == int(v)]
     as_decimals = encoded(schema, pa.array([Decimal(v) for v in whole], kind))
     assert as_decimals == encoded(schema, pa.array(whole, pa.int64()))
-
-
-@pytest.mark.parametrize("own", OWN)
-@pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_a_dictionary_can_be_read_where_its_values_can(own, kind):
-    plain = Source.of(own, kind)
-    coded = Source.of(own, pa.dictionary(pa.int32(), kind))
-    assert (coded is None) == (plain is None)
-    if coded is not None:
-        assert coded.form == "dictionary" and coded.target == plain.target
 
 
 WIDE = {
@@ -183,10 +165,3 @@ def test_sources_of_other_types_are_refused_before_any_row_is_read(kind):
     for source in (kind, pa.dictionary(pa.int8(), kind)):
         with pytest.raises(DataError, match="x"):
             check_types(schema, pa.schema([("x", source)]))
-
-
-def test_a_null_has_no_digits_whatever_lies_under_it():
-    valid = pa.py_buffer(bytes([0b101]))
-    array = pa.Array.from_buffers(pa.float64(), 3, [valid, pa.py_buffer(np.array([1.5, 2.5, 3.25]))])
-    assert array.null_count == 1
-    assert encoded(schema_of(kind="places"), array) == [1, len(DIGITS) + 1, 2]

@@ -46,14 +46,11 @@ def test_folds_and_links_of_many_dimensions(dims):
     assert (marginals(plan) == expected).all()
 
 
-def test_more_than_there_can_be_is_refused():
+def test_more_than_there_can_be_is_refused_before_anything_is_built():
     plan = planned()
     plan.folds = [(at, widened(link, 64)) for at, link in plan.folds]
     with pytest.raises(ValueError, match="64 merged dimensions"):
         Engine(plan, 1)
-
-
-def test_a_plan_with_such_a_table_is_refused_before_anything_is_built():
     domain = Domain({"a": 3, "b": 50_000, "c": 50_000})
     tree = JunctionTree((("a", "b", "c"),), (), domain.cells(tuple(domain)))
     with pytest.raises(ModelTooLargeError, match="2500000000 cells"):

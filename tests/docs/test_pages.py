@@ -38,9 +38,13 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(target), f"{page.name}: {link}"
 
 
-def test_every_page_is_on_the_site():
+def test_every_page_is_on_the_site_and_in_the_index():
     named = set(re.findall(r"docs/[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
     assert {page.relative_to(ROOT).as_posix() for page in PAGES} <= named
+    index = (ROOT / "docs" / "index.md").read_text("utf-8")
+    folder = ROOT / "docs"
+    pages = [p.relative_to(folder).as_posix() for p in folder.rglob("*.md") if p.name != "index.md"]
+    assert [name for name in pages if f"({name})" not in index] == []
 
 
 def resolved(name):
@@ -81,19 +85,14 @@ def test_names_of_code_exist(page):
 TEXT = (ROOT / "README.md").read_text("utf-8")
 
 
-def test_make_targets_exist():
+def test_make_targets_exist_and_the_version_is_in_the_changelog():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"`?make ([a-z-]+)", TEXT))
     assert {"demo", "test"} <= targets
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.M), target
-
-
-def test_every_page_is_in_the_index():
-    index = (ROOT / "docs" / "index.md").read_text("utf-8")
-    folder = ROOT / "docs"
-    pages = [p.relative_to(folder).as_posix() for p in folder.rglob("*.md") if p.name != "index.md"]
-    assert [name for name in pages if f"({name})" not in index] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 def test_the_table_of_mechanisms_is_the_registrys():
@@ -106,11 +105,6 @@ def test_the_table_of_mechanisms_is_the_registrys():
     assert {name for row in cells for name in row[2]} == made
     for row in cells:
         assert {load(recipe).mechanism for recipe in row[2]} <= set(row[0])
-
-
-def test_the_version_is_in_the_changelog():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    assert f"## [{project['version']}]" in (ROOT / "CHANGELOG.md").read_text("utf-8")
 
 
 def test_the_first_programs_interval_holds_the_truth():

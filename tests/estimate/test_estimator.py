@@ -338,11 +338,6 @@ def test_least_risk_is_near_the_best_stop():
     assert total["risk"] < total["noise"]
 
 
-def test_refined_without_anything_finer_is_least_risk():
-    seen = [m for m in measured(truth(2), 2) if len(m.clique) <= 2]
-    assert fit(WIDE, seen, stop="refined").ended in ("least risk", "tolerance")
-
-
 # Measurements, zeros and starts that do not fit the domain are refused with a sentence that names them.
 
 

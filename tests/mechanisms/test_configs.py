@@ -213,12 +213,9 @@ def test_a_larger_epsilon_or_delta_never_adds_noise(name, fields):
 STEPS = [{"up_to": 1, "value": 150}, {"up_to": 5, "value": 180}, {"value": 200}]
 
 
-def test_a_field_may_depend_on_epsilon():
+def test_a_field_may_depend_on_epsilon_also_deep_inside():
     made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "clip": STEPS})
     assert [made.config(e).clip for e in (0.1, 1, 1.01, 5, 6)] == [150, 150, 180, 180, 200]
-
-
-def test_the_dependence_may_sit_deep_in_a_field():
     copies = [{"clique": ["a", "b"], "times": [{"up_to": 1, "value": 8}, {"value": 2}]}]
     made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "copies": copies})
     assert made.config(1).copies[0].times == 8
@@ -262,13 +259,10 @@ def test_bad_files_are_usage_errors(tmp_path, text, match):
         recipe.load(tmp_path / "r.toml")
 
 
-def test_unknown_names_list_what_there_is():
+def test_recipes_come_by_name_or_as_config_objects():
     with pytest.raises(UsageError, match="taxi-adagrid"):
         recipe.load("taxi-adagrit")
     assert "adagrid" in names()
-
-
-def test_a_config_object_is_a_recipe_too():
     config = adagrid.AdaGrid(outer=(("a", "b"),), clip=7)
     assert recipe.load(config).config(1.0) == config
     assert recipe.load(recipe.load(config)) == recipe.load(config)

@@ -46,13 +46,10 @@ def run(session, **fields):
     return mst.MST(**fields).run(session, Job(schema=session.schema, epsilon=1.0, fit=fit)), kept
 
 
-def test_the_tree_of_a_chain_is_the_chain():
+def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
     outcome, kept = run(chain())
     assert sorted(map(tuple, outcome.details["tree"])) == [("a", "b"), ("b", "c"), ("c", "d")]
     assert len(kept["measurements"]) == 7
-
-
-def test_the_budget_is_spent_and_never_exceeded():
     session = chain()
     run(session)
     cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
@@ -86,14 +83,11 @@ def test_the_simplex_projection_is_the_nearest_point(values, total):
         assert (values[nearest == 0] <= moved[0] + 1e-6).all()
 
 
-def test_pairs_too_large_leave_a_forest(monkeypatch):
+def test_pairs_too_large_leave_a_forest_and_one_column_needs_no_tree(monkeypatch):
     monkeypatch.setattr(spanning_tree, "MAX_PAIR_CELLS", 20)
     session = FakeDoor({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
     ones = one_ways.measure_ones(session, 0.5)
     assert spanning_tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
-
-
-def test_one_column_needs_no_tree():
     outcome, kept = run(FakeDoor({"a": 5}, np.arange(5), mu=1.0))
     assert outcome.details["tree"] == []
     assert len(kept["measurements"]) == 1

@@ -76,21 +76,6 @@ def test_without_a_recipe_and_public_data_the_choice_is_charged():
     assert (c == 7 * b).mean() > 0.8
 
 
-def test_associations_are_mutual_information_less_chance():
-    from fastdp.public.choice import mutual_information
-    from fastdp.public.data import PublicTable
-
-    table = small(5000, public=True)
-    recode = {"c": (np.arange(60) > 10).astype(int)}
-    associations = PublicTable(table).associations(recode)
-    counts = fastdp.marginals(table, [("b", "c"), ("a", "d")], recode=recode)
-    assert associations["b", "c"] == pytest.approx(mutual_information(counts["b", "c"]) - 4 * 1 / 10_000)
-    # a and d are independent: chance explains what there is, up to its own spread (chi square with 6 degrees
-    # of freedom).
-    assert associations["a", "d"] < 40 / 10_000
-    assert ("a", "c") not in PublicTable(table).associations(max_cells=100)
-
-
 def people(rows=3000, seed=0):
     """General and detailed codes, a city of one of two states, and values listed that never occur."""
     rng = np.random.default_rng(seed)

@@ -157,13 +157,10 @@ def test_high_precision_agrees_on_mixed_runs(listed, delta):
     assert crosscheck.agree(listed, epsilon, delta).startswith("mpmath")
 
 
-def test_pure_runs_at_delta_zero():
+def test_pure_runs_and_what_is_outside_autodps_range_are_answered_by_high_precision():
     assert crosscheck.agree([Pure(0.1)] * 10, 1.0, 0.0).startswith("mpmath")
     with pytest.raises(PrivacyError, match="pure events only"):
         crosscheck.agree([Pure(0.1), Gaussian(0.1)], 1.0, 0.0)
-
-
-def test_outside_autodps_range_high_precision_answers():
     mu = calibrate.mu_from(1.0, 1e-30)
     assert crosscheck.agree([Gaussian(mu)], 1.0, 1e-30).startswith("mpmath")
     mu = calibrate.mu_from(500.0, 1e-6)

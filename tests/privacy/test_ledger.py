@@ -51,15 +51,12 @@ def test_a_missing_ledger_is_an_error_until_a_data_set_is_opened(path):
     assert ledger.spent("trips")["epsilon"] == 0
 
 
-def test_urls_and_paths_name_the_same_file(path):
+def test_a_ledger_is_one_file_and_a_budget_one_number(path, ledger):
     Ledger(f"sqlite://{path}").open("trips", mu=0.5)
     assert Ledger(str(path)).datasets() == {"trips": {"mu": 0.5}}
     for wrong in ("postgres://host/db", "sqlite://host/db", "", "sqlite:"):
         with pytest.raises(UsageError):
             Ledger(wrong)
-
-
-def test_a_budget_cannot_be_changed_or_doubled(ledger):
     ledger.open("trips", epsilon=1.0, delta=1e-5)
     with pytest.raises(LedgerError, match="another budget"):
         ledger.open("trips", epsilon=2.0, delta=1e-5)
@@ -168,17 +165,14 @@ def test_tampering_fails_closed(ledger, path, sql):
         Ledger(path).reserve("trips", "new", [Gaussian(0.01)], unit=ROW)
 
 
-def test_changed_answers_are_noticed(ledger, path):
+def test_garbage_and_changed_answers_are_noticed(path, ledger):
+    path.write_bytes(b"not a database, but long enough to look at" * 40)
+    with pytest.raises(LedgerError):
+        Ledger(path).open("trips", mu=1.0)
     reservation = run_once(ledger)
     tamper(path, "UPDATE answers SET data=zeroblob(24)")
     with pytest.raises(LedgerError, match="missing or were changed"):
         reservation.enter(0, 0, "question", "step", [Gaussian(0.1)], draws=1)
-
-
-def test_garbage_is_not_a_ledger(path):
-    path.write_bytes(b"not a database, but long enough to look at" * 40)
-    with pytest.raises(LedgerError):
-        Ledger(path).open("trips", mu=1.0)
 
 
 def test_roll_back_is_noticed(ledger, path, tmp_path):

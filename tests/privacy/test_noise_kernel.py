@@ -96,6 +96,10 @@ def test_a_seed_repeats_and_its_absence_does_not():
     assert not np.array_equal(noise.gaussian(1e6, 100), noise.gaussian(1e6, 100))
     assert noise.fill_random_bytes(40) != noise.fill_random_bytes(40)
     assert noise.fill_random_bytes(40, seed=3)[:13] == noise.fill_random_bytes(13, seed=3)
+    assert noise.Bits().take(128) != noise.Bits().take(128)
+    bits = noise.Bits()
+    assert bits.take(128) != bits.take(128)
+    assert not np.array_equal(noise.gaussian(1e6, 50, seed=3), noise.laplace(1e6, 50, seed=3))
 
 
 def test_parent_and_child_of_a_real_fork_draw_differently():
@@ -168,12 +172,6 @@ def test_bits_go_on_where_they_ended(sizes, seed):
         at += count
 
 
-def test_bits_without_a_seed_are_fresh():
-    assert noise.Bits().take(128) != noise.Bits().take(128)
-    bits = noise.Bits()
-    assert bits.take(128) != bits.take(128)
-
-
 def test_bits_use_their_whole_range():
     """A bit that is never 0, or never 1, in 200 draws has probability below 1e-58."""
     drawn = [noise.Bits(seed).take(13) for seed in range(200)]
@@ -211,10 +209,6 @@ def test_seeds_are_whole_numbers():
     for bad in (True, 3.0, "3"):
         with pytest.raises(UsageError, match="seed"):
             noise.gaussian(1e6, 20, seed=bad)
-
-
-def test_the_two_laws_do_not_share_their_numbers():
-    assert not np.array_equal(noise.gaussian(1e6, 50, seed=3), noise.laplace(1e6, 50, seed=3))
 
 
 def test_no_bytes_and_a_negative_number_of_them():

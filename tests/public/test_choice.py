@@ -14,9 +14,14 @@ def public_table():
     return data.PublicTable(fastdp.read(small_data(), small_schema(), public=True))
 
 
-def test_private_tables_are_refused():
+def test_what_public_data_must_be():
     with pytest.raises(UsageError, match="public=True"):
         data.PublicTable(fastdp.read(small_data(10), small_schema()))
+    schema = fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2})
+    public = data.PublicTable(fastdp.read(small_data().drop_columns(["u"]), schema, public=True))
+    with pytest.raises(DataError, match="user column"):
+        public.habits(("a",))
+    assert public_table().habits(("a", "b")).rows == 3000
 
 
 def test_pairs_form_the_maximum_spanning_tree():
@@ -56,14 +61,6 @@ def test_attributes_too_large_to_pair_stand_alone():
 def test_the_public_table_finds_the_dependence_that_is_there():
     chosen = public_table().choose_outer(ways=2)
     assert any(set(c) == {"a", "b"} for c in chosen)
-
-
-def test_habits_need_users():
-    schema = fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2})
-    public = data.PublicTable(fastdp.read(small_data().drop_columns(["u"]), schema, public=True))
-    with pytest.raises(DataError, match="user column"):
-        public.habits(("a",))
-    assert public_table().habits(("a", "b")).rows == 3000
 
 
 def test_the_clip_weighs_bias_against_noise():

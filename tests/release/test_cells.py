@@ -66,12 +66,9 @@ def test_a_value_that_carries_mass_is_a_bin_of_its_own():
     assert (40.0, 41.0) in list(itertools.pairwise(edges))
 
 
-def test_few_whole_numbers_are_a_bin_each():
+def test_bins_of_single_values_and_within_public_bounds():
     edges = found(rng.integers(3, 12, 5000).astype(float), Line("int32"))
     assert edges == [float(i) for i in range(3, 13)]
-
-
-def test_public_bounds_hold():
     edges = found(rng.lognormal(3, 1, 20_000), Line("float64", low=10.0, high=50.0))
     assert edges[0] >= 10.0 and edges[-1] <= math.nextafter(50.0, math.inf)
 

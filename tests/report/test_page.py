@@ -58,7 +58,7 @@ def data():
     return report.collect(pages.table(), pages.table(seed=1, tilt=1.2), None, pages.scores(), pages.run())
 
 
-def test_page_is_well_formed_and_loads_nothing(data):
+def test_page_is_well_formed_escaped_loads_nothing_and_says_that_it_is_not_private(data):
     page = Page(report.render(data))
     assert page.sources == ["data:,"]
     assert len(set(page.ids)) == len(page.ids)
@@ -66,15 +66,9 @@ def test_page_is_well_formed_and_loads_nothing(data):
     html = report.render(data)
     assert "http://" not in html.replace("http://www.w3.org/2000/svg", "") and "https://" not in html
     assert "url(" not in html and "@import" not in html
-
-
-def test_page_with_the_truth_says_so(data):
     shown = " ".join(Page(report.render(data)).text)
     assert "Not private." in shown and "do not publish" in shown
     assert "May be published" not in shown
-
-
-def test_labels_are_escaped(data):
     html = report.render(data)
     assert "<Card>" not in html and "Credit &amp; &lt;Card&gt;" in html
     assert "taxi <test>" not in html
@@ -110,12 +104,9 @@ def test_without_truth_holds_nothing_of_it(tmp_path):
     assert not {"scores", "pairs", "worst"} & set(page.ids)
 
 
-def test_without_truth_leaves_out_times(tmp_path):
+def test_without_truth_leaves_out_times_and_what_is_not_known(tmp_path):
     facts = report.write(tmp_path / "a.html", None, pages.table(), None, None, pages.run())
     assert set(facts["runs"][0]["fit"]) == {"iterations", "loss", "stop", "rows"}
-
-
-def test_without_measurements_the_page_says_that_nothing_is_known():
     facts = report.collect(None, pages.table(), None, None, pages.run())
     assert all(c["tables"][0]["span"] is None for c in facts["columns"])
     page = report.render(facts)
@@ -187,12 +178,19 @@ def test_a_folder_without_a_statement_is_refused(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_attacker_by_hand():
+def test_words_and_tips():
     assert words.attacker({"mu": 1.0}) == pytest.approx(0.691462461274013)
     assert words.attacker({"epsilon": math.log(3), "delta": 0.0}) == pytest.approx(0.75)
     assert words.attacker({"epsilon": math.log(3), "delta": 0.1}) == pytest.approx(3.1 / 4)
     assert words.attacker({"epsilon": 2000.0, "delta": 0.0}) == 1.0
     assert words.attacker({}) is None
+    assert (
+        words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}})
+        == "any one taxi with all of its records"
+    )
+    assert words.one_unit({"unit": {"kind": "event", "column": "taxi_id"}}) == "any single record"
+    assert words.one_unit({"unit": {"kind": "row", "column": None}}) == "any single row"
+    assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 
 @pytest.mark.parametrize(
@@ -206,19 +204,6 @@ def test_attacker_by_hand():
 )
 def test_words_do_not_promise_more_than_the_figure(mu, said):
     assert said in words.promise_words(pages.statement(mu=mu, epsilon=100.0))[0]
-
-
-def test_units_are_named_honestly():
-    assert (
-        words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}})
-        == "any one taxi with all of its records"
-    )
-    assert words.one_unit({"unit": {"kind": "event", "column": "taxi_id"}}) == "any single record"
-    assert words.one_unit({"unit": {"kind": "row", "column": None}}) == "any single row"
-
-
-def test_tips_cannot_break_out():
-    assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 
 def verdict(wrong):

@@ -162,20 +162,14 @@ IN_PYTHON_ONLY = {"progress", "cancel"}
 """Callbacks; the command line has --quiet and Ctrl-C."""
 
 
-def test_types_defaults_and_signature_are_one_list():
+def test_options_are_one_list_documented_and_on_the_command_line():
     assert list(Options.__annotations__) == NAMES
     parameters = inspect.signature(fastdp.synthesize).parameters
     assert list(parameters) == ["table", "mechanism", "epsilon", "delta", *NAMES]
     for field in fields(RunOptions):
         assert parameters[field.name].default == field.default
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
-
-
-def test_the_command_line_has_every_option():
     assert set(NAMES) - IN_PYTHON_ONLY <= set(inspect.signature(app.synth).parameters)
-
-
-def test_every_option_is_documented():
     text = inspect.getdoc(fastdp.synthesize)
     documented = {
         name

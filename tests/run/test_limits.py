@@ -193,17 +193,6 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
     assert made.to_dict()["measurements"] == made.measurements
 
 
-def test_pairs_of_a_tree_are_different_ones_and_their_noise_is_not_averaged():
-    schema = small_schema()
-    made = fastdp.plan(schema, {"mechanism": "mst", "clip": 5}, 5.0, 1e-6, rows=3000)
-    run = go(small_data(), schema=schema, mechanism={"mechanism": "mst", "clip": 5})
-    (line,) = [line for line in made.lines if line.note == "pairs"]
-    pairs = [r for r in run.privacy["parts"][0]["releases"] if r["label"] == "pairs"]
-    assert len(pairs) == line.times == 2
-    precision = sum(r["sigma"] ** -2 for r in pairs)  # divided by size, so the plan's is that of the mean
-    assert math.isclose(precision, 2 * line.sigma**-2, rel_tol=1e-9)
-
-
 @pytest.mark.parametrize(
     "options", [{"epsilon": 0.0}, {"delta": 1.0}, {"mechanism": "adagrid", "schema": None}]
 )

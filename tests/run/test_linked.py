@@ -37,12 +37,17 @@ def ledger_of(run):
     return fastdp.Ledger(run.out.parent / "budget.db")
 
 
-def test_every_child_has_a_parent_and_columns_are_those_of_the_tables(run, truth):
+def test_the_folder_holds_whole_tables_verifies_and_loads(run, truth):
     data = run.data
     keys = data["households"]["household_id"].to_numpy()
     assert len(set(keys.tolist())) == len(keys)
     assert set(data["persons"]["household_id"].to_numpy().tolist()) <= set(keys.tolist())
     assert {n: t.column_names for n, t in data.items()} == {n: t.column_names for n, t in truth.items()}
+    assert fastdp.verify(run, ledger=ledger_of(run)).ok
+    loaded = fastdp.load_run(run.out)
+    assert loaded.data == run.data and loaded.schema.digest() == run.schema.digest()
+    answered = loaded.runs["persons"].answer(by="households.type")
+    assert answered.num_rows >= 5
 
 
 def test_the_tables_together_cost_epsilon_and_are_one_entry(run):
@@ -58,14 +63,6 @@ def test_the_tables_together_cost_epsilon_and_are_one_entry(run):
     with pytest.raises(BudgetError):
         again = {"ledger": ledger_of(run), "dataset": "homes"}
         fastdp.synthesize(fastdp.simulate.households(50), "households", epsilon=4.0, delta=1e-6, **again)
-
-
-def test_the_folder_verifies_and_loads(run):
-    assert fastdp.verify(run, ledger=ledger_of(run)).ok
-    loaded = fastdp.load_run(run.out)
-    assert loaded.data == run.data and loaded.schema.digest() == run.schema.digest()
-    answered = loaded.runs["persons"].answer(by="households.type")
-    assert answered.num_rows >= 5
 
 
 def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):

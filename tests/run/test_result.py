@@ -64,13 +64,15 @@ def run(awkward):
     return go(frame, schema=awkward, mechanism="mst", seed=2)
 
 
-def test_enums_are_dictionaries_of_different_values(run):
+def test_enums_are_dictionaries_of_different_values_and_text_in_csv(run, tmp_path):
     column = run.to_arrow()["size"]
     assert pa.types.is_dictionary(column.type)
     words = column.chunk(0).dictionary.to_pylist()
     assert len(set(words)) == len(words)
     assert set(run.to_pandas()["size"].cat.categories) == {"s", "m", "l"}
     assert run.to_polars()["size"].null_count() > 0
+    run.write(tmp_path / "rows.csv")
+    assert set(pl.read_csv(tmp_path / "rows.csv")["size"].drop_nulls()) <= {"s", "m", "l"}
 
 
 def test_a_column_that_drops_nulls_has_none_in_the_output(run):
@@ -106,11 +108,6 @@ def test_rows_as_frames_and_files(tmp_path):
         assert pl.read_ipc(tmp_path / "rows.arrow").shape == rows.shape
     with pytest.raises(UsageError, match="parquet"):
         kept.write(tmp_path / "rows.xlsx")
-
-
-def test_an_enum_is_written_as_text_to_csv(run, tmp_path):
-    run.write(tmp_path / "rows.csv")
-    assert set(pl.read_csv(tmp_path / "rows.csv")["size"].drop_nulls()) <= {"s", "m", "l"}
 
 
 def test_no_rows_are_a_table_and_fewer_than_none_are_refused(run):

@@ -8,7 +8,7 @@ from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 from fastdp.run.folder import STATE_VERSION, RunFolder
-from fastdp.run.status import Charge, RunStatus
+from fastdp.run.status import RunStatus
 
 EVENTS = [Gaussian(0.1), Gaussian(0.2)]
 
@@ -41,20 +41,6 @@ def charged(ledger, entered, answered):
         charge.enter(0, n, f"question {n}", f"step {n}", [Gaussian(0.01)], draws=1)
         if n < answered:
             charge.store(0, n, [np.arange(2)])
-
-
-@pytest.mark.parametrize("entered, answered", [(0, 0), (1, 0), (1, 1), (3, 2)])
-def test_what_is_charged_is_what_the_ledger_holds(folder, ledger, entered, answered):
-    charged(ledger, entered, answered)
-    for book in (ledger, ledger.path, str(ledger.path), f"sqlite://{ledger.path}"):
-        seen = standing(folder, book)
-        assert seen.charge() == Charge(tuple((0, f"step {n}") for n in range(entered)), answered)
-        text = seen.text("AGAIN", "RESUME")
-        if entered:
-            assert f"charged: {entered} steps" in text and f"answers of {answered} of them" in text
-            assert "epsilon 1 of people" in text and "RESUME" in text and "AGAIN" not in text
-        else:
-            assert text == "nothing was charged and nothing is kept; start again with: AGAIN"
 
 
 @pytest.mark.parametrize("entered", [0, 1])
@@ -91,20 +77,6 @@ def test_a_published_run_is_left_alone(folder, ledger):
     seen.give_up()
     assert folder.out.exists() and folder.private.exists() and ledger.spent("people")["mu"] > 0
     assert "the run was finished" in seen.text("AGAIN", "RESUME")
-
-
-def test_before_anything_is_opened_or_reserved(tmp_path, folder):
-    nothing = RunStatus()
-    nothing.give_up()
-    assert nothing.stage == "" and nothing.charge() is None
-    assert (
-        nothing.text("AGAIN", "RESUME") == "nothing was charged and nothing is kept; start again with: AGAIN"
-    )
-    without = RunStatus()
-    without.reserved(None, "r", "epsilon 1", "")
-    assert "at most epsilon 1 is charged and nothing is kept" in without.text("AGAIN", "RESUME")
-    absent = standing(folder, tmp_path / "gone.db")
-    assert absent.charge() is None and "cannot be asked now" in absent.text("AGAIN", "RESUME")
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", f'{{"version": {STATE_VERSION + 1}}}', "\udcff"])

@@ -127,7 +127,7 @@ def test_ids_may_be_left_out_or_insisted_on(table):
         go(table, mechanism=RECIPE | {"ids": {"source": "public"}})
 
 
-def test_the_folder_holds_what_may_be_released_and_verifies(table, tmp_path):
+def test_the_folder_holds_what_may_be_released_verifies_and_keeps_the_rest_private(table, tmp_path):
     run = go(table, out=tmp_path / "run")
     assert {p.name for p in (tmp_path / "run").iterdir()} == RELEASED
     assert {p.name for p in tmp_path.iterdir()} == {"run", "run.private"}
@@ -139,6 +139,8 @@ def test_the_folder_holds_what_may_be_released_and_verifies(table, tmp_path):
     again = fastdp.load_run(tmp_path / "run")
     assert again.privacy["epsilon"] == run.privacy["epsilon"]
     assert np.allclose(again.model.marginal(("a",)), run.model.marginal(("a",)))
+    go(table, out=tmp_path / "run")
+    assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
 
 
 def test_released_answers_come_with_their_errors(table, tmp_path):
@@ -155,13 +157,16 @@ def test_released_answers_come_with_their_errors(table, tmp_path):
     assert ones.cell.tolist() == list(range(len(ones)))
 
 
-def test_an_existing_folder_is_refused_before_anything_is_read(tmp_path):
+def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(tmp_path, table):
     (tmp_path / "run").mkdir()
     with pytest.raises(RunError, match="exists"):
         go(Unreadable(), schema=small_schema(), out=tmp_path / "run")
     (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="cannot write"):
         go(Unreadable(), schema=small_schema(), out=tmp_path / "file" / "run")
+    with pytest.raises(RunError, match="no run to resume"):
+        go(table, out=tmp_path / "run", resume=True)
+    assert not list(tmp_path.iterdir())
 
 
 class Unreadable:
@@ -246,12 +251,6 @@ def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_p
     assert run.data.num_rows > 0
     assert ledger.entries("d")[0]["finished"]
     assert not (tmp_path / "run.private" / "state.json").exists(), "there is nothing left to resume"
-
-
-def test_nothing_to_resume(table, tmp_path):
-    with pytest.raises(RunError, match="no run to resume"):
-        go(table, out=tmp_path / "run", resume=True)
-    assert not list(tmp_path.iterdir())
 
 
 def test_cancel_leaves_nothing_half_written(table, tmp_path):
@@ -347,8 +346,3 @@ def test_progress_tells_stages_in_order_and_never_goes_back(table, tmp_path):
     fractions = [p.fraction for p in several]
     assert fractions == sorted(fractions) and fractions[-1] == pytest.approx(1.0)
     assert {p.run for p in several} == {"", "eps-1", "eps-4"}
-
-
-def test_the_private_folder_is_the_owners_alone(table, tmp_path):
-    go(table, out=tmp_path / "run")
-    assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0

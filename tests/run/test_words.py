@@ -1,7 +1,5 @@
 """Arguments in the wrong place become sentences, every command speaks JSON, notebooks show a run."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +7,6 @@ import typer
 
 import fastdp
 from fastdp.errors import FastdpError
-from tests.cli.test_app import fastdp_cli
 
 
 @pytest.fixture(scope="module")
@@ -101,20 +98,6 @@ def test_every_command_speaks_json():
     speaks = {"--json", "--as"}  # of `statement`, JSON is one of its forms
     without = [path for path, c in commands(app) if not any(speaks & set(p.opts) for p in c.params)]
     assert without == [] and len(commands(app)) > 15
-
-
-def test_json_of_commands_that_only_write(tmp_path):
-    made = json.loads(
-        fastdp_cli("simulate", "taxi", "--rows", 5, "-o", "t.parquet", "--json", cwd=tmp_path).stdout
-    )
-    assert made["rows"] == 5
-    opened = fastdp_cli(
-        "ledger", "open", "b.db", "people", "-e", 1, "-d", 1e-6, "--json", cwd=tmp_path
-    ).stdout
-    assert json.loads(opened)["budget"]["epsilon"] == 1
-    (tmp_path / "domain.json").write_text('{"a": 3}')
-    args = ("schema", "import", "domain", "domain.json", "-o", "s.toml", "--json")
-    assert json.loads(fastdp_cli(*args, cwd=tmp_path).stdout)["schema"]["columns"]["a"]["max"] == 2
 
 
 def test_a_run_shows_its_first_cards(run):

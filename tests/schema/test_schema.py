@@ -76,12 +76,14 @@ def test_files_give_back_the_same_schema(tmp_path, name, ending):
     assert Schema.from_dict(json.loads(json.dumps(schema.to_dict(), allow_nan=False))) == schema
 
 
-def test_awkward_texts_survive_toml(tmp_path):
+def test_awkward_texts_survive_toml_and_schemas_are_equal_by_content(tmp_path):
     values = ['a"b', "tab\there", "del\x7f", "ümläut", "back\\slash", "", "[x]", "new\nline"]
     columns = {"odd name.1": {"kind": "string", "values": values, "null": "drop"}}
     schema = Schema.from_dict({"columns": columns})
     schema.save(tmp_path / "s.toml")
     assert Schema.load(tmp_path / "s.toml").columns["odd name.1"].values == tuple(values)
+    one, two = Schema.from_domain({"a": 2, "b": 3}), Schema.from_domain({"b": 3, "a": 2})
+    assert one == Schema.from_domain({"a": 2, "b": 3}) and one != two and one != 5
 
 
 def test_codes_are_values_then_overflow_then_null():
@@ -171,11 +173,6 @@ def test_loading_says_which_file(tmp_path):
         Schema.load(tmp_path / "c.toml")
     with pytest.raises(SchemaError, match="must end in"):
         Schema.load("taxi-deid2").save(tmp_path / "a.yaml")
-
-
-def test_equal_by_content():
-    one, two = Schema.from_domain({"a": 2, "b": 3}), Schema.from_domain({"b": 3, "a": 2})
-    assert one == Schema.from_domain({"a": 2, "b": 3}) and one != two and one != 5
 
 
 def test_the_guide_shows_every_kind_and_its_examples_load():

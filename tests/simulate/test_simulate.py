@@ -26,6 +26,10 @@ def test_same_arguments_same_table_whatever_the_threads():
     assert one.equals(simulate.taxi(300_000, seed=5, threads=4))
     assert not one.equals(simulate.taxi(300_000, seed=6))
     assert not one.equals(simulate.taxi(300_000, seed=5, year=2021))
+    one = simulate.census(150_000, seed=7, threads=1)
+    assert one.equals(simulate.census(150_000, seed=7, threads=3))
+    assert simulate.census(0).num_rows == 0
+    assert simulate.census(1).num_rows == 1
 
 
 def test_taxis_are_bounded_skewed_and_loyal(trips):
@@ -97,10 +101,3 @@ def test_details_refine_the_general_codes(people):
     for part, whole in [("COUNTY", "SEA"), ("COUNTY", "SUPDIST"), ("CITY", "CITYPOP"), ("OCC", "OCC1950")]:
         pairs = np.unique(np.stack([people[part], people[whole]]), axis=1)
         assert len(np.unique(pairs[0])) == pairs.shape[1], (part, whole)
-
-
-def test_deterministic_for_any_threads_and_any_size():
-    one = simulate.census(150_000, seed=7, threads=1)
-    assert one.equals(simulate.census(150_000, seed=7, threads=3))
-    assert simulate.census(0).num_rows == 0
-    assert simulate.census(1).num_rows == 1

@@ -113,15 +113,6 @@ def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, fram
         fastdp.draft(frame, drop=["remarks"])
 
 
-def test_one_broken_line_changes_no_other(place, tmp_path):
-    lines = (place / "flights.csv").read_text().splitlines()
-    lines.insert(5, 'x,"open quote')
-    (tmp_path / "broken.csv").write_text("\n".join(lines) + "\n")
-    assert fastdp.draft(tmp_path / "broken.csv").schema == fastdp.draft(place / "flights.csv").schema
-    scores = fastdp.evaluate(tmp_path / "broken.csv", place / "flights.csv", metrics="tv1", baselines=())
-    assert scores["tv1"]["max"] == 0 and scores["rows"] == {"truth": ROWS, "synthetic": ROWS}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

@@ -81,13 +81,10 @@ def test_a_schema_that_does_not_fit_is_refused(plain, text):
         LinkedSchema.from_dict(plain)
 
 
-def test_orphans_need_parents_columns_that_can_be_null():
+def test_what_cannot_be_linked_is_refused():
     plain = document({"orphans": "keep"}, {"columns": {"a": {**COLUMN, "null": "drop"}}})
     with pytest.raises(SchemaError, match="null = 'drop'"):
         _ = Links(LinkedSchema.from_dict(plain)).no_parent
-
-
-def test_keys_of_two_kinds_are_refused():
     links = Links(LinkedSchema.from_dict(document()))
     texts = CHILDREN.set_column(0, "of", pa.array(["1", "2", "3", "4", "5", "6", "7"]))
     with pytest.raises(DataError, match="is integer in one part"):
