@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.errors import MeasurementError
-from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted, _Base, fresh, project_cells
+from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted, fresh, project_cells
 
 from .reference.adagrid import explicit
 
@@ -154,21 +154,3 @@ def test_a_matrix_of_other_entries_than_zero_and_one_counts_nothing_exactly(entr
                 call(np.ones(size, kind))
     assert query.product(np.ones(3)).tolist() == [1 + entry, 2.0]
     assert query.transpose(np.ones(2)).tolist() == [1.0, entry + 1, 1.0]
-
-
-def test_a_query_of_ones_own_says_how_it_is_transposed():
-    """Which rows a cell is in is known to the query alone; its column norm follows."""
-
-    class Own(_Base):
-        rows = cells = 3
-
-    with pytest.raises(NotImplementedError):
-        Own().transpose(np.ones(3))
-    with pytest.raises(NotImplementedError):
-        Own().column_norm2()
-
-    class Whole(Own):
-        def transpose(self, r):
-            return np.array([r[0], r[0] + r[1], r[2]])
-
-    assert Whole().column_norm2() == 2

@@ -86,21 +86,6 @@ def test_quiet_says_nothing_and_json_says_it_all(place):
     assert printed["runs"][0]["privacy"]["parts"][1]["clip"] == 5
 
 
-def test_ledger_from_open_to_exhausted(place):
-    fastdp_cli("ledger", "open", "b.db", "people", "-e", "6", "-d", "1e-6", cwd=place)
-    fastdp_cli(*SYNTH, "--ledger", "b.db", "--dataset", "people", "--out", "charged", "-q", cwd=place)
-    shown = json.loads(fastdp_cli("ledger", "show", "b.db", "--json", cwd=place).stdout)
-    assert shown["people"]["spent"]["epsilon"] == pytest.approx(5.0)
-    assert "people" in fastdp_cli("ledger", "show", "b.db", cwd=place).stdout
-    assert "intact" in fastdp_cli("ledger", "verify", "b.db", cwd=place).stdout
-    over = fastdp_cli(*SYNTH, "--ledger", "b.db", "--out", "over", "--json", cwd=place, check=False)
-    assert over.returncode == fastdp.errors.BudgetError.exit_code
-    assert json.loads(over.stdout)["error"]["kind"] == "BudgetError"
-    assert not (place / "over").exists() and not (place / "over.private").exists()
-    missing = fastdp_cli("ledger", "show", "none.db", cwd=place, check=False)
-    assert missing.returncode == fastdp.errors.LedgerError.exit_code
-
-
 @pytest.mark.parametrize(
     ("change", "code", "match"),
     [
@@ -170,6 +155,11 @@ def test_the_ledger_from_open_to_release(place):
     cli = lambda *words, **options: fastdp_cli(*words, cwd=place, **options)  # noqa: E731
     cli("ledger", "open", "c.db", "people", "-e", "12", "-d", "1e-6", "--unit", "user:u")
     cli(*SYNTH, "--ledger", "c.db", "--out", "kept", "-q")
+    over = cli(*SYNTH[:5], "20", *SYNTH[6:], "--ledger", "c.db", "--out", "over", "--json", check=False)
+    assert over.returncode == 5 and json.loads(over.stdout)["error"]["kind"] == "BudgetError"
+    assert not (place / "over").exists() and not (place / "over.private").exists()
+    assert "intact" in cli("ledger", "verify", "c.db").stdout
+    assert cli("ledger", "show", "none.db", check=False).returncode == fastdp.errors.LedgerError.exit_code
     shown = cli("ledger", "show", "c.db").stdout
     assert "protects: one user (column 'u', rows without an id left out)" in shown
     for text in ("UTC", "adagrid", str(place / "kept"), "finished", "Epsilons of runs do not add up"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import numpy as np
@@ -247,24 +246,6 @@ def test_wages_split(transform, values, codes):
         assert [got["a"].tolist(), got["b"].tolist()] == codes
     odd = pa.array([0.5, math.inf, math.nan, None])
     assert encode_batch(schema, pa.table({"x": odd}))[0]["a"].tolist() == [52, 52, 53, 53]
-
-
-def test_chunks_and_threads_change_nothing():
-    rng = np.random.default_rng(0)
-    schema = Schema.from_dict(
-        {
-            "columns": {
-                "n": {"kind": "numeric", "edges": list(range(0, 1000, 7)), "overflow": "drop"},
-                "s": {"kind": "string", "values": ["a", "b", "c"]},
-            }
-        }
-    )
-    table = pa.table({"n": rng.normal(400, 300, 5000), "s": rng.choice(list("abcd"), 5000)})
-    whole, keep = encode_batch(schema, table)
-    pieces = pa.concat_tables([table.slice(i, 333) for i in range(0, 5000, 333)])
-    with ThreadPoolExecutor(8) as pool:
-        for codes, kept in pool.map(lambda _: encode_batch(schema, pieces), range(16)):
-            assert all((codes[k] == whole[k]).all() for k in whole) and (kept == keep).all()
 
 
 def test_dictionaries_with_nulls_and_polars_frames():

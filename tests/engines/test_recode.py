@@ -5,14 +5,10 @@ import pytest
 
 from fastdp.engines.local import local
 from fastdp.errors import LedgerError, SchemaError, UsageError
-from fastdp.privacy import statement
-from fastdp.queries import Binned
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
-
-from ..audit.world import no_noise
 
 SIZES = {"a": 300, "b": 5, "c": 2}
 SCHEMA = Schema.from_domain(SIZES, user="who")
@@ -28,30 +24,6 @@ def table(seed=0, rows=400, users=30):
 def door_to(content, clip=3, **options):
     reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], **options)
     return reserved, reserved.sessions(local(content, 1))[0]
-
-
-def test_the_door_answers_over_the_new_codes():
-    content = table()
-    recode = {"a": np.minimum(np.arange(300) // 100, 1), "b": np.array([0, 0, 1, 1, 2])}
-    with no_noise():
-        reserved, session = door_to(content)
-        wage = Binned((2, 3), [None, [0, 1, 1]])
-        answers = session.measure(
-            [
-                Request(("a", "b"), session.mu / 2),
-                Request(("a", "b"), session.mu / 2, wage),
-                Request(("c",), session.mu / 2),
-            ],
-            "round 2",
-            recode=recode,
-        )
-    exact = local(content, 1).marginals([("a", "b"), ("c",)], 3, recode=recode)
-    assert (answers[0].values * 2**20 == exact["a", "b"].reshape(-1)).all()
-    assert (answers[1].values * 2**20 == wage.product(exact["a", "b"].reshape(-1))).all()
-    assert answers[0].sigma == pytest.approx(3 / (session.mu / 2))
-    assert [r.get("recoded") for r in session.releases] == [{"a": 2, "b": 3}, {"a": 2, "b": 3}, None]
-    stated = reserved.statement()
-    assert statement.problems(stated) == []
 
 
 @pytest.mark.parametrize(

@@ -149,21 +149,6 @@ def test_users_come_first(model, schema):
         assert codes[name].max() < n
 
 
-def test_at_most_the_rows_asked_for_in_proportion(model, schema):
-    users = [400, 100, 300, 200]
-    full, _ = outcome(model, schema, users, [1000 / 57] * 57)
-    for rows in (0, 1, 500, 5000):
-        part, _ = outcome(model, schema, users, [1000 / 57] * 57, rows=rows)
-        assert rows - 200 <= part.rows.total <= rows
-    share = [
-        np.bincount(o.rows.people.archetype, minlength=4) / o.rows.people.archetype.size for o in (full, part)
-    ]
-    # 5 standard deviations of a share of about 150 users
-    assert np.abs(share[0] - share[1]).max() < 5 * 0.5 / math.sqrt(part.rows.people.archetype.size)
-    capped, _ = outcome(model, schema, users, [1000 / 57] * 57, config=Archetypes(max_rows=1000))
-    assert 800 <= capped.rows.total <= 1000
-
-
 def test_shards_can_be_drawn_alone(model):
     users = np.full((4, 57), 2.0)
     people = cast(model, users, 10**9, 200, False, 1)

@@ -90,21 +90,6 @@ def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
             fastdp.evaluate(*tables, metrics=nameless)
 
 
-def test_compiled_loops_give_what_python_gives():
-    numba = pytest.importorskip("numba", reason="numba is not installed: fastdp[jit]")
-
-    def weighted(values, weights):
-        total = 0.0
-        for i in range(len(values)):
-            total += values[i] * weights[i]
-        return total
-
-    fast = fastdp.compiled(weighted)
-    assert isinstance(fast, numba.core.dispatcher.Dispatcher)
-    values, weights = np.arange(50.0), np.arange(50.0)[::-1].copy()
-    assert fast(values, weights) == pytest.approx(weighted(values, weights), rel=1e-12)
-
-
 def test_several_synthetic_tables(tables):
     truth, synthetic = tables
     scores = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())

@@ -62,20 +62,6 @@ def star(arms=4, length=3, size=3):
     return fastdp.fit(domain, measured, total=1000.0, threads=1, zeros=zeros)
 
 
-def test_triples_meet_in_one_node_and_are_not_eliminated_one_by_one(monkeypatch):
-    model = star(arms=3)
-    asked = [t[::-1] if i % 2 else t for i, t in enumerate(combinations(model.domain, 3))]
-    expected = {t: reference.marginal(model, t) for t in asked}
-
-    def never(*arguments):
-        raise AssertionError("a triple was eliminated by itself")
-
-    monkeypatch.setattr(fastdp.Model, "_eliminate", never)
-    for clique, table in marginals(model, asked).items():
-        np.testing.assert_allclose(table, expected[clique], rtol=1e-9, atol=1e-9)
-        assert table.flags.c_contiguous
-
-
 def test_a_triple_beyond_the_limit_is_left_out():
     model = chain()
     asked = [("x0", "x4", "x8"), ("x0", "x1"), ("x0", "x8")]

@@ -24,20 +24,6 @@ def test_what_public_data_must_be():
     assert public_table().habits(("a", "b")).rows == 3000
 
 
-def test_pairs_form_the_maximum_spanning_tree():
-    domain = Domain(dict.fromkeys("abcd", 2))
-    strength = {
-        ("a", "b"): 3.0,
-        ("b", "c"): 2.0,
-        ("a", "c"): 1.0,
-        ("c", "d"): 0.5,
-        ("a", "d"): 0.1,
-        ("b", "d"): 0.2,
-    }
-    chosen = {frozenset(c) for c in choice.grow(domain, strength, 2, 100)}
-    assert chosen == {frozenset("ab"), frozenset("bc"), frozenset("cd")}
-
-
 def test_larger_cliques_form_a_junction_tree_within_the_limit():
     rng = np.random.default_rng(0)
     names = [f"c{i}" for i in range(8)]
@@ -61,17 +47,3 @@ def test_attributes_too_large_to_pair_stand_alone():
 def test_the_public_table_finds_the_dependence_that_is_there():
     chosen = public_table().choose_outer(ways=2)
     assert any(set(c) == {"a", "b"} for c in chosen)
-
-
-def test_the_clip_weighs_bias_against_noise():
-    sizes = np.concatenate([np.full(1000, 3), np.full(10, 200)])
-    assert data.choose_clip(sizes, [0.0]).clip == 200
-    assert data.choose_clip(sizes, [250.0]).clip == 3
-    choice = data.choose_clip(sizes, [5.0], also=(1000,))
-    lost = [line.lost for line in choice.lines]
-    assert lost[-1] == 0 and (np.diff(lost) <= 0).all()
-    assert choice.clip <= 200 < choice.lines[-1].clip
-    # ten times the rows, each user with as many as before: the noise weighs a tenth
-    assert data.choose_clip(sizes, [250.0], 50_000).clip == data.choose_clip(sizes, [25.0]).clip
-    with pytest.raises(DataError):
-        data.choose_clip(np.zeros(3), [0.1])

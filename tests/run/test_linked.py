@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -116,26 +115,6 @@ def test_an_interrupted_run_goes_on_with_its_noise(truth, tmp_path):
     after = {(s["part"], s["label"]): s["answers"] for s in entry["steps"]}
     assert all(after[step] == answers for step, answers in before.items())
     assert fastdp.verify(run).ok
-
-
-def test_sql_and_seeds(truth, tmp_path):
-    """Rows from a data base are the same rows: with the noise fixed, the same output."""
-    schema = fastdp.LinkedSchema.load("households").to_plain()
-    del schema["tables"]["persons"]["columns"]["works"]  # SQLite has no booleans
-    del schema["tables"]["persons"][
-        "order"
-    ]  # ties go by a hash of the id, which a data base may give as text
-    connection = sqlite3.connect(tmp_path / "homes.db")
-    for name, table in truth.items():
-        table.to_pandas().to_sql(name, connection, index=False)
-    sources = {
-        name: fastdp.sql(connection, f"select {', '.join(table.column_names)} from {name}")
-        for name, table in truth.items()
-    }
-    options = {"epsilon": 2.0, "delta": 1e-6, "seed": 1, "sample_seed": 1, "schema": schema}
-    plain = fastdp.synthesize(truth, **options)
-    assert fastdp.synthesize(sources, **options).data == plain.data
-    assert plain.privacy["private"] is False
 
 
 def test_no_rows_at_all():

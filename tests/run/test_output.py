@@ -19,7 +19,6 @@ from fastdp.errors import DataError, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Outcome
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
-from fastdp.run import output
 from fastdp.run.output import Output, user_values, write_measurements
 from fastdp.run.spark_output import make, spark_schema
 
@@ -58,22 +57,6 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
     good = {"a": codes["a"][:2], "b": codes["b"][:2]}
     (table,) = Output(schema_of(*rules), Outcome(Shards(good)), None, 1).tables()
     assert table["a"].to_pylist() == [0, 1] and table["b"].to_pylist() == [0, 2]
-
-
-@pytest.mark.parametrize("shards", [1, output.ONE_FILE_SHARDS + 1])
-def test_a_disk_that_is_full_is_named(tmp_path, monkeypatch, shards):
-    import pyarrow.parquet as pq
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pq, "ParquetWriter", full)
-    monkeypatch.setattr(pq, "write_table", full)
-    made = Output(schema_of(), Outcome(Shards({n: np.zeros(4 * shards, np.uint8) for n in "ab"})), None, 1)
-    (tmp_path / "staging").mkdir()
-    with pytest.raises(RunError) as caught:
-        made.write(tmp_path / "staging")
-    assert str(caught.value) == f"cannot write the synthetic rows to {tmp_path}: No space left on device"
 
 
 @pytest.mark.parametrize(

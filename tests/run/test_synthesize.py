@@ -217,22 +217,6 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     assert not list(tmp_path.glob("*.tmp-*"))
 
 
-def test_a_run_that_died_while_writing_is_resumed(table, tmp_path, monkeypatch):
-    real = output.Output.write
-
-    def dies(self, folder, reporter=None):
-        (folder / "synthetic.parquet").write_bytes(b"half")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(output.Output, "write", dies)
-    with pytest.raises(KeyboardInterrupt):
-        go(table, out=tmp_path / "run")
-    assert not list(tmp_path.glob("*.tmp-*"))
-    monkeypatch.setattr(output.Output, "write", real)
-    go(table, out=tmp_path / "run", resume=True)
-    assert fastdp.verify(tmp_path / "run").ok
-
-
 def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_path, monkeypatch):
     ledger = fastdp.Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=6.0, delta=1e-6)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import messages, pieces
+from fastdp.engines import messages
 from fastdp.engines import spark as engine
 from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
@@ -70,18 +70,6 @@ def test_a_frame_without_rows(spark):
         assert counter.user_histogram(RowsPerUser((1, 2)), 1).tolist() == [0, 0]
 
 
-def by_row(message, batches):
-    """`encode` that deals rows by their number."""
-    from fastdp.engines import sparktasks
-
-    rule = pieces.by_user
-    pieces.by_user = lambda hashes, partitions: np.arange(len(hashes)) % partitions
-    try:
-        yield from sparktasks.encode(message, batches)
-    finally:
-        pieces.by_user = rule
-
-
 def lowered(message, batches):
     """`encode` of texts without case."""
     from fastdp.engines import sparktasks
@@ -94,14 +82,6 @@ def lowered(message, batches):
     yield from sparktasks.encode(message, changed())
 
 
-def without_one(message, batches):
-    """`count` of all partitions but number 1."""
-    from fastdp.engines import sparktasks
-
-    for batch in sparktasks.count(message, batches):
-        yield batch.filter(pc.not_equal(batch["partition"], 1))
-
-
 def twice(message, batches):
     """`count` that tells everything twice."""
     from fastdp.engines import sparktasks
@@ -109,23 +89,6 @@ def twice(message, batches):
     for batch in sparktasks.count(message, batches):
         yield batch
         yield batch
-
-
-def careless(message, batches):
-    """`add` that adds whatever comes."""
-    from fastdp.engines import partitioned, sparktasks
-
-    class Careless(partitioned.Sums):
-        def add(self, one):
-            self._counted.discard(one.partition)
-            super().add(one)
-
-    rule = sparktasks.Sums
-    sparktasks.Sums = Careless
-    try:
-        yield from sparktasks.add(message, batches)
-    finally:
-        sparktasks.Sums = rule
 
 
 def failing(message, batches):
@@ -152,22 +115,10 @@ def quoting(message, batches):
     return sparktasks._task(work, message, batches)
 
 
-def test_a_user_split_over_partitions_is_caught(spark, monkeypatch):
-    monkeypatch.setattr(tasks, "encode", by_row)
-    with pytest.raises(AssertionError, match="other integers"):
-        check(opener(spark), named(MANY))
-
-
 def test_ids_collated_without_case_are_caught(spark, monkeypatch):
     monkeypatch.setattr(tasks, "encode", lowered)
     with pytest.raises(AssertionError, match="other integers"):
         check(opener(spark), named(TEXTS))
-
-
-def test_a_partition_that_is_dropped_is_an_error(spark, monkeypatch):
-    monkeypatch.setattr(tasks, "count", without_one)
-    with pytest.raises(DataError, match="partition 1 of 3 did not answer"):
-        check(opener(spark), named(MANY))
 
 
 @contextmanager
@@ -187,14 +138,6 @@ def test_answers_that_come_twice_and_tasks_that_fail_change_nothing(spark, monke
         assert equal(counter.marginals(CLIQUES, 2), want)
         monkeypatch.setattr(tasks, "count", twice)
         assert equal(counter.marginals(CLIQUES, 2), want)
-        monkeypatch.setattr(tasks, "add", careless)
-        assert not equal(counter.marginals(CLIQUES, 2), want)
-
-
-def test_another_build_is_refused(spark, monkeypatch):
-    monkeypatch.setattr(engine, "build", lambda: {"sources": "x", "platform": "x", "kernels": "x"})
-    with pytest.raises(DataError, match="another build"):
-        check(opener(spark), named(MANY))
 
 
 def test_errors_tell_no_values(spark, monkeypatch):

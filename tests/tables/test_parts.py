@@ -18,7 +18,6 @@ from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
 from fastdp.release.keyselect import count_keys
 from fastdp.tables import ingest
 from fastdp.tables.identity import overlap
-from fastdp.tables.source_columns import asked_of
 from fastdp.tables.textvalues import parse
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
@@ -252,22 +251,6 @@ def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypat
     assert ingest._encode(rows[3], part, schema, {}, None).codes["a"].max() == size - 1
     with pytest.raises(RuntimeError, match="column 'a': the encoder made a code outside its domain"):
         ingest._encode(rows[4], part, schema, {}, None)
-
-
-@pytest.mark.parametrize("nested", [False, True])
-def test_a_name_that_is_not_utf8_is_said_in_words(tmp_path, nested):
-    """In the footer of a Parquet file."""
-    rows = pa.table({"s": [{"abcdef": 1}]} if nested else {"abcdef": [1]})
-    pq.write_table(rows, tmp_path / "x.parquet", store_schema=False)
-    content = (tmp_path / "x.parquet").read_bytes()
-    assert b"abcdef" in content
-    (tmp_path / "x.parquet").write_bytes(content.replace(b"abcdef", b"ab\xff\xfeef"))
-    for call in (
-        lambda: asked_of(str(tmp_path / "x.parquet"), None),
-        lambda: fastdp.read(tmp_path / "x.parquet", SCHEMA),
-    ):
-        with pytest.raises(DataError, match="damaged"):
-            call()
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.shared import code_compression, merged_codes
+from fastdp.mechanisms.shared import merged_codes
 from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside, merge_rare
 from fastdp.model.adjust import onto_simplex
 
@@ -129,20 +129,6 @@ def test_shards_are_reproducible_and_differ():
     assert (expand(rows, 0)["a"] == first).all() and (expand(rows, 1)["a"] != first).any()
     assert first.dtype == np.uint8
     assert expand({"a": np.zeros(0, np.uint8)}, 0)["a"].size == 0
-
-
-def test_rows_alike_come_together_however_many_combinations_there_are():
-    """Also where their numbers leave 64 bits: the same groups as of the rows themselves."""
-    rng = np.random.default_rng(3)
-    small = [rng.integers(0, 3, 400) for _ in range(7)]
-    for shape in ([3] * 7, [1 << 20] * 7, [1 << 61, 2, 2, 1 << 40, 3, 3, 3]):
-        columns = [codes * (n - 1) // 2 for codes, n in zip(small, shape)]
-        order, ends = code_compression._sorted(columns, shape)
-        assert sorted(order.tolist()) == list(range(400)) and ends[-1] == 400
-        rows = np.column_stack(columns)[order]
-        groups = np.split(rows, ends[:-1])
-        assert all((group == group[0]).all() for group in groups)
-        assert len({tuple(group[0]) for group in groups}) == len(groups)
 
 
 # What is rare is merged: shapes of 1-ways, limits of pairs, means of two measurements, crowding.

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.shared.code_compression import alike
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_size import largest_forest
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
@@ -62,22 +61,6 @@ def test_merging_commutes_with_the_zeros(given_masks, seed):
         for full in np.ndindex(mask.shape):
             at = tuple(merged.compression.code_map(a)[i] for a, i in zip(clique, full))
             assert small[at] == mask[full]
-
-
-def test_codes_that_constraints_do_not_tell_apart_are_merged():
-    mask = np.zeros((6, 2), bool)
-    mask[3:, 0] = True
-    classes = alike({("a", "b"): mask}, "a")
-    assert (
-        classes is not None
-        and len(set(classes[:3])) == len(set(classes[3:])) == 1
-        and classes[0] != classes[5]
-    )
-    assert alike({("a", "b"): mask}, "c") is None
-    domain = Domain({"a": 6, "b": 2})
-    ones = [Measurement(("a",), [100.0, 0, 0, 0, 0, 0], 1.0), Measurement(("b",), [50.0, 50.0], 1.0)]
-    merged = merge(domain, ones, 3.0, impossible={("a", "b"): mask})
-    assert merged.domain["a"] == 3  # the frequent one, two rare ones, three rare ones
 
 
 @settings(max_examples=60)
