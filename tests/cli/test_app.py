@@ -12,13 +12,13 @@ from types import SimpleNamespace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import typer
 
 import fastdp
 from fastdp.cli import app
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.unit import Unit
 from tests.run.test_synthesize import RELEASED, small_data, small_schema
+from tests.snapshots.cases import commands
 
 ROOT = Path(__file__).parents[2]
 TOML = """mechanism = "adagrid"
@@ -124,19 +124,11 @@ def test_an_error_never_shows_a_private_value(place):
     assert "s3cret" not in done.stdout + done.stderr
 
 
-def verbs():
-    command = typer.main.get_command(app.app)
-    for name, sub in command.commands.items():
-        if hasattr(sub, "commands"):
-            yield from ((f"{name} {inner}", c) for inner, c in sub.commands.items())
-        else:
-            yield name, sub
-
-
 def test_every_verb_and_option_is_documented():
     pages = ("cli.md", "cli-budget.md")
     text = "".join((ROOT / "docs" / "reference" / page).read_text("utf-8") for page in pages)
-    for name, command in verbs():
+    for path, command in commands().items():
+        name = " ".join(path)
         assert f"fastdp {name}" in text, name
         assert command.help and command.epilog and f"fastdp {name}" in command.epilog, name
         for parameter in command.params:

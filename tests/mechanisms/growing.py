@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.stats import norm
 
+import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.base import Job
 from fastdp.release.wide import Filtered
 from fastdp.schema import Schema
 
@@ -129,6 +131,15 @@ def dependent_rows(rows=6000, columns=6, size=4, seed=0, keep=0.8):
         out.append(np.where(rng.random(rows) < keep, out[-1], rng.integers(0, size, rows)))
     names = [f"c{i}" for i in range(columns)]
     return dict.fromkeys(names, size), dict(zip(names, out))
+
+
+def job_of(session, **more):
+    """A run's job with the real estimator, on one thread."""
+
+    def fit(domain, measurements, **options):
+        return fastdp.fit(domain, measurements, threads=1, **options)
+
+    return Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1, **more)
 
 
 class RowsPublic:

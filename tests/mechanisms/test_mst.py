@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
@@ -21,7 +20,7 @@ from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
 
-from .growing import RowsSession, dependent_rows
+from .growing import RowsSession, dependent_rows, job_of
 
 
 def chain(rows=4000, seed=0):
@@ -106,10 +105,7 @@ def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded)
     domain = Domain(dict.fromkeys("abc", 40 if crowded else 3))
     session = RowsSession(domain, dict(zip("abc", rows.T)), mu=1.0)
 
-    def fit(domain, measurements, **options):
-        return fastdp.fit(domain, measurements, threads=1, **options)
-
-    outcome = config.run(session, Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1))
+    outcome = config.run(session, job_of(session))
     merged = dict(outcome.model.domain) != dict(domain)
     assert merged == crowded == ("codes" in outcome.tables)
     if merged:
@@ -121,10 +117,7 @@ def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded)
 
 
 def run_aim(session, **fields):
-    def fit(domain, measurements, **options):
-        return fastdp.fit(domain, measurements, threads=1, **options)
-
-    return AIM(**fields).run(session, Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1))
+    return AIM(**fields).run(session, job_of(session))
 
 
 @pytest.mark.parametrize("mu", [0.1, 2.0])

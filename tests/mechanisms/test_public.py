@@ -4,26 +4,20 @@ it is wrong, and no more than the budget is spent."""
 import numpy as np
 import pytest
 
-import fastdp
-from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import prior_screening, public_prior
 
-from .growing import RowsPublic, RowsSession, dependent_rows
+from .growing import RowsPublic, RowsSession, dependent_rows, job_of
 from .test_cliquetree import error
 
 KINDS = {"cliquetree": CliqueTree, "mst": MST}
 
 
-def fit(domain, measurements, **options):
-    return fastdp.fit(domain, measurements, threads=1, **options)
-
-
 def go(kind, domain, rows, public=None, mu=0.3, seed=0, **fields):
     session = RowsSession(domain, rows, mu=mu, seed=seed)
     given = None if public is None else RowsPublic(domain, public)
-    job = Job(schema=session.schema, epsilon=1.0, fit=fit, threads=1, public=given)
+    job = job_of(session, public=given)
     return KINDS[kind](**fields).run(session, job), session
 
 
@@ -112,6 +106,3 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
 
 def looks_of(session):
     return [s for s in session.steps if s.startswith("screening")]
-
-
-# AdaGrid's outer marginals

@@ -3,10 +3,10 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-import typer
 
 import fastdp
 from fastdp.errors import FastdpError
+from tests.snapshots.cases import commands
 
 
 @pytest.fixture(scope="module")
@@ -79,25 +79,10 @@ def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):
     assert fastdp.load_run(run) is run
 
 
-def commands(app, path=()):
-    group = typer.main.get_command(app)
-
-    def walk(command, path):
-        if hasattr(command, "commands"):
-            for name, inner in command.commands.items():
-                yield from walk(inner, (*path, name))
-        else:
-            yield path, command
-
-    return list(walk(group, path))
-
-
 def test_every_command_speaks_json():
-    from fastdp.cli.app import app
-
     speaks = {"--json", "--as"}  # of `statement`, JSON is one of its forms
-    without = [path for path, c in commands(app) if not any(speaks & set(p.opts) for p in c.params)]
-    assert without == [] and len(commands(app)) > 15
+    without = [path for path, c in commands().items() if not any(speaks & set(p.opts) for p in c.params)]
+    assert without == [] and len(commands()) > 15
 
 
 def test_a_run_shows_its_first_cards(run):

@@ -51,3 +51,10 @@ def spark():
     session = builder.getOrCreate()
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shipped(request):
+    """Tasks of a test's file are sent to the executors, which cannot import it."""
+    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
+    cloudpickle.register_pickle_by_value(request.module)

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from fastdp.engines import spark as engine
 from fastdp.engines import sparktasks as tasks
@@ -20,12 +18,6 @@ from fastdp.tables import ingest
 from ..engines.conformance import CLIQUES, schema_with
 from ..run.runs import rows, run, schema
 from .test_runs import arrow, plain, small_shards
-
-
-@pytest.fixture(scope="module", autouse=True)
-def shipped():
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def executors(spark):

@@ -1,7 +1,6 @@
 """The Spark back end, on a classic session and on Spark Connect: conformance, planted faults, what it keeps
 and what reaches the driver."""
 
-import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -23,13 +22,6 @@ from ..engines.conformance import CLIQUES, SIZES, cases, check, schema_with
 
 MANY = "one user with many rows"
 TEXTS = "texts that differ in case, blanks and accents"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def shipped():
-    """Faulty tasks of this file are sent to the executors, which cannot import it."""
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 def opener(spark, partitions=3):

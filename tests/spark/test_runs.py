@@ -18,12 +18,6 @@ from ..run.runs import ADAGRID, rows, run, same, schema
 from .conftest import MODE, RETRIES
 
 
-@pytest.fixture(scope="module", autouse=True)
-def shipped():
-    cloudpickle = pytest.importorskip("pyspark.cloudpickle")
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-
-
 @pytest.mark.parametrize("mechanism", [ADAGRID, "cliquetree", "aim"])
 def test_runs_are_the_same(spark, mechanism):
     """A clip chosen in private, recoding, and rounds that depend on one another."""
