@@ -160,13 +160,10 @@ def test_nothing_in_the_package_makes_code_or_objects_out_of_bytes():
         assert list(offences(path.read_text("utf-8"))) == [], path.name
 
 
-def test_every_runtime_dependency_has_its_reason():
+def test_dependencies_have_reasons_and_are_locked_by_hash():
     text = (REPOSITORY / "ARCHITECTURE.md").read_text("utf-8").lower()
     for requirement in PROJECT["dependencies"]:
         assert name_of(requirement) in text, requirement
-
-
-def test_the_lock_holds_every_dependency_of_development_by_hash():
     lock = (REPOSITORY / "requirements-dev.lock").read_text("utf-8")
     locked = {m.lower() for m in re.findall(r"^([\w.-]+)==", lock, re.M)}
     assert lock.count("--hash=sha256:") >= len(locked) > 30

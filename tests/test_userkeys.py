@@ -12,7 +12,7 @@ from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 
 
-def test_columns_and_what_is_bound():
+def test_columns_what_is_bound_and_the_largest_grids():
     assert RowsPerUser((1,)).domain_columns == ()
     for key in (MostCommon(("b", "a")), Groups(["b", "a"], 2)):
         assert key.domain_columns == ("b", "a")
@@ -24,9 +24,6 @@ def test_columns_and_what_is_bound():
             _ = key.size
         with pytest.raises(SchemaError):
             type(key)(("nobody",), *([2] if isinstance(key, Groups) else [])).bind(DOMAIN)
-
-
-def test_the_largest_grids_that_fit():
     assert MostCommon(("x", "y")).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1})).size < 1 << 62
     assert Groups(("x",), 2).bind(Domain({"x": (1 << 61) - 1})).size < 1 << 62
     assert Groups(("a",), 2, [5]).bind(DOMAIN).size == 1

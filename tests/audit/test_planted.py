@@ -233,7 +233,7 @@ def test_sigma_rounded_down():
         ask_everything(open_door(Swap(small_table())))
 
 
-def test_child_coefficient_forgotten_in_the_query():
+def test_child_coefficients_forgotten_in_query_or_noise():
     """The children of a grid measured at full weight: columns longer than 1, refused before anything is
     drawn."""
     ones = property(lambda self: (np.ones(self.rows, np.int64), np.ones(self.rows, np.int64)))
@@ -245,11 +245,8 @@ def test_child_coefficient_forgotten_in_the_query():
         pytest.raises(PrivacyError, match="smaller column norm"),
     ):
         ask_everything(open_door(Swap(small_table())))
-
-
-def test_child_coefficient_forgotten_in_the_noise():
-    """The query knows its scalars, but all rows get the noise of scalar 1 times one half: the check before
-    the draw sees it."""
+    # The query knows its scalars, but all rows get the noise of scalar 1 times one half: the check before
+    # the draw sees it.
     with (
         patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma * 0.5),
         pytest.raises(PrivacyError, match="does not cover"),

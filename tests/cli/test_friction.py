@@ -98,15 +98,13 @@ def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatc
 # Version, doctor, log and what a beginner trips over.
 
 
-def test_version_and_doctor():
+def test_version_and_doctor_also_where_a_kernel_is_missing(monkeypatch):
     done = CliRunner().invoke(app.app, ["--version"])
     assert done.exit_code == 0 and done.output.strip() == f"fastdp {fastdp.__version__}"
     done = CliRunner().invoke(app.app, ["doctor"])
     assert done.exit_code == 0, done.output
     assert "compiled kernels: " in done.output and "numpy" in done.output and "no problem" in done.output
 
-
-def test_the_doctor_finds_a_kernel_that_is_missing(monkeypatch):
     def broken(name):
         raise ImportError("no such file")
 

@@ -178,7 +178,7 @@ def test_lists_and_expressions(data):
     check_exact(schema, draws=1)
 
 
-def test_other_that_is_a_known_value_obeys_the_constraints_of_that_value():
+def test_values_outside_obey_what_they_would_be_written_as():
     columns = {
         "s": {"kind": "string", "values": ["x", "y"], "other": "x"},
         "a": {"kind": "integer", "max": 1},
@@ -186,9 +186,6 @@ def test_other_that_is_a_known_value_obeys_the_constraints_of_that_value():
     schema = schema_of(columns, {"columns": ["s", "a"], "forbidden": [["x", 1]]})
     codes, bad = check_exact(schema, draws=2)
     assert bad[(codes["s"] == 2) & (codes["a"] == 1)].all()
-
-
-def test_values_outside_that_would_be_written_as_any_known_one_are_ruled_out():
     columns = {"a": {**WHOLE, "null": "drop"}, "b": {**WHOLE, "null": "drop"}}
     schema = schema_of(columns, {"order": ["a", "b"]})
     codes, bad = check_exact(schema, draws=4)
@@ -260,12 +257,18 @@ def test_order_of_dates_and_times_in_bins(dtype):
     check_exact(schema_of(columns, {"order": ["a", "b"]}), draws=8)
 
 
-def test_a_column_of_a_private_domain_is_refused():
+def test_private_domains_and_tables_without_the_columns_are_refused(tmp_path):
     columns = {"a": {"kind": "integer", "domain": "private"}, "b": WHOLE}
     with pytest.raises(SchemaError, match="'a' has a private domain"):
         schema_of(columns, {"order": ["a", "b"]})
     columns["c"] = WHOLE
     assert schema_of(columns, {"order": ["b", "c"]}).stand_in().constraints
+    for table, text in (
+        (pa.table({"route": ["a"]}), "no column 's'"),
+        (str(tmp_path / "x.csv"), "cannot read"),
+    ):
+        with pytest.raises(SchemaError, match=text):
+            schema_of({"route": WHOLE, "s": WHOLE}, {"column": "s", "from": ["route"], "table": table})
 
 
 @pytest.mark.parametrize("model", [True, False])
@@ -314,15 +317,6 @@ def test_a_number_of_a_bin_follows_exactly_from_a_public_table(tmp_path, source,
     assert count_violations(schema, off) == {0: 2}
     again = Schema.from_dict(schema.to_dict())
     assert again.digest() == schema.digest() and again.constraints[0].table == tuple(map(tuple, rows))
-
-
-def test_a_public_table_without_the_columns_is_refused(tmp_path):
-    for table, text in (
-        (pa.table({"route": ["a"]}), "no column 's'"),
-        (str(tmp_path / "x.csv"), "cannot read"),
-    ):
-        with pytest.raises(SchemaError, match=text):
-            schema_of({"route": WHOLE, "s": WHOLE}, {"column": "s", "from": ["route"], "table": table})
 
 
 OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}

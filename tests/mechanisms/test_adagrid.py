@@ -47,7 +47,7 @@ def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
     assert (per_column == 2).all()
 
 
-def test_copies_are_measured_and_averaged_before_the_threshold():
+def test_cells_are_fine_by_the_mean_of_copies_and_over_plausible_children_only():
     domain = Domain({"a": 3, "b": 2})
     grid = adagrid.grid_of(domain, ("a",), {}, {})
     # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5 for cell 2
@@ -55,9 +55,6 @@ def test_copies_are_measured_and_averaged_before_the_threshold():
     one = [Measurement(("a",), [9.0, v, w], 1.0) for v, w in ((6.0, 3.0), (2.0, 3.0), (0.0, 3.0), (1.0, 3.0))]
     assert adagrid.plausible(grid, one, 5.0).tolist() == [0, 2]
     assert adagrid.plausible(grid, one[:1], 5.0).tolist() == [0, 1]
-
-
-def test_a_cell_over_an_implausible_child_is_never_fine():
     rng = np.random.default_rng(1)
     joint = rng.poisson(40, (4, 3, 3, 2)) * rng.integers(0, 2, (4, 3, 3, 2))
     session = FakeDoor({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)

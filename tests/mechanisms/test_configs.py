@@ -3,7 +3,6 @@ by what clips are compared."""
 
 import math
 from itertools import pairwise, product
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -129,12 +128,6 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
         Archetypes(refine=Refine(), calibration="classic-gaussian")
     for calibration in ("gdp", "classic-rdp"):
         assert Archetypes(refine=Refine(), calibration=calibration).refine == Refine()
-
-
-@pytest.mark.parametrize("name", mechanisms.names())
-def test_every_mechanism_is_in_the_page_that_says_which_to_choose(name):
-    page = Path(__file__).parents[2] / "docs" / "guide" / "choosing.md"
-    assert f"`{name}`" in page.read_text("utf-8")
 
 
 def test_lists_of_mechanisms_come_from_the_registry():

@@ -90,14 +90,11 @@ def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
             fastdp.evaluate(*tables, metrics=nameless)
 
 
-def test_several_synthetic_tables(tables):
+def test_several_tables_schemas_and_coded_tables(tables):
     truth, synthetic = tables
     scores = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())
     assert scores["same"]["deid2"]["overall"] == pytest.approx(1000.0)
     assert scores["other"]["deid2"]["overall"] < 1000.0
-
-
-def test_with_a_schema_and_with_coded_tables():
     domain = {"a": 3, "b": 4}
     schema = fastdp.Schema.from_domain(domain)
     rng = np.random.default_rng(0)

@@ -132,7 +132,24 @@ def test_keys_have_a_delta_of_their_own():
     assert with_keys.left([used])["keys_delta"] == pytest.approx(1e-6)
 
 
-def test_no_limit_admits_everything_and_has_no_figures():
+def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():
+    """Every limit is inclusive: pure epsilon, mu, the pure part, and the delta of keys."""
+    assert Budget.of(epsilon=1.0).admits([Pure(0.1)] * 10)
+    assert not Budget.of(epsilon=1.0).admits([Pure(0.1)] * 10 + [Pure(1e-12)])
+    assert Budget.of(mu=0.5).admits([Gaussian(0.5)])
+    parted = Budget.of(epsilon=3.0, delta=1e-6, pure=1.0)
+    assert parted.admits([Pure(1.0), Gaussian(parted.mu)])
+    assert not parted.admits([Pure(1.0 + 1e-12)]) and not parted.admits([Gaussian(parted.mu * (1 + 1e-12))])
+    keyed = Budget.of(mu=1.0, keys=2e-6)
+    assert keyed.admits([Threshold(0.1, 1e-6)] * 2) and not keyed.admits([Threshold(0.1, 1e-6)] * 3)
+    spent = [Pure(5.0), Gaussian(4.0)]
+    for over in (
+        Budget.of(epsilon=1.0, delta=1e-6),
+        Budget.of(epsilon=3.0, delta=1e-6, pure=1.0),
+        Budget.of(mu=1.0),
+    ):
+        left = over.left(spent)
+        assert left["mu"] == left["pure_epsilon"] == left["epsilon"] == 0.0
     free = Budget()
     assert free.unlimited and free.admits([Gaussian(100.0), Pure(50.0)])
     assert set(free.left([]).values()) == {None}
@@ -171,26 +188,3 @@ def test_events_survive_json_and_strangers_are_refused(events):
         assert budget.from_dict(json.loads(json.dumps(budget.to_dict(event)))) == event
     with pytest.raises(LedgerError, match="malformed"):
         budget.from_dict({"law": "unheard of", "mu": 1.0})
-
-
-def test_what_is_exactly_the_budget_is_admitted():
-    """Every limit is inclusive: pure epsilon, mu, the pure part, and the delta of keys."""
-    assert Budget.of(epsilon=1.0).admits([Pure(0.1)] * 10)
-    assert not Budget.of(epsilon=1.0).admits([Pure(0.1)] * 10 + [Pure(1e-12)])
-    assert Budget.of(mu=0.5).admits([Gaussian(0.5)])
-    parted = Budget.of(epsilon=3.0, delta=1e-6, pure=1.0)
-    assert parted.admits([Pure(1.0), Gaussian(parted.mu)])
-    assert not parted.admits([Pure(1.0 + 1e-12)]) and not parted.admits([Gaussian(parted.mu * (1 + 1e-12))])
-    keyed = Budget.of(mu=1.0, keys=2e-6)
-    assert keyed.admits([Threshold(0.1, 1e-6)] * 2) and not keyed.admits([Threshold(0.1, 1e-6)] * 3)
-
-
-def test_what_is_left_is_never_below_zero():
-    spent = [Pure(5.0), Gaussian(4.0)]
-    for over in (
-        Budget.of(epsilon=1.0, delta=1e-6),
-        Budget.of(epsilon=3.0, delta=1e-6, pure=1.0),
-        Budget.of(mu=1.0),
-    ):
-        left = over.left(spent)
-        assert left["mu"] == left["pure_epsilon"] == left["epsilon"] == 0.0

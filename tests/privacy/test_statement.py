@@ -2,17 +2,14 @@
 
 import copy
 import json
-import math
 import shutil
 
 import jsonschema
 import numpy as np
-import pyarrow as pa
 import pytest
 
-import fastdp
 from fastdp.errors import RunError
-from fastdp.privacy import gdp, statement
+from fastdp.privacy import statement
 from fastdp.privacy.forms import OWNER, as_form
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import reserve
@@ -79,30 +76,6 @@ def test_it_follows_the_published_schema_and_verifies(made):
     verdict = verify(folder, ledger)
     assert verdict.ok and verdict.files == 2
     assert verdict.epsilon == pytest.approx(read(folder)["epsilon"])
-
-
-def test_it_says_what_was_promised(made):
-    document = read(made[0])
-    joint = math.hypot(gdp.mu_from(1.0, 1e-5), gdp.mu_from(10.0, 1e-5))
-    assert document["mu"] == pytest.approx(joint, rel=1e-12)
-    assert document["epsilon"] == pytest.approx(gdp.epsilon_of(joint, 1e-5), rel=1e-9)
-    assert document["private"] is True
-    assert document["unit"] == {
-        "kind": "user",
-        "column": "who",
-        "null": "drop",
-        "adjacency": "add or remove one user with all of their rows",
-    }
-    assert document["bound"]["clip"] == [3, 5]
-    assert document["accountant"]["second"].startswith(("autodp", "mpmath"))
-    assert document["ledger"]["counts_other_runs"] is True and document["ledger"]["budget"]["epsilon"] == 20.0
-    assert document["public_data"] == [{"name": "last year"}] and "hello" in document["notes"]
-    releases = document["parts"][0]["releases"]
-    assert [r["law"] for r in releases] == ["gaussian", "gaussian", "discrete-laplace", "exponential"]
-    assert releases[0]["sensitivity"] == 3
-    assert releases[0]["sigma"] == pytest.approx(3 / (gdp.mu_from(1.0, 1e-5) * 0.5))
-    assert releases[1]["sensitivity"] == pytest.approx(math.sqrt(2))
-    assert len(document["versions"]["build"]) == 64
 
 
 def test_the_stated_epsilon_is_the_tight_one(engine):
@@ -184,63 +157,13 @@ def test_changed_missing_unlisted_and_linked_files_are_refused(made, tmp_path):
     assert any("not in the statement" in p for p in inspect(folder).problems)
 
 
-# Statements in other forms say what privacy.json says, and leave to people what only people know.
-
-
-CLUB = {
-    "name": "club",
-    "provenance": "statutes of the club",
-    "user": {"column": "member", "max_rows": 4},
-    "columns": {
-        "sport": {"kind": "categorical", "values": ["chess", "rugby"]},
-        "size": {"kind": "categorical", "values": [0, 1, 2]},
-    },
-}
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    rows = pa.table(
-        {
-            "member": rng.integers(0, 500, 1500),
-            "sport": np.where(rng.random(1500) < 0.7, "chess", "rugby"),
-            "size": rng.integers(0, 3, 1500),
-        }
-    )
-    out = tmp_path_factory.mktemp("forms") / "run"
-    fastdp.synthesize(rows, "mst", schema=fastdp.Schema.from_dict(CLUB), epsilon=2, delta=1e-6, out=out)
-    return out
-
-
-@pytest.fixture
-def stated(folder):
-    return json.loads((folder / "privacy.json").read_text())
-
-
-def leaves(value, path=()):
-    inner = (
-        value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
-    )
-    if inner is None:
-        yield path, value
-    else:
-        for key, below in inner:
-            yield from leaves(below, (*path, key))
-
-
-def test_the_registrys_numbers_are_the_statements(stated):
+def test_the_registrys_numbers_are_the_statements_and_the_rest_is_left_to_people(made):
+    """Its text, and that of the other forms: tests/snapshots."""
+    stated = read(made[0])
     entry = as_form(stated, "registry")["deployment"]
-    assert entry["privacy_loss"]["privacy_parameters"] == {
-        "epsilon": stated["epsilon"],
-        "delta": stated["delta"],
-    }
-    assert entry["privacy_loss"]["privacy_unit"] == "User-level"
-    assert stated["unit"]["adjacency"] in entry["privacy_loss"]["privacy_unit_details"]
-    assert entry["dp_variant"]["variant_name"] == "Approximate DP"
+    loss = entry["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": stated["epsilon"], "delta": stated["delta"]}
+    assert loss["privacy_unit"] == "User-level" and entry["dp_variant"]["variant_name"] == "Approximate DP"
+    assert stated["unit"]["adjacency"] in loss["privacy_unit_details"]
     assert stated["schema"]["sha256"] in entry["dp_variant"]["data_domain"]
-    assert {path[-1] for path, value in leaves(entry) if value == OWNER} >= {
-        "name",
-        "intended_use",
-        "justification",
-    }
+    assert json.dumps(entry).count(OWNER) >= 2

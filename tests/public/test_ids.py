@@ -148,8 +148,5 @@ def test_deal_by_size_follows_the_histogram():
     assert per_user.max() <= 50 and owner.size == 100_000
     share = (per_user <= 1).mean()
     assert abs(share - 2 / 3) < 0.01
-
-
-def test_deal_by_size_without_any_positive_answer_still_deals():
     owner, n = ids.deal_by_size(10, np.array([1, 4]), np.array([-1.0, -3.0]), seed=2)
     assert owner.size == 10 and np.bincount(owner, minlength=n).max() <= 4

@@ -168,7 +168,7 @@ def test_selection_refuses_what_is_not_public_and_finite(session):
     assert session.left["mu"] == pytest.approx(session.mu)
 
 
-def test_nothing_private_shows(engine, session):
+def test_nothing_private_shows_also_in_errors(engine, session):
     assert str(engine.content.rows) not in repr(session)
     public = {n for n in dir(session) if not n.startswith("_")}
     assert not any(isinstance(getattr(session, n), Swap | Table) for n in public)
@@ -177,8 +177,6 @@ def test_nothing_private_shows(engine, session):
         with pytest.raises(PrivacyError):
             copier(session)
 
-
-def test_errors_behind_the_door_say_nothing():
     class Chatty(Swap):
         def marginals(self, cliques, clip):
             raise ValueError("user 4711 has 1234 rows")

@@ -46,15 +46,12 @@ def trips(common=3, users=2000, seed=0):
     return pa.table({"who": who, "city": city, "n": rng.integers(0, 4, len(who))})
 
 
-def test_common_values_are_kept_and_single_users_values_are_not():
+def test_common_values_are_kept_and_any_mechanism_can_use_them():
     keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
     assert keys.values == ("city 0", "city 1", "city 2")
     assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3 / math.sqrt(2)) < 100).all()
     assert keys.statement["private"] is False and keys.statement["keys_per_user"] == 2
     assert keys.statement["sigma"] == pytest.approx(1 / keys.statement["event"]["mu"], rel=1e-9)
-
-
-def test_every_mechanism_can_use_the_schema():
     keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
     applied = keys.apply(schema())
     assert applied.columns["city"].values == keys.values

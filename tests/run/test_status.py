@@ -59,16 +59,13 @@ def test_giving_up_returns_a_charge_that_no_step_entered_and_removes_what_is_hal
         assert spent == 0 and not folder.private.exists() and not folder.out.parent.parent.exists()
 
 
-def test_a_resumed_run_keeps_its_state_when_it_gives_up(tmp_path, folder, ledger):
+def test_runs_that_are_resumed_or_published_are_left_alone(tmp_path, folder, ledger):
     charged(ledger, 0, 0)
     folder.close()
     again = RunFolder(folder.out, resume=True).open()
     standing(again, ledger).give_up()
     assert (again.private / "state.json").exists() and ledger.spent("people")["mu"] > 0
     again.close()
-
-
-def test_a_published_run_is_left_alone(folder, ledger):
     charged(ledger, 0, 0)
     seen = standing(folder, ledger)
     folder.staging()

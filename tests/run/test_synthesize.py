@@ -114,14 +114,11 @@ def test_public_data_gives_ids_for_free_and_is_named(table, schema):
     assert per_user.max() <= 5
 
 
-def test_a_statement_names_public_files_without_their_folders(table, tmp_path):
+def test_public_files_are_named_without_their_folders_and_ids_may_be_left_out(table, tmp_path):
     pq.write_table(small_data(seed=9), tmp_path / "last-year.parquet")
     run = go(table, public=str(tmp_path / "last-year.parquet"), seed=1)
     assert [p["name"] for p in run.privacy["public_data"]] == ["last-year.parquet"]
     assert str(tmp_path) not in json.dumps(run.privacy)
-
-
-def test_ids_may_be_left_out_or_insisted_on(table):
     assert "u" not in go(table, mechanism=RECIPE | {"ids": {"source": "none"}}).data.column_names
     with pytest.raises(UsageError, match="public"):
         go(table, mechanism=RECIPE | {"ids": {"source": "public"}})

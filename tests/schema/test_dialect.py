@@ -14,16 +14,13 @@ FULL = {
 }  # fmt: skip
 
 
-def test_a_dialect_survives_toml_and_json(tmp_path):
+def test_a_dialect_survives_files_and_changes_no_code(tmp_path):
     schema = fastdp.Schema.from_dict({**PLAIN, "dialect": FULL})
     for name in ("s.toml", "s.json"):
         schema.save(tmp_path / name)
         assert fastdp.Schema.load(tmp_path / name).dialect == schema.dialect == Dialect(**FULL)
     assert schema.select(["a"]).dialect == schema.dialect
     assert schema.dialect.to_plain() == FULL
-
-
-def test_the_meaning_of_codes_does_not_depend_on_it():
     plain, declared = (fastdp.Schema.from_dict({**PLAIN, **more}) for more in ({}, {"dialect": FULL}))
     assert plain.digest() == declared.digest() and plain.dialect == Dialect()
     assert "dialect" not in plain.to_dict() and plain.with_dialect(None) is plain

@@ -39,7 +39,7 @@ def test_a_schema_to_be_finished_has_no_codes_but_an_identity(tmp_path):
     assert asked.columns["yes"].values == (False, True)  # both values are public: nothing to find
 
 
-def test_finished_columns():
+def test_finished_columns_also_without_any_value():
     asked = Schema.from_dict(ASKED)
     c = asked.pending
     day = 86_400.0
@@ -63,9 +63,6 @@ def test_finished_columns():
     assert done.fields["born"].to_plain()["edges"] == ["1970-01-01", "1970-01-11", "1975-06-24"]
     assert (done.columns["n"].min, done.columns["n"].max) == (3, 8) and done.columns["n"].null_code is None
     assert Schema.from_dict(done.to_dict()) == done
-
-
-def test_without_any_value_one_stands_for_all():
     asked = Schema.from_dict({"columns": {"c": {"kind": "string", "domain": "private"}}})
     done = asked.finished({"c": asked.pending["c"].with_values([])})
     codes, keep = encode.encode_batch(done, pa.table({"c": ["a", "b", None]}))

@@ -129,26 +129,6 @@ def test_refining_is_the_least_change_in_relative_entropy():
     assert np.abs(joint - target).max() < 1e-7
 
 
-def test_public_data_that_explains_the_answers_is_left_alone():
-    """Answers one standard deviation worse than the noise's expectation: no slack bends the prior, a slack of
-    2 does not."""
-    model, *_ = make(1000)
-    domain = Domain(SIZES)
-    prior = prior_model(domain, model.prior)
-    cells = domain.cells(("when", "where"))
-    noise = np.random.default_rng(1).standard_normal(cells)
-    noise -= noise.mean()
-    noise *= np.sqrt((cells + 2 * np.sqrt(cells / 2)) / (noise @ noise))
-    exact = 1000 * prior.marginal(("when", "where")).ravel()
-    answers = [Measurement(("when", "where"), exact + 30 * noise, 30.0)]
-    options = {"total": 1000.0, "warm_start": prior, "method": "mirror-descent"}
-    kept = fastdp.fit(domain, answers, slack=2.0, **options)
-    bent = fastdp.fit(domain, answers, slack=0.0, **options)
-    assert (kept.iterations, kept.ended) == (1, "noise level")
-    assert np.allclose(kept.marginal(("when", "where")).ravel(), exact)
-    assert bent.iterations > 1
-
-
 # Public users that synthetic ones are modelled on.
 
 
