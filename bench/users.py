@@ -48,8 +48,16 @@ ORDER = {
     "chicago": ("day", "hour", "quarter"),
     "simulated": ("shift",),
     "chained": ("day", "hour", "minute"),
+    "purchases": ("month",),
+    "events": ("day", "hour"),
+    "patients": ("week", "wday"),
 }
-FOLLOWS = {"flights": ("origin", "origin")}
+FOLLOWS = {
+    "flights": ("origin", "origin"),
+    "purchases": ("shop", "shop"),
+    "events": ("page", "page"),
+    "patients": ("diagnosis", "diagnosis"),
+}
 """The columns of `follows`; those of trips are dropoff and pickup."""
 ORDERED = {
     "week",
@@ -237,7 +245,11 @@ def load(name: str, path: str | None) -> dict | None:
 
 
 def days_of(table: dict) -> np.ndarray:
-    return table["week"] * 7 + table["wday"] if "week" in table else table.get("day", table.get("shift"))
+    return (
+        table["week"] * 7 + table["wday"]
+        if "week" in table
+        else table.get("day", table.get("shift", table.get("month")))
+    )
 
 
 def in_order(table: dict, order: tuple[str, ...], seed: int = 0) -> np.ndarray:
