@@ -195,7 +195,7 @@ class Sparse(_Base):
     def _need_binary(self):
         if not self._integer:
             raise MeasurementError(
-                "Sparse: exact counting needs zeros and ones; put weights into the noise scale"
+                "Sparse: exact counting needs zeros and ones; weights go into the noise scale"
             )
 
     def squared(self):

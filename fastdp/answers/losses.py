@@ -32,10 +32,7 @@ def _rows(facts: Facts) -> list[str]:
     if clip.text:
         out.append(f"{clip.text[0].upper()}{clip.text[1:]}.")
     if clip.known and clip.lost > LEAST:
-        out.append(
-            "These are rows of users with many. Intervals allow for them; the synthetic rows do not show "
-            "what such users do more often than others."
-        )
+        out.append("These are rows of users with many. Intervals allow for them; the synthetic rows do not.")
     dropped = {
         what: [n for n, f in facts.schema.fields.items() if getattr(f, which).action == "drop"]
         for which, what in (("null", "a missing value"), ("overflow", "a value outside the schema"))
@@ -127,11 +124,9 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
         sets = [" with ".join(map(str, s)) for s in left if isinstance(s, list)]
         out.append(f"Too large to be measured: {listed(sets)}.")
     larger = sum(len(h) > 2 for h in held)
-    out.append(
-        f"{larger:,} sets of three columns or more were measured; what others do together is a guess."
-        if larger
-        else "No set of three columns was measured: what three columns do together is a guess."
-    )
+    none = "No set of three columns was measured: what three columns do together is a guess."
+    some = f"{larger:,} sets of three columns or more were measured; what others do together is a guess."
+    out.append(some if larger else none)
     return out
 
 

@@ -122,9 +122,7 @@ def _limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
             try:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:
-                raise UsageError(
-                    f"where, column {column.name!r}: expected an ISO date, not {value!r}"
-                ) from None
+                raise UsageError(f"where, column {column.name!r}: {value!r} is not an ISO date") from None
         elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
             raise UsageError(f"where, column {column.name!r}: the bounds must be numbers, got {value!r}")
         else:

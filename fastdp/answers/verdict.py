@@ -53,11 +53,9 @@ def expected(
         share = min(1.0, 2 * wide / rows)
         average = f"with {cells:,} cells an average one has {rows / cells:,.0f}"
         lines.append(f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {average}")
-        lines.append(
-            f"smallest effect: a share that differs by {share:.1%} between two halves of the table"
-            if share < 1
-            else "smallest effect: none; not even a share of 0 in one half of the table and 1 in the other"
-        )
+        some = f"a share that differs by {share:.1%} between two halves of the table"
+        none = "none; not even a share of 0 in one half of the table and 1 in the other"
+        lines.append(f"smallest effect: {some if share < 1 else none}")
     return Verdict(tuple(lines), 2 * len(drowned) > len(ones))
 
 

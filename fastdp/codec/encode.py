@@ -72,7 +72,7 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
     source = Source.of(item.dtype, kind)
     if source is None:
         raise DataError(
-            f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); cast it, or fix the schema"
+            f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); cast it, or change the schema"
         )
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):

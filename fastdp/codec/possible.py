@@ -192,9 +192,7 @@ class _blame:
 
 def _check_size(schema: Schema, names: Clique) -> None:
     if (cells := schema.domain.cells(names)) > MAX_MASK:
-        raise SchemaError(
-            f"{cells:,} combinations of {', '.join(names)}, the limit is {MAX_MASK:,}; use fewer"
-        )
+        raise SchemaError(f"{cells:,} combinations of {', '.join(names)}; the limit is {MAX_MASK:,}")
 
 
 def _whole_numbers(schema: Schema, name: str) -> np.ndarray:

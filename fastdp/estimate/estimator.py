@@ -79,9 +79,7 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     domain = getattr(domain, "domain", domain)
     measurements = getattr(measurements, "measurements", measurements)
     if not isinstance(domain, Mapping):
-        raise UsageError(
-            f"fit: expected a domain (column to number of codes) first, got {type(domain).__name__}"
-        )
+        raise UsageError(f"fit: expected a domain (column to codes) first, got {type(domain).__name__}")
     if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
         raise UsageError(f"fit: expected a list of fastdp.Measurement, got {type(measurements).__name__}")
     return domain, measurements

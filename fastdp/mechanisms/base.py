@@ -158,11 +158,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """UsageError where the schema has constraints that this mechanism cannot keep."""
         if self.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
-            raise UsageError(
-                f"{self.name} cannot satisfy the schema's constraints ({listed}): "
-                f"{self.no_constraints}. Use {' or '.join(keeping_constraints())}, or a "
-                "schema without constraints"
-            )
+            others = f"Use {' or '.join(keeping_constraints())}, or a schema without constraints"
+            why = f"{self.no_constraints}. {others}"
+            raise UsageError(f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}")
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""

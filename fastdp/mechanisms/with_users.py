@@ -76,11 +76,8 @@ def shares(schema: Schema) -> dict[str, float]:
 def check_users(config: Config, schema: Schema) -> None:
     """UsageError where users are asked for that this run cannot make."""
     if config.ids.source == "users" and (not config.deals_ids or config.pure or config.unit != "user"):
-        raise UsageError(
-            'ids.source = "users" needs a mechanism that makes rows first, with Gaussian '
-            f'noise and unit "user"; {config.name} with these settings does not; use '
-            '"auto"'
-        )
+        needs = 'a mechanism that makes rows first, with Gaussian noise and unit "user"'
+        raise UsageError(f'ids.source = "users" needs {needs}; use "auto" with this {config.name}')
     likely = schema.stand_in()
     order = likely.order_columns
     for name in order:
@@ -91,11 +88,7 @@ def check_users(config: Config, schema: Schema) -> None:
         raise UsageError(f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts")
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely)):
-        raise UsageError(
-            f'column {name!r}: it has user = "constant" and also takes part in a '
-            "constraint, so fastdp cannot exchange its values one by one; remove user = "
-            '"constant"'
-        )
+        raise UsageError(f'column {name!r}: remove user = "constant", since it takes part in a constraint')
 
 
 def _constrained(schema: Schema) -> set[str]:

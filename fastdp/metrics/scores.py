@@ -84,9 +84,7 @@ def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     """A metric of the caller's own, whose name is a key of the result."""
     name = getattr(metric, "__name__", "")
     if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
-        raise UsageError(
-            f"metrics: {name!r} is taken, or no name; define the function with `def` and another name"
-        )
+        raise UsageError(f"metrics: {name!r} is taken, or no name; `def` the function with another name")
     return metric
 
 

@@ -42,9 +42,7 @@ def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Ma
         member = _member(name)
         array = np.asarray(array)
         if array.dtype.kind not in _KINDS:
-            raise UsageError(
-                f"array {name!r}: type {array.dtype} cannot be stored; use bool, integers or floats"
-            )
+            raise UsageError(f"array {name!r}: type {array.dtype} cannot be stored; use integers or floats")
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         data = _npy(array)
         about = {"member": member, "dtype": array.dtype.str, "shape": list(array.shape)}

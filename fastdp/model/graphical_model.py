@@ -300,7 +300,7 @@ class Model:
             return model
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"{path}: a key of the manifest is missing or invalid ({error}); restore it"
+                f"{path}: a key of the manifest is missing or wrong ({error}); restore it"
             ) from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
@@ -323,7 +323,7 @@ class Model:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
             if self._joined(factors, a, clique) > max_cells:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: more than {max_cells:,} cells; ask for fewer columns"
+                    f"marginal over {clique}: over {max_cells:,} cells; use fewer columns"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
@@ -332,7 +332,7 @@ class Model:
             hidden.remove(a)
         if self.domain.cells(clique) > max_cells:
             raise ModelTooLargeError(
-                f"marginal over {clique}: {self.domain.cells(clique):,} cells; ask for fewer columns"
+                f"marginal over {clique}: {self.domain.cells(clique):,} cells; use fewer columns"
             )
         return self.total * _product(factors, clique)
 

@@ -54,16 +54,10 @@ class Sampler:
         widths = np.array([self.dtypes[name].itemsize for name in self.names], np.int32)
         lowered, previous = [], None
         for position, sep, res, table in _by_separator(checked):
+            own = tuple(np.array([number[a] for a in part], np.int32) for part in (sep, res))
+            repeats = sep == previous and len(sep) > 0
             lowered.append(
-                (
-                    position,
-                    sep == previous and len(sep) > 0,
-                    np.array([number[a] for a in sep], np.int32),
-                    np.array([number[a] for a in res], np.int32),
-                    table,
-                    _overall(table, position, res),
-                    _decode(domain, res),
-                )
+                (position, repeats, *own, table, _overall(table, position, res), _decode(domain, res))
             )
             previous = sep
         self._tree = _core.Tree(lowered, sizes, widths)
@@ -88,9 +82,7 @@ class Sampler:
         if shard is None:
             return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
         if not 0 <= shard < count:
-            raise UsageError(
-                f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count} shards, from 0"
-            )
+            raise UsageError(f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count}, from 0")
         if seed is None:
             raise UsageError("shard needs a seed: without one, the other shards could not be drawn to match")
         return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
@@ -124,7 +116,7 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
             raise UsageError(
-                f"node {i}: a side of its table has {max(shape)} cells, the limit is {_MOST_GROUPS}"
+                f"node {i}: its table has a side of {max(shape)} cells, the limit is {_MOST_GROUPS}"
             )
         if table.size != shape[0] * shape[1]:
             raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")

@@ -108,7 +108,5 @@ def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
     for name in axes:
         out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
     if out[-1] >= 1 << 31:
-        raise ModelTooLargeError(
-            f"the table between {axes} and the rest has 2^31 cells or more; ask for fewer"
-        )
+        raise ModelTooLargeError(f"the table between {axes} and the rest has 2^31 cells or more; use fewer")
     return out.astype(np.int32)

@@ -247,7 +247,7 @@ class Categorical(Column):
         object.__setattr__(self, "_codes", codes)
         if self.names is not None and len(self.names) != len(values):
             raise fail(
-                self.name, "names", f"expected one name per value ({len(values)}), got {len(self.names)}"
+                self.name, "names", f"expected {len(values)}, one name per value, got {len(self.names)}"
             )
         if self.other is not None:
             other = canonical_value(self.name, "other", self.other, self.dtype)

@@ -84,9 +84,7 @@ class Constraint(
             raise ValueError("column: give either `follows` or both `from` and `table`")
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
-                raise ValueError(
-                    "table: each row needs a value of every column in `from`, then of the column"
-                )
+                raise ValueError("table: a row needs a value of each column in `from`, then of the column")
 
     @property
     def text(self) -> str:
@@ -200,7 +198,7 @@ def check(schema: Described) -> None:
                 raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
                 raise SchemaError(
-                    f"column {hidden[0]!r} has a private domain; constraints need public values"
+                    f"column {hidden[0]!r}: constraints need public values, not a private domain"
                 )
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
@@ -208,15 +206,11 @@ def check(schema: Described) -> None:
                         code_of(schema.columns[name], one)
             if constraint.column is not None:
                 if constraint.column in following:
-                    raise SchemaError(
-                        f"column {constraint.column!r} is computed by two constraints; keep one"
-                    )
+                    raise SchemaError(f"column {constraint.column!r} is computed twice; keep one constraint")
                 if computed(schema, constraint):
                     _check_computed(schema, constraint)
                 elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
-                    raise SchemaError(
-                        f"column {constraint.column!r}: only listed values and numbers can be computed"
-                    )
+                    raise SchemaError(f"column {constraint.column!r}: only lists and numbers can be computed")
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
@@ -239,8 +233,7 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
         raise SchemaError(
-            f"column {constraint.column!r} is computed from other values when rows are "
-            "written, so no other constraint can name it and it cannot be modelled"
+            f"column {constraint.column!r} is computed: no other constraint can name it, nor a model"
         )
     for name in Expression(schema, constraint.follows or "").operands:
         if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):

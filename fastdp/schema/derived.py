@@ -128,9 +128,7 @@ class Timestamp(Derived):
         first, last = epoch.day_range(self.dtype)
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
-            raise fail(
-                self.name, "min", f"{self.dtype} holds only days from {days}; choose min and max within"
-            )
+            raise fail(self.name, "min", f"{self.dtype} holds only days from {days}; choose others")
         if self.step != _DAY and (self.step < 1 or 3600 % self.step):
             raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)")
         if "minute" in self.names and self.step % 60 and 60 % self.step:
@@ -311,9 +309,7 @@ class Transform(Derived):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.transform not in TRANSFORMS:
-            raise fail(
-                self.name, "transform", f"expected one of {', '.join(TRANSFORMS)}, not {self.transform!r}"
-            )
+            raise fail(self.name, "transform", f"expected {' or '.join(TRANSFORMS)}, not {self.transform!r}")
         sizes = self._rule.sizes(self)
         if len(self.names) != len(sizes):
             raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts; name each of them")

@@ -120,7 +120,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
             meant = f" (did you mean {near!r}?)" if near else ""
             names = ", ".join(builtin_names())
             raise SchemaError(
-                f"there is no file and no built-in schema {str(source)!r}{meant}; built in are {names}"
+                f"there is no file or built-in schema {str(source)!r}{meant}; built in are {names}"
             )
     try:
         text = path.read_text(encoding="utf-8")

@@ -104,7 +104,7 @@ class Entry:
         named = dtypes.canonical(default if value is None else value)
         if named is None:
             raise fail(
-                self.name, "dtype", f"unknown type {value!r}; use for example int32, float64, string, bool"
+                self.name, "dtype", f"unknown type {value!r}; use for example int32, float64 or string"
             )
         return named
 

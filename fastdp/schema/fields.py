@@ -109,9 +109,7 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     """A column with `domain = "private"`. A boolean column is returned finished, as its two values are
     public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
-        raise fail(
-            entry.name, "dtype", "missing; set a text or whole-number type, for example string or int32"
-        )
+        raise fail(entry.name, "dtype", "missing; set a text or whole-number type, like string or int32")
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
     if entry.kind in ("categorical", "string") and dtype == "bool":
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}

@@ -119,13 +119,9 @@ class LinkedSchema:
                 order[name] = table["order"]
                 if order[name] not in made[name].modelled:
                     names = ", ".join(made[name].modelled)
-                    raise SchemaError(
-                        f"table {name!r}, field 'order': expected one of {names}, got {order[name]!r}"
-                    )
+                    raise SchemaError(f"table {name!r}, field 'order': not one of {names}: {order[name]!r}")
             if root.user in made[name].columns:
-                raise SchemaError(
-                    f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name; use another"
-                )
+                raise SchemaError(f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name")
         return cls(made, orphans, order, plain.get("name", ""), plain.get("provenance", ""))
 
     def to_plain(self) -> dict[str, Any]:

@@ -27,9 +27,7 @@ def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -
         if isinstance(item, Timestamp):
             parts = set(item.names)
             if "date" not in parts and not {"year", "month", "day"} <= parts:
-                raise SchemaError(
-                    f"user, field 'order': {name!r} needs the part date, or year, month and day"
-                )
+                raise SchemaError(f"user, field 'order': {name!r} needs the part date, or year, month, day")
         elif isinstance(item, Derived):
             raise SchemaError(f"user, field 'order': {name!r} is derived; name a column or a timestamp")
 

@@ -153,10 +153,8 @@ class Pending(Column):
 
     @property
     def base(self) -> int:
-        raise SchemaError(
-            f"column {self.name!r}: its domain is private and not found yet; use the schema "
-            "with `fastdp synth` or `synthesize`, which find it within the run's budget"
-        )
+        how = "use it with `fastdp synth` or `synthesize`, which find the domain"
+        raise SchemaError(f"column {self.name!r}: its domain is private and not found yet; {how}")
 
     def to_plain(self) -> dict[str, Any]:
         known = {} if self.wanted == ANY else {"dtype": self.dtype}

@@ -55,9 +55,7 @@ def _plain(metadata: Any) -> Mapping[str, Any]:
     if hasattr(metadata, "to_dict"):
         metadata = metadata.to_dict()
     if not isinstance(metadata, Mapping):
-        raise SchemaError(
-            f"SDV metadata: expected an object, a mapping or a path, got {type(metadata).__name__}"
-        )
+        raise SchemaError(f"SDV metadata: expected a mapping or a path, got {type(metadata).__name__}")
     return metadata
 
 

@@ -50,7 +50,7 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
     dtype = dtypes.name_of(kind)
     if dtype is None:
         raise UsageError(
-            f"{where}: no domain can be found for column {field.name!r} ({field.type}); leave it out"
+            f"{where}: column {field.name!r} has type {field.type}, without a domain; leave it out"
         )
     family = dtypes.family(dtype)
     if family == "bool":

@@ -59,7 +59,7 @@ def sql(connection: Any, query: str) -> Query:
         raise UsageError("sql: expected the query as a text, such as 'select * from trips'")
     if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
         raise UsageError(
-            f"sql: expected a connection of DuckDB, ADBC or DB-API, got {type(connection).__name__}"
+            f"sql: expected a DuckDB, ADBC or DB-API connection, got {type(connection).__name__}"
         )
     return Query(connection, query)
 
@@ -177,9 +177,7 @@ def connect(uri: str | None = None) -> Any:
         if scheme in ("sqlite", "duckdb"):
             file = path.removeprefix("/")
             if not os.path.exists(file):
-                raise DataError(
-                    f"{URI}: no such file (write {scheme}:///here.db or {scheme}:////from/root.db)"
-                )
+                raise DataError(f"{URI}: no such file ({scheme}:///here.db, or {scheme}:////from/root.db)")
             if scheme == "sqlite":
                 import sqlite3
                 from pathlib import Path

@@ -137,7 +137,5 @@ def first_line(path: str, dialect: Dialect) -> str:
     try:
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError(
-            f"{path!r}: the line of names is not {dialect.encoding}; set encoding in the dialect"
-        ) from None
+        raise DataError(f"{path!r}: the line of names is not {dialect.encoding}; set the encoding") from None
     return text.removeprefix("\ufeff").removesuffix("\r")

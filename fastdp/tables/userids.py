@@ -79,7 +79,7 @@ class UserIndex:
         if any(is_text(kind) for is_text in texts):
             return self._strings(ids, valid)
         raise DataError(
-            f"user column {self.column!r}: expected whole numbers, texts, dates or binaries, got {kind}"
+            f"user column {self.column!r}: expected integers, texts, dates or binaries, got {kind}"
         )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
@@ -119,7 +119,7 @@ class UserIndex:
             self.kind = kind
         elif kind != self.kind:
             raise DataError(
-                f"user column {self.column!r} is {self.kind} in one part and {kind} in another; cast it"
+                f"user column {self.column!r} is {self.kind} in one part, {kind} in another; cast it"
             )
 
     def add(self, batch: Prepared) -> np.ndarray:

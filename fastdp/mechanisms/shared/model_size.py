@@ -84,9 +84,7 @@ def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> 
         try:
             junction_tree(domain, largest.cliques, limit)  # its error names the cliques
         except ModelTooLargeError as error:
-            raise ModelTooLargeError(
-                f"{error} (max_cells=), or memory= where that is the limit; nothing was charged"
-            ) from None
+            raise ModelTooLargeError(f"{error} (max_cells=), or memory=; nothing was charged") from None
     worst = max(largest.cliques, key=domain.cells, default=())
     of = f" (largest part: {' x '.join(worst)}, {domain.cells(worst):,} cells)" if worst else ""
     would = "would have" if largest.exact else "is chosen in the run and could have up to"

@@ -59,9 +59,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
             cells = domain.cells(features)
-            raise UsageError(
-                f"features: {', '.join(features)} have {cells} cells, the limit is {MAX_CELLS}; name fewer"
-            )
+            raise UsageError(f"features: {', '.join(features)} have {cells} cells, the limit is {MAX_CELLS}")
         made = [*features]
         if self.trait is not None:
             domain.check((self.trait,))
