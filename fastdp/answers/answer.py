@@ -7,19 +7,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from .._util.lazy import pa
 from ..errors import UsageError
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, SHOWN, Groups, Layout
 from .question import question
 from .values import remark, select, values_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 UNMEASURED = "not measured together, and no distance of the model from the data was released"
 
@@ -188,8 +186,6 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
 def _table(
     a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bool, population: bool
 ) -> pa.Table:
-    import pyarrow as pa
-
     clip, basis = a.facts.clipping, a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
     trials = max(1, int((~unknown).sum())) if simultaneous else 1

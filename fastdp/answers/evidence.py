@@ -6,16 +6,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..domain import Clique, Columns, Domain
 from ..measurement import Measurement
 from ..queries import Binned
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..domain import Clique
 from ..measurement import Measurement
+from ..model import Model
 from ..model.marginals import marginals
 from ..schema import Schema
 from .best_linear import Table, estimate
 from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
 from .misfit import misfit, shrunk
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..model import Model
 
 MOST_CELLS = 1 << 22
 """Cells of the largest table that an answer is made from."""

@@ -7,17 +7,15 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa
 from ..codec.bins import bins_of
 from ..errors import UsageError
 from ..schema import dtypes, epoch
 from ..schema.columns import Categorical, Column, Integer, Numeric, Part
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 OTHER = "values outside the schema"
 MISSING = "missing values"
@@ -41,8 +39,6 @@ class Selection:
 def values_of(column: Column) -> pa.Array:
     """The value of every code as an Arrow array: numbers and texts as in the data, a bin as its label. The
     code of missing values is null, the code of values outside the schema is "(other)" or null."""
-    import pyarrow as pa
-
     if isinstance(column, Categorical):
         kind = dtypes.arrow(column.dtype)
         kind = getattr(kind, "value_type", kind)

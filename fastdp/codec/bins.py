@@ -8,19 +8,16 @@ Limits are set so that what is written lies in its bin, within min and max, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..schema import dtypes
 from ..schema.columns import Numeric, Tail, exact
 from ..schema.epoch import time_range
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EXACT = 1 << 53
 """Floats hold all whole numbers up to this one."""

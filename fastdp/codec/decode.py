@@ -10,15 +10,16 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._core import codes as core
 from .._util.arrow import of_numpy, of_texts
+from .._util.lazy import pa, pc
 from .._util.threads import resolve
 from ..errors import UsageError
-from ..schema import dtypes
+from ..schema import Schema, dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.constraints import ordered_columns
 from ..schema.derived import Derived, Timestamp, shift_parts, shifts_per_day
@@ -28,11 +29,6 @@ from .code_values import drawn_overflow, stored_per_number
 from .ordered import Item, OrderGroup
 from .possible import known
 from .violations import numbers_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
 
 _CHUNK = 1 << 18
 # Ranges up to this size are decoded by a table, longer ones by a sum.
@@ -54,8 +50,6 @@ def decode(
     derived field is rebuilt where `codes` has all its parts, else its parts are written as they are. With
     `outputs`, the schema's extra columns (day of the week, hour of the day drawn within the shift) follow.
     """
-    import pyarrow as pa
-
     columns = {name: _checked(schema, name, array) for name, array in codes.items()}
     rows = {len(array) for array in columns.values()}
     if len(rows) != 1:
@@ -118,8 +112,6 @@ def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarra
 def _decode_rows(
     schema: Schema, codes: dict[str, np.ndarray], seed: int, row: int, outputs: bool
 ) -> pa.RecordBatch:
-    import pyarrow as pa
-
     names: list[str] = []
     arrays: list[pa.Array] = []
 
@@ -211,8 +203,6 @@ def _shift_values(column: Column) -> np.ndarray:
 
 def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
     """Numbers as an Arrow array of an output type, nulls where `null`."""
-    import pyarrow as pa
-
     kind = dtypes.arrow(dtype)
     family = dtypes.family(dtype)
     if family in ("int", "float", "bool"):
@@ -267,8 +257,6 @@ def _times(item: Derived, values: np.ndarray, null: np.ndarray) -> pa.Array:
     local = _array(values * scale, null, f"timestamp[{kind.unit}]")
     if kind.tz is None:
         return local
-    import pyarrow.compute as pc
-
     return pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
 
 
@@ -310,8 +298,6 @@ def _values(
     if book.texts is not None:
         index = np.empty(len(codes), dtype=np.int32)
         core.lookup(codes, book.table, index)
-        import pyarrow as pa
-
         coded = pa.DictionaryArray.from_arrays(of_numpy(index, null, pa.int32()), book.texts)
         kind = dtypes.arrow(column.dtype)
         return coded if pa.types.is_dictionary(kind) else coded.cast(book.texts.type).cast(kind)
@@ -364,8 +350,6 @@ class _Book:
 
 def _texts(values: list[str], dtype: str) -> pa.Array:
     """The listed texts; views and dictionaries are made from plain strings."""
-    import pyarrow as pa
-
     kind = dtypes.arrow(dtype)
     plain = pa.types.is_dictionary(kind) or pa.types.is_string_view(kind)
     made = of_texts(values)

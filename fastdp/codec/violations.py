@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._util.lazy import pa
+from .._util.lazy import pa, pc
 from ..domain import Columns
 from ..schema import Schema, dtypes
 from ..schema.columns import Numeric
@@ -40,8 +40,6 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
     wanted = [c.name for c in schema.columns.values() if c.source in have]
     if not schema.constraints or not wanted:
         return {}
-    import pyarrow.compute as pc
-
     codes, keep = encode_batch(schema, batch, wanted)
     broken = _breaking(schema, codes)
     for group in known(schema).orders:

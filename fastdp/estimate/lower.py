@@ -9,10 +9,10 @@ So the loss of all measurements is exactly that of a `Quadratic`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._util.lazy import sp
 from ..domain import Clique, Domain
 from ..errors import MeasurementError
 from ..model.layout import Place, Plan, permute_cells
@@ -20,9 +20,6 @@ from ..model.nodes import Node
 from ..queries import Block
 from .linear_rows import Part
 from .quadratic import DirectTarget, Order, Quadratic, form
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 MOSTLY = 0.75
 """If at least this part of the plan's vector is measured, all of it is active."""
@@ -165,14 +162,10 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
         start += n
     if not stack:
         return None, np.zeros(0), np.zeros(0), 0.0
-    import scipy.sparse as sp
-
     return sp.vstack(stack, format="csr"), np.concatenate(vs), np.concatenate(bs), constant
 
 
 def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
-    import scipy.sparse as sp
-
     place = plan.places[frozenset(block.plus)]
     if block.matrix is not None:
         entries = sp.coo_array(block.matrix)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from .._core.infer import arrive as _arrive
 from .._core.infer import blend as _blend
 from .._core.infer import step as _step
 from .._core.team import Team
+from .._util.lazy import sp
 from ..model.nodes import Node
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
 
 LOOK = 1 << 18
 """Cells processed at a time."""

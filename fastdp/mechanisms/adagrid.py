@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -22,6 +22,7 @@ from ..domain import Clique, Cliques, Domain, Tables, downward_closure, maximal
 from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
+from ..release.gateway import Session
 from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.merged_codes import merge
@@ -32,10 +33,6 @@ from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.spanning_tree import MAX_PAIR_CELLS, pair_shares, private_pairs
 from .shared.user_histogram import any_pair, measure_users, users_share
-
-if TYPE_CHECKING:
-    from ..release.gateway import Session
-
 
 LEAST_SHARE = 1e-6
 """The smallest `selection`: with less, a choice would be noise at any epsilon in use."""

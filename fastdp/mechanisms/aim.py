@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..measurement import Measurement, Request
 from ..model import Model
 from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
+from ..release.gateway import Session
 from ..schema import Schema
 from .base import Job, Outcome, Outline, Planned, whole_total
 from .shared.bounded_model import BoundedModelConfig
@@ -32,9 +33,6 @@ from .shared.screening import Structure
 from .shared.spanning_tree import MAX_PAIR_CELLS
 from .shared.user_histogram import any_pair, measure_users, users_share
 from .shared.workload_weights import Workload, WorkloadItem
-
-if TYPE_CHECKING:
-    from ..release.gateway import Session
 
 MOST_COLUMNS = 24
 """Tables with more columns than this have pairs as their default workload: every round looks at all sets, and

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -27,15 +27,13 @@ from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
+from ..release.gateway import Session
 from ..schema import Schema
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
 from .shared.model_rows import ModelRows
 from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
-
-if TYPE_CHECKING:
-    from ..release.gateway import Session
 
 SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard deviations,

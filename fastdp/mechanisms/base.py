@@ -24,6 +24,7 @@ from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
 from ..public.archetypes.model import PublicModel
 from ..public.ids import Habits
+from ..release.gateway import Session
 from ..schema import Schema
 from ..users.dealing import Dealer
 from .registry import keeping_constraints
@@ -31,7 +32,6 @@ from .shared import size_limits
 from .shared.structural_zeros import StructuralZeros, derived_hint
 
 if TYPE_CHECKING:
-    from ..release.gateway import Session
     from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from .._util.threads import resolve
 from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
+from ..release.gateway import Session
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
@@ -27,9 +28,6 @@ from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.spanning_tree import MAX_PAIR_CELLS, spanning_tree
 from .shared.user_histogram import any_pair, divided, measure_users, users_share
-
-if TYPE_CHECKING:
-    from ..release.gateway import Session
 
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):

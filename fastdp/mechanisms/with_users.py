@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from .._util.threads import resolve
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..privacy.clip import choice_bound, size_edges
+from ..release.gateway import Session
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable, WithoutId
@@ -27,9 +27,6 @@ from .shared.model_rows import GroupedRows, ModelRows
 from .shared.one_ways import part_mu
 from .shared.structural_zeros import StructuralZeros
 from .shared.user_histogram import LABEL, measure_users, users_share
-
-if TYPE_CHECKING:
-    from ..release.gateway import Session
 
 SHARES = {
     "agreement rates": 0.02,

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._util.threads import resolve
 from ..codec.decode import decode
+from ..schema import Schema
 from ..tables.table import Table
 from . import baselines, coverage, kmarginal, original, pairwise, user_scores, utility
 from . import constraint_scores as constraints
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, coded, pair_up
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
 

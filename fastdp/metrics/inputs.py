@@ -9,19 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError, did_you_mean
+from ..schema import Schema
 from ..tables.ingest import read
 from ..tables.table import Table
 from ..tables.whole import read_whole
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
 
 MANY_VALUES = 100  # without a schema, numeric columns with more distinct values than this are binned
 BINS = 20
@@ -30,8 +27,6 @@ KNOWN_USERS = ("taxi_id", "sim_resident")
 
 def as_arrow(source: Any, what: str) -> pa.Table:
     """Any source that `fastdp.read` takes as a pyarrow.Table of its values; errors name `what` it is."""
-    import pyarrow as pa
-
     if type(source).__module__.partition(".")[0] == "pandas":
         source = pa.Table.from_pandas(source, preserve_index=False)
     elif not isinstance(source, pa.Table):
@@ -59,8 +54,6 @@ def _events(table: pa.Table, what: str) -> pa.Table:
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
     """The column as one numpy array of numbers, or None where it is not numeric or has nulls."""
-    import pyarrow as pa
-
     kind = column.type
     if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None
@@ -83,8 +76,6 @@ def codes_of_pair(
 def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array] | None:
     """`codes_of_pair` of whole numbers, by a lookup table over the range of values; None if the range is too
     large for that."""
-    import pyarrow as pa
-
     ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
     if not ends:
         return a.astype(np.uint8), b.astype(np.uint8), pa.array([], pa.int64())
@@ -116,7 +107,6 @@ def kernel_ready(values: np.ndarray) -> np.ndarray:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A dictionary or view column as plain values, since not all Arrow functions accept those types."""
-    import pyarrow as pa
 
     def words(array: pa.Array) -> pa.Array:
         if isinstance(array, pa.DictionaryArray):
@@ -130,9 +120,6 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     """`codes_of_pair` of columns of any type: Arrow dictionary-encodes the concatenation of both."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     truth, synthetic = _plain(truth), _plain(synthetic)
     kind = truth.type
     if kind != synthetic.type:
@@ -249,8 +236,6 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
 def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
     """Both tables as codes of the union of their values; numbers with many values in quantile bins of the
     truth."""
-    import pyarrow as pa
-
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
         near = did_you_mean(user, truth.column_names)
@@ -286,8 +271,6 @@ def _item(values: Any, i: int) -> Any:
 def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     """Both columns as codes of quantile bins of the truth, plus one code for null; None if the truth has few
     distinct values."""
-    import pyarrow.compute as pc
-
     values = truth.drop_null().to_numpy()
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]

@@ -12,16 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from .baselines import rows_of_sample
 from .inputs import Pair, by_values
 from .total_variation import Cells, between, cells_of, counted, total_variation
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SAMPLE = 0.1
 MOST_COLUMNS = 40
@@ -257,8 +255,6 @@ def _holding(name: str, parts: Mapping[str, int], numbers: Mapping[str, np.ndarr
 
 def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The columns that both tables have, of one type; columns whose types do not meet are left out."""
-    import pyarrow as pa
-
     tables = [
         t.select([n for n in t.column_names if n in o.column_names])
         for t, o in ((truth, synthetic), (synthetic, truth))
@@ -280,8 +276,6 @@ def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def _family(kind: pa.DataType) -> str:
-    import pyarrow as pa
-
     kind = getattr(kind, "value_type", kind)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return "number"
@@ -292,9 +286,6 @@ def _family(kind: pa.DataType) -> str:
 
 def _with_numeric_times(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
     """The table with dates and times as seconds, and the names of these columns."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     times = []
     for i, part in enumerate(table.schema):
         if pa.types.is_timestamp(part.type) or pa.types.is_date(part.type):
@@ -306,9 +297,6 @@ def _with_numeric_times(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
 
 
 def _side(table: pa.Table, times: tuple[str, ...], user: str | None) -> _Side:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     ids, step = None, -(-table.num_rows // MOST_ROWS)
     if user is not None and user in table.column_names:
         coded = pc.dictionary_encode(table.column(user).combine_chunks())

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import UsageError
+from ..schema import Schema
 from .baselines import FRACTIONS
 from .compare import Comparison
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from .inputs import Pair
+from .inputs import Pair
 
 Metric = str | Callable[..., Any]
 """The name of a built-in metric, or a function of a `Pair` (two coded tables)."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from .._util.lazy import pa, pq
 from ..errors import SchemaError
 from .columns import Column, Integer, Numeric
 from .expression import Described, Expression, is_time
@@ -124,9 +125,7 @@ def _with_rows(item: Any) -> Any:
     """The constraint with the rows of a public table in place of its path or frame."""
     if not isinstance(item, Mapping) or isinstance(table := item.get("table"), list | None):
         return item
-    import pyarrow as pa
     import pyarrow.csv as csv
-    import pyarrow.parquet as pq
 
     if isinstance(table, str):
         try:

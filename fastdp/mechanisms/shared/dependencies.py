@@ -13,20 +13,17 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
+from ...release.gateway import Session
+from ...release.wide import Filtered
 from ...schema.constraints import FOLLOW_CELLS
 from .budget_split import portion
 from .code_compression import merge_rare
 from .one_ways import averaged, effective_cells, estimate_total, part_mu
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
-    from ...release.wide import Filtered
 
 # Constants, chosen on generated tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000 codes).
 GUESS_SHARE = 0.005

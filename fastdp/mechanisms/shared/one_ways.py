@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,10 +12,8 @@ from ...errors import UsageError
 from ...estimate.total import average
 from ...measurement import Measurement, Request
 from ...model.adjust import onto_simplex
+from ...release.gateway import Session
 from .budget_split import divided_by
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""

@@ -7,18 +7,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...domain import Clique
 from ...measurement import Measurement
+from ...release.gateway import Session
 from .one_ways import NOISE, part_mu
 from .public_prior import PublicMarginals, PublicPrior, assess_public_prior
 from .screening import Candidate, candidates
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 LEAST_APART, LEAST_PART = 1.0, 0.02

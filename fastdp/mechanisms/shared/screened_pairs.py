@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain, maximal
 from ...model.grow import grow
+from ...release.gateway import Session
 from .merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from .one_ways import part_mu
 from .prior_screening import PublicPriors
@@ -16,9 +16,6 @@ from .public_prior import PublicMarginals
 from .screening import Candidate, candidates, forest
 from .spanning_tree import MAX_PAIR_CELLS, ForestRule
 from .structural_zeros import StructuralZeros
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 SCREENING = 0.5
 """Part of the choice's share of mu^2 that pays for distances from independence; distances from priors cost at

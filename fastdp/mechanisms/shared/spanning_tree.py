@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,11 +17,9 @@ from ...domain import Clique, Cliques, Domain, Tables
 from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
+from ...release.gateway import Session
 from .one_ways import estimate_total, measure_ones, part_mu
 from .structural_zeros import StructuralZeros
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""

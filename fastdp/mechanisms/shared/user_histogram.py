@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from ...domain import Domain
 from ...privacy.clip import PRIVATE, size_edges, unit_noise
+from ...release.gateway import Session
 from ...userkeys import RowsPerUser
 from ..base import Config, Ids, Job, Planned, Users
 from .one_ways import part_mu
 from .spanning_tree import MAX_PAIR_CELLS
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
-
 
 Criteria = Callable[[], Sequence[Planned]]
 LABEL = "rows per user"

@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from ...errors import SchemaError, UsageError
 from ...measurement import Measurement, Request
 from ...model.junction_tree import DEFAULT_MAX_CELLS
 from ...queries import Binned
+from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
 from ..base import Config, Job, Outcome, Outline, Planned, Public, whole_total
@@ -37,9 +38,6 @@ from ..shared.structural_zeros import StructuralZeros
 from ..shared.user_histogram import any_pair, divided, measure_users, users_share
 from .affordable_cliques import affordable, strongest
 from .region import Region, column_of
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,17 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...measurement import Measurement
 from ...model.adjust import Margin, rake
 from ...privacy.scale import laplace_std
+from ...release.gateway import Session
 from ...userkeys import UserKey
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 SWEEPS = 4
 

@@ -11,7 +11,7 @@ other is offered as unit = "event".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -20,6 +20,7 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...privacy.calibrate import mu_of_method
+from ...release.gateway import Session
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
@@ -28,9 +29,6 @@ from ..shared.user_histogram import ids_share, size_edges
 from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
 from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .histogram_rows import EventRows, Histogram, TidyRows, wide
-
-if TYPE_CHECKING:
-    from ...release.gateway import Session
 
 EXACT_SIZES = 256
 """Up to this bound, rows per user are counted one by one rather than in bins."""
