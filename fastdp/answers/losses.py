@@ -33,10 +33,9 @@ def _rows(facts: Facts) -> list[str]:
         out.append(f"{clip.text[0].upper()}{clip.text[1:]}.")
     if clip.known and clip.lost > LEAST:
         out.append("These are rows of users with many. Intervals allow for them; the synthetic rows do not.")
-    dropped = {
-        what: [n for n, f in facts.schema.fields.items() if getattr(f, which).action == "drop"]
-        for which, what in (("null", "a missing value"), ("overflow", "a value outside the schema"))
-    }
+    kinds = (("null", "a missing value"), ("overflow", "a value outside the schema"))
+    fields = facts.schema.fields.items()
+    dropped = {what: [n for n, f in fields if getattr(f, which).action == "drop"] for which, what in kinds}
     for what, names in dropped.items():
         if names:
             out.append(f"Rows with {what} in {listed(names)} were dropped; nothing says how many there were.")

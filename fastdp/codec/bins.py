@@ -58,9 +58,7 @@ class GridBins:
 
 def digits(column: Numeric) -> int:
     """Digits after the point that are written; 0 for whole numbers and for unrounded floats."""
-    if column.whole:
-        return 0
-    return column.digits or dtypes.decimal_scale(column.dtype)
+    return 0 if column.whole else column.digits or dtypes.decimal_scale(column.dtype)
 
 
 def _tail(column: Numeric, upper: bool) -> Tail:

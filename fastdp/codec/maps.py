@@ -315,14 +315,8 @@ def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, i
             return core.Map(core.TABLE, lo=low, count=span, table=table, **sides)
     chosen: Any = floats if source.form == "float" else whole
     keys = sorted(chosen)
-    return core.Map(
-        core.SORTED,
-        count=len(keys),
-        ikeys=None if source.form == "float" else keys,
-        fkeys=keys if source.form == "float" else None,
-        table=[chosen[k] for k in keys],
-        **sides,
-    )
+    own: dict[str, Any] = {"fkeys" if source.form == "float" else "ikeys": keys}
+    return core.Map(core.SORTED, count=len(keys), table=[chosen[k] for k in keys], **own, **sides)
 
 
 def _as_number(value: Any, source: Source) -> Decimal | None:

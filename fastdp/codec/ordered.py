@@ -101,10 +101,8 @@ class OrderGroup:
         missing = [np.isnan(low) for low, _ in ends]
 
         def drawn(attempt: int) -> list[np.ndarray]:
-            return [
-                low if item.fixed else np.where(none, np.nan, draw(item, attempt))
-                for item, (low, _), none in zip(self.items, ends, missing)
-            ]
+            known = zip([None if item.fixed else draw(item, attempt) for item in self.items], ends, missing)
+            return [low if x is None else np.where(none, np.nan, x) for x, (low, _), none in known]
 
         values = drawn(0)
         broken = self.broken(values)

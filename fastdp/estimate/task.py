@@ -60,13 +60,8 @@ class Task:
         """The same problem (total, zeros) with other measurements and another start."""
         cliques = [m.clique for m in measurements] + list(self.zeros)
         cliques += [node.axes for node in warm_start.nodes] if warm_start is not None else []
-        return replace(
-            self,
-            measurements=measurements,
-            parts=check(self.domain, measurements),
-            tree=junction_tree(self.domain, cliques, max_cells),
-            warm_start=warm_start,
-        )
+        parts, tree = check(self.domain, measurements), junction_tree(self.domain, cliques, max_cells)
+        return replace(self, measurements=measurements, parts=parts, tree=tree, warm_start=warm_start)
 
     def used(self) -> dict[frozenset[str], Any]:
         """The sets that measurements and zeros look at, for `make_plan`."""

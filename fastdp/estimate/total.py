@@ -40,9 +40,7 @@ def _total(query, y, variance) -> tuple[float, float] | None:
         return _of_grid(query.grid, y, variance, 0)[0]
     if isinstance(query, Identity | Binned):
         return float(y.sum()), float(variance.sum())
-    if isinstance(query, Sparse):
-        return _of_matrix(query.matrix, y, variance)
-    return None
+    return _of_matrix(query.matrix, y, variance) if isinstance(query, Sparse) else None
 
 
 def _of_grid(grid: Grid, y, variance, start) -> tuple[tuple[float, float], int]:

@@ -77,9 +77,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         items = Workload(domain, self.workload).items
         if not items:
             items = dict.fromkeys(combinations(domain, self.width(domain)), 1.0)
-        sets = {
-            domain.canonical(s) for item in items for k in range(len(item)) for s in combinations(item, k + 1)
-        }
+        parts = [(item, k) for item in items for k in range(1, len(item) + 1)]
+        sets = {domain.canonical(subset) for item, k in parts for subset in combinations(item, k)}
         sizes = np.array([[a in item for a in domain] for item in items], np.float64)
         # sum over items of weight * |c and item|, column by column
         column = np.array(list(items.values())) @ sizes

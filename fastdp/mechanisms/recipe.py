@@ -155,6 +155,4 @@ def _at(value: Any, epsilon: float, where: str) -> Any:
         return _at(chosen["value"], epsilon, where)
     if isinstance(value, Mapping):
         return {k: _at(v, epsilon, where) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_at(v, epsilon, where) for v in value]
-    return value
+    return [_at(v, epsilon, where) for v in value] if isinstance(value, list | tuple) else value

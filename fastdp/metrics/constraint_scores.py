@@ -16,9 +16,8 @@ def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] |
     if schema is None or not schema.constraints:
         return None
     counts = [_counts(source, schema) for source in (truth, synthetic)]
-    sides = [
-        {"truth": counts[0].get(i), "synthetic": counts[1].get(i)} for i in range(len(schema.constraints))
-    ]
+    numbers = range(len(schema.constraints))
+    sides = [{"truth": counts[0].get(i), "synthetic": counts[1].get(i)} for i in numbers]
     broken = [{"constraint": c.text, **side} for c, side in zip(schema.constraints, sides)]
     return {"synthetic": sum(counts[1].values()), "broken": broken}
 

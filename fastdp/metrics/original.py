@@ -76,12 +76,10 @@ def score(
     kinds: dict[str, dict[str, Any]] = {}
     for kind, items in found.items():
         items.sort(key=lambda i: -i["wrong"])
-        kinds[kind] = {
-            **items[0],
-            "mean": float(np.mean([i["wrong"] for i in items])),
-            "sample": max((i["wrong"] for i in beside.get(kind, ())), default=None),
-            "items": items[:LISTED],
-        }
+        wrong = [i["wrong"] for i in items]
+        same = max((i["wrong"] for i in beside.get(kind, ())), default=None)
+        about = {"mean": float(np.mean(wrong)), "sample": same, "items": items[:LISTED]}
+        kinds[kind] = {**items[0], **about}
     if not kinds:
         return None
     worst = max(kinds, key=lambda kind: kinds[kind]["wrong"])
@@ -255,10 +253,8 @@ def _holding(name: str, parts: Mapping[str, int], numbers: Mapping[str, np.ndarr
 
 def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:
     """The columns that both tables have, of one type; columns whose types do not meet are left out."""
-    tables = [
-        t.select([n for n in t.column_names if n in o.column_names])
-        for t, o in ((truth, synthetic), (synthetic, truth))
-    ]
+    names = [n for n in truth.column_names if n in synthetic.column_names]
+    tables = [truth.select(names), synthetic.select(names)]
     for name in tables[0].column_names:
         kinds = [_family(t.schema.field(name).type) for t in tables]
         if kinds[0] == kinds[1]:

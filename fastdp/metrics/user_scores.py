@@ -89,12 +89,9 @@ def _column(table: Table, name: str) -> dict[str, Any]:
     equal = np.bincount(owner, count * (count - 1.0), len(rows))
     many = rows > 1
     distinct = np.bincount(owner, minlength=len(rows))[many]
-    return {
-        "agreement": _mean(equal[many] / (rows[many] * (rows[many] - 1.0))),
-        "constant": _mean(distinct == 1),
-        "distinct": _mean(distinct),
-        "octaves": _octaves(distinct),
-    }
+    agreement = _mean(equal[many] / (rows[many] * (rows[many] - 1.0)))
+    own = {"agreement": agreement, "constant": _mean(distinct == 1)}
+    return {**own, "distinct": _mean(distinct), "octaves": _octaves(distinct)}
 
 
 def _octaves(numbers: np.ndarray) -> np.ndarray:

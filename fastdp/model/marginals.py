@@ -39,9 +39,8 @@ def marginals(
             pairs[clique] = tuple(sorted(clique, key=lambda a: (domain[a], tree.number[a])))
         elif not meetings.add(clique):
             try:
-                out[clique] = (
-                    model.marginal(clique) if max_cells is None else model.marginal(clique, max_cells)
-                )
+                limit = () if max_cells is None else (max_cells,)
+                out[clique] = model.marginal(clique, *limit)
             except ModelTooLargeError:
                 if max_cells is None:
                     raise

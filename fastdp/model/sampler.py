@@ -56,9 +56,8 @@ class Sampler:
         for position, sep, res, table in _by_separator(checked):
             own = tuple(np.array([number[a] for a in part], np.int32) for part in (sep, res))
             repeats = sep == previous and len(sep) > 0
-            lowered.append(
-                (position, repeats, *own, table, _overall(table, position, res), _decode(domain, res))
-            )
+            overall = _overall(table, position, res)
+            lowered.append((position, repeats, *own, table, overall, _decode(domain, res)))
             previous = sep
         self._tree = _core.Tree(lowered, sizes, widths)
 

@@ -99,9 +99,7 @@ class Column:
     @property
     def null_code(self) -> int | None:
         """The code of nulls, None where they have no code of their own."""
-        if self.null.action != "code":
-            return None
-        return self.base + (self.overflow_code is not None)
+        return None if self.null.action != "code" else self.base + (self.overflow_code is not None)
 
     @property
     def size(self) -> int:

@@ -53,11 +53,8 @@ _COMPARE: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_CALLS: dict[str, Callable[..., Any]] = {
-    "min": lambda *a: reduce(np.minimum, a),
-    "max": lambda *a: reduce(np.maximum, a),
-    "abs": np.abs,
-}
+_CALLS: dict[str, Callable[..., Any]] = {"abs": np.abs}
+_CALLS |= {name: lambda *a, f=f: reduce(f, a) for name, f in (("min", np.minimum), ("max", np.maximum))}
 
 
 class Expression:

@@ -144,10 +144,6 @@ def _converted(name: str, where: str, item: Any, kind: Any) -> Any:
 def plain_inside(column: Any) -> dict[str, Any]:
     """The keys of the column's TOML table that say where its numbers lie inside bins."""
     atoms = PRIVATE if column.atoms == PRIVATE else [column._plain(a) for a in column.atoms]
-    plain = {
-        "atoms": atoms or None,
-        "grids": column.grids or None,
-        "means": column.means,
-        "rank": column.rank,
-    }
+    plain = {"atoms": atoms or None, "grids": column.grids or None, "means": column.means}
+    plain["rank"] = column.rank
     return msgspec.to_builtins({key: value for key, value in plain.items() if value is not None})

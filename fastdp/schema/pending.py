@@ -46,14 +46,9 @@ KEPT = {
 }
 """By kind: options of the finished column that the document of a private column may set, besides those of
 every column."""
-ASKED = {
-    "categorical": ("keys_per_user",),
-    "string": ("keys_per_user",),
-    "integer": ("min", "max", "bins"),
-    "numeric": ("min", "max", "bins"),
-    "timestamp": (),
-    ANY: ("keys_per_user", "bins"),
-}
+_KEYS, _BOUNDS = ("keys_per_user",), ("min", "max", "bins")
+ASKED = {"categorical": _KEYS, "string": _KEYS, "integer": _BOUNDS, "numeric": _BOUNDS, "timestamp": ()}
+ASKED[ANY] = ("keys_per_user", "bins")
 COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
 
 

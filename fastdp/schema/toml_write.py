@@ -35,9 +35,7 @@ def _value(value: Any) -> str:
         return quoted(value)
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{toml_key(k)} = {_value(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
-        return _list(value)
-    return repr(value)
+    return _list(value) if isinstance(value, list) else repr(value)
 
 
 def _list(values: list[Any]) -> str:
@@ -91,12 +89,9 @@ def document(plain: Mapping[str, Any], head: Sequence[str] = (), before_columns:
 
 def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the lines that a draft took from the data, as in `learnt` of a document."""
-    made = [
-        f"columns.{toml_key(name)}.{key}"
-        for name, table in plain["columns"].items()
-        for key in table
-        if key in LEARNT_KEYS.get(table["kind"], ()) and table["dtype"] != "bool"
-    ]
+    columns = plain["columns"].items()
+    keys = {name: LEARNT_KEYS.get(t["kind"], ()) for name, t in columns if t["dtype"] != "bool"}
+    made = [f"columns.{toml_key(n)}.{key}" for n, t in columns for key in t if key in keys.get(n, ())]
     rules = ("follows", "table", "order", "require")
     for number, table in enumerate(plain.get("constraints", ()), 1):
         made += [f"constraint {number}: {key}" for key in table if key in rules]

@@ -226,14 +226,10 @@ def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes,
         place = places(key, codes[links.linked.order[name]], row_hashes(table, hashes)[here])
         codes[links.places[name]] = links.place_codes(place, name)
     number = (np.cumsum(kept) - 1).astype(np.uint32)
-    return Table(
-        schema,
-        {n: codes[n] for n in schema.domain},
-        rows=len(key),
-        user=number[key],
-        users=int(kept.sum()),
-        user_hash=np.ascontiguousarray(hashes[np.flatnonzero(kept)]),
-    )
+    modelled = {n: codes[n] for n in schema.domain}
+    user_hash = np.ascontiguousarray(hashes[np.flatnonzero(kept)])
+    users = {"user": number[key], "users": int(kept.sum()), "user_hash": user_hash}
+    return Table(schema, modelled, rows=len(key), **users)
 
 
 def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:

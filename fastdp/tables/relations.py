@@ -145,11 +145,9 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
     names = [n for n in columns.of_kind("categorical", "integer", "numeric") if not columns.is_time(n)]
     distinct = {n: columns.values[n].drop_nulls().n_unique() for n in names}
     place = {n: i for i, n in enumerate(names)}
-    sources = [
-        n
-        for n in columns.of_kind("categorical", "integer")
-        if n in distinct and n not in following and 1 < distinct[n] <= min(MOST_VALUES, rows / ROWS_PER_VALUE)
-    ]
+    most = min(MOST_VALUES, rows / ROWS_PER_VALUE)
+    able = [n for n in columns.of_kind("categorical", "integer") if n in distinct and n not in following]
+    sources = [n for n in able if 1 < distinct[n] <= most]
     made = []
     for column in names:
         if column in following or distinct[column] < 2:

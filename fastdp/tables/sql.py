@@ -75,9 +75,7 @@ def open_query(source: Query) -> Part:
     own = not hasattr(source.connection, "fetchmany")
     cursor = source.connection.cursor() if own else source.connection
     cursor.execute(source.query)
-    if hasattr(cursor, "fetch_record_batch"):
-        return _arrow(cursor, own)
-    return _rows(cursor, own)
+    return _arrow(cursor, own) if hasattr(cursor, "fetch_record_batch") else _rows(cursor, own)
 
 
 def _arrow(cursor: Any, own: bool) -> Part:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -154,18 +155,9 @@ class Table:
         return self._with(codes, int(np.count_nonzero(keep)), user, public=self.public)
 
     def _with(self, codes, rows, user, *, public) -> Table:
-        return Table(
-            self.schema,
-            codes,
-            rows=rows,
-            user=user,
-            users=self.users,
-            user_hash=self.user_hash,
-            public=public,
-            dropped=self._dropped,
-            null_ids=self.null_ids,
-            malformed=self._malformed,
-        )
+        users = {"user": user, "users": self.users, "user_hash": self.user_hash, "null_ids": self.null_ids}
+        left_out = {"dropped": self._dropped, "malformed": self._malformed}
+        return Table(self.schema, codes, rows=rows, public=public, **users, **left_out)
 
     def close(self) -> None:
         """Releases the columns and the files they are mapped from, as garbage collection does."""

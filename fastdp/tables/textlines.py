@@ -62,9 +62,8 @@ def delimited(path: str, dialect: Dialect) -> Part:
         column[[names.index(name) for name in columns]] = np.arange(len(columns))
 
         def split(text: bytes, final: bool = True) -> tuple[pa.RecordBatch, int]:
-            made, rows, wrong, used = core.split(
-                text, rule, column, len(columns), textblocks.MAX_LINE, keep, final
-            )
+            limits = (len(columns), textblocks.MAX_LINE)
+            made, rows, wrong, used = core.split(text, rule, column, *limits, keep, final)
             tally.add(wrong)
             return _batch(made, columns, rows), used
 

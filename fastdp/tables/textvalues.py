@@ -118,9 +118,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         times = times.zip_with(times.is_not_null(), here)
     if zone:
         name = dtype.split("tz=")[1].rstrip("]")
-        offset = text.str.strptime(
-            pl.Datetime("us", "UTC"), "%Y-%m-%dT%H:%M:%S%.f%#z", strict=False
-        ).dt.convert_time_zone(name)
+        form = "%Y-%m-%dT%H:%M:%S%.f%#z"
+        offset = text.str.strptime(pl.Datetime("us", "UTC"), form, strict=False).dt.convert_time_zone(name)
         # Polars cannot convert times further from 1970 than _FARTHEST. Such times are outside every domain,
         # and so is the limit.
         times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))

@@ -67,7 +67,7 @@ def test_places_follow_the_declared_order():
         (document({"parent": "q"}), "two levels"),
         (document({"orphans": "maybe"}), "neither 'drop' nor 'keep'"),
         (document({"null": "own"}), "needs orphans = 'keep'"),
-        (document({"order": "a"}), "expected one of x"),
+        (document({"order": "a"}), "not one of x"),
         (document({"columns": {"id": COLUMN}}), "a key of this name"),
         (document({"key": None}), "'key'"),
         (document({"typo": 1}), "unknown"),

@@ -287,9 +287,8 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> DescentRe
             break
         for _ in range(60):
             distance, curvature = descent.attempt(1.0, step)
-            loss_next = (
-                descent.quadratic.loss(descent.z_next, descent.threads) if curvature < math.inf else math.inf
-            )
+            finite = curvature < math.inf
+            loss_next = descent.quadratic.loss(descent.z_next, descent.threads) if finite else math.inf
             # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
             if distance >= 0 and loss - loss_next >= distance / step:
                 break

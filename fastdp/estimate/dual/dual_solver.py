@@ -94,14 +94,10 @@ class DualSolver:
             return _descend_on(plan, estimate.passes, tables, clock)
         loss = _loss(estimate.cliques, problem) + plan.constant
         clock.tick(estimate.passes, loss)
-        ended = {"risk": "least risk", "noise": "noise level", "tol": "tolerance"}[options.stop]
-        return Solution(
-            nodes_of(layout, tables if options.tables == "float64" else single(tables)),
-            loss,
-            estimate.passes,
-            ended if estimate.reached else "tolerance",
-            _errors(problem),
-        )
+        nodes = nodes_of(layout, tables if options.tables == "float64" else single(tables))
+        reached = {"risk": "least risk", "noise": "noise level"}.get(options.stop, "tolerance")
+        ended = reached if estimate.reached else "tolerance"
+        return Solution(nodes, loss, estimate.passes, ended, _errors(problem))
 
 
 def _closed(task: Task, problem: Regions) -> bool:

@@ -85,9 +85,7 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
         left, right = (dict(problem.regions[chosen[k]].names) for k in (i, j))
         if len(shared) > 1 and any(left.get(a) != right.get(a) for a in shared):
             return None
-    if any(finest_about(problem, a) is None for a in measured):
-        return None
-    return chosen
+    return None if any(finest_about(problem, a) is None for a in measured) else chosen
 
 
 def finest_about(problem: Regions, a: str) -> int | None:

@@ -91,9 +91,8 @@ class Dual:
         self.x = np.zeros(at)
         self.passes = 0
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
-        starts = [
-            (i, span, a) for i, span in enumerate(self.spans) for a in range(span.start, span.stop, PART)
-        ]
+        spans = list(enumerate(self.spans))
+        starts = [(i, span, a) for i, span in spans for a in range(span.start, span.stop, PART)]
         self.parts = [(i, slice(a, min(a + PART, span.stop))) for i, span, a in starts]
         self.orders = np.array([r.order for r in problem.regions])
         self.threads = self.core.team.threads if self.core.cells > 4 * PART else 1

@@ -152,9 +152,7 @@ class Flow:
         self._delta[:] = 0
 
     def next_length(self) -> float:
-        if not self._length:
-            return FIRST
-        return min(2 * self._length, max(LONG, GROW * self.time))
+        return FIRST if not self._length else min(2 * self._length, max(LONG, GROW * self.time))
 
     def stride(self, length: float, clock: Clock, only: np.ndarray | None = None) -> None:
         """One implicit stride. Afterwards z is its end; its beginning is kept for `back`. `only`: a step of

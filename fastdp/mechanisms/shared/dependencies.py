@@ -130,11 +130,9 @@ class Beside:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(
-            f"{d.column} follows from {d.source} in about {d.part:.0%} of the rows and is drawn given it; it "
-            "is related to other columns only through that one"
-            for d in self.found
-        )
+        why = "and is drawn given it; it is related to other columns only through that one"
+        about = [f"{d.column} follows from {d.source} in about {d.part:.0%} of the rows" for d in self.found]
+        return tuple(f"{text} {why}" for text in about)
 
     @property
     def details(self) -> dict[str, dict[str, str]]:

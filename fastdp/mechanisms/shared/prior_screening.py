@@ -53,12 +53,10 @@ class PublicPriors:
         the share of mu^2 that this cost, at most `share`.
 
         The first call asks for pairs, later ones for larger marginals all of whose pairs are taken."""
-        fresh = {
-            c: e
-            for c, e in estimates.items()
-            if (len(c) == 2 and not self._screened)
-            or (len(c) > 2 and c not in self._asked and all(p in self.taken for p in combinations(c, 2)))
-        }
+        pairs = [c for c in estimates if len(c) == 2 and not self._screened]
+        larger = [c for c in estimates if len(c) > 2 and c not in self._asked]
+        known = [c for c in larger if all(p in self.taken for p in combinations(c, 2))]
+        fresh = {c: estimates[c] for c in (*pairs, *known)}
         self._screened = True
         priors = self._source.priors(fresh, self._recode)
         apart = {c: weight[c] * p.apart(fresh[c]) for c, p in priors.items()}
@@ -68,13 +66,10 @@ class PublicPriors:
         if not cliques:
             return 0.0
         cost = share * _squares(weight[c] for c in cliques) / _squares(weight[c] for c in estimates)
+        tables, weights = {c: priors[c].table for c in cliques}, [weight[c] for c in cliques]
+        mu, recode = part_mu(self._session, cost), self._recode
         released = self._session.distances(
-            cliques,
-            {c: priors[c].table for c in cliques},
-            mu=part_mu(self._session, cost),
-            label=label,
-            weights=[weight[c] for c in cliques],
-            recode=self._recode,
+            cliques, tables, mu=mu, label=label, weights=weights, recode=recode
         )
         self._asked |= {c: (priors[c], float(d)) for c, d in zip(cliques, released.values)}
         return cost
@@ -132,11 +127,9 @@ class PublicPriors:
         """For the statement: marginals that rest on public data alone, on public data and private answers,
         and how many priors were not found to be right."""
         answered = {m.clique for m in measured}
-        return {
-            "prior_only": [list(c) for c in self.taken if c not in answered],
-            "prior_and_answers": [list(c) for c in self.taken if c in answered],
-            "prior_not_used": len(self.refused),
-        }
+        prior_only = [list(c) for c in self.taken if c not in answered]
+        both = [list(c) for c in self.taken if c in answered]
+        return {"prior_only": prior_only, "prior_and_answers": both, "prior_not_used": len(self.refused)}
 
 
 def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:

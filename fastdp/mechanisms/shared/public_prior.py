@@ -184,7 +184,5 @@ def assess_public_prior(
     doubt = 1 / np.sqrt(w + pull) + (pull / (w + pull)) / math.sqrt(whole)
     explained = gap * best
     left = np.where(asked, (far + near - explained) / 2, far - explained)
-    return [
-        PriorAssessment(e, max(0.0, d)) if b > max(BELIEF * t, LEAST_EXPLAINED) else None
-        for e, d, b, t in zip(explained.tolist(), left.tolist(), best.tolist(), doubt.tolist())
-    ]
+    lists = zip(explained.tolist(), left.tolist(), best > np.maximum(BELIEF * doubt, LEAST_EXPLAINED))
+    return [PriorAssessment(e, max(0.0, d)) if believed else None for e, d, believed in lists]

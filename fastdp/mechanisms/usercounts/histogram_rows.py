@@ -129,7 +129,4 @@ def _wide_of(run: CountsRun) -> pa.Table | None:
     if "wide" in run.tables:
         return run.tables["wide"]
     path = None if run.out is None else run.out / "wide.released.parquet"
-    if path is None or not path.exists():
-        return None
-
-    return pq.read_table(path)
+    return None if path is None or not path.exists() else pq.read_table(path)

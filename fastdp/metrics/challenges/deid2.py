@@ -100,14 +100,9 @@ class Prepared:
         group = pickup.astype(np.uint32)
         group *= np.uint32(max(1, len(self.shifts)))
         group += shift
-        return {
-            "group": group,
-            "columns": [cut(c) for c in self.columns[side]],
-            "pickup": pickup,
-            "shift": shift,
-            "dropoff": cut(self.dropoff[side]),
-            "taxi": None if taxi is None else cut(taxi),
-        }
+        made = {"group": group, "pickup": pickup, "shift": shift, "dropoff": cut(self.dropoff[side])}
+        columns = [cut(c) for c in self.columns[side]]
+        return {**made, "columns": columns, "taxi": None if taxi is None else cut(taxi)}
 
     def _pickup_dropoff(self, truth: dict, other: dict) -> float:
 

@@ -184,9 +184,7 @@ def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> 
 
 
 def _has(public: PublicModel, value: int) -> np.ndarray:
-    if public.trait is None:
-        return np.ones(public.archetype.shape, bool)
-    return public.trait == value
+    return np.ones(public.archetype.shape, bool) if public.trait is None else public.trait == value
 
 
 def _select(habits: Habits, chosen: np.ndarray) -> Habits:

@@ -100,16 +100,10 @@ def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
             made.update(null={"value": unknown}, overflow={"value": unknown})
     elif name in _TAXI_STEP:
         step = _TAXI_STEP[name]
-        made.update(
-            kind="numeric",
-            edges=open_bins(step, 9),
-            min=min(-1, column.get("min", -1)),
-            max=column.get("max"),
-            tail={"mean": _TAXI_TAIL[name]},
-            null={"value": -1},
-        )
-        if made["max"] is None:
-            del made["max"]
+        made |= {"kind": "numeric", "edges": open_bins(step, 9), "min": min(-1, column.get("min", -1))}
+        made |= {"tail": {"mean": _TAXI_TAIL[name]}, "null": {"value": -1}}
+        if "max" in column:
+            made["max"] = column["max"]
     elif "min" in column and "max" in column:
         made.update(kind="integer", min=column["min"], max=column["max"])
     elif name in _ACS_EDGES:
