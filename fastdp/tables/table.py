@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -156,7 +155,7 @@ class Table:
 
     def _with(self, codes, rows, user, *, public) -> Table:
         users = {"user": user, "users": self.users, "user_hash": self.user_hash, "null_ids": self.null_ids}
-        left_out = {"dropped": self._dropped, "malformed": self._malformed}
+        left_out: dict[str, Any] = {"dropped": self._dropped, "malformed": self._malformed}
         return Table(self.schema, codes, rows=rows, public=public, **users, **left_out)
 
     def close(self) -> None:
