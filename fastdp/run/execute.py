@@ -30,7 +30,7 @@ from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
 from .folder import RunFolder
 from .id_source import id_source
-from .missing import NO_ROWS, estimated_total
+from .missing import NO_ROWS, UNSURE, estimated_total
 from .output import Output
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
@@ -195,11 +195,13 @@ def _measure(
 
 
 def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:
-    """A mechanism's outcome: without rows where their number is noise, its model as it is to be stored."""
+    """A mechanism's outcome, noted if the number of rows is noise, and then without users; its model as it is
+    to be stored."""
     if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
         total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
         if total < NO_ROWS * error:
-            outcome = replace(outcome, rows=outcome.rows.again(0, seed))
+            rows = outcome.rows.again(0, seed) if spec.schema.user else outcome.rows
+            outcome = replace(outcome, rows=rows, notes=(*outcome.notes, UNSURE))
     if outcome.model is not None:
         outcome.model.private = session.private
         outcome.model.merged = code_maps(outcome.tables.get("codes"))

@@ -211,7 +211,7 @@ def test_a_column_that_follows_from_another_has_as_many_cells_as_the_larger():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.integers(3, 12), st.integers(0, 1000))
+@given(st.integers(2, 12), st.integers(0, 1000))
 def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
     """Totals stay. With equal counts the squares of draws are a chi-square variable of k - 1 degrees, and
     what is taken for noise is most of it; counts far above the noise stay."""
@@ -221,11 +221,12 @@ def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
     def spread(values):
         return np.square(values - values.mean(axis=1, keepdims=True)).sum()
 
-    weak = np.array([shrunk_to_uniform(Measurement("a", 50 + e, 10.0)).values for e in noise])
+    weak = np.array([m.values for m in shrunk_to_uniform([Measurement("a", 50 + e, 10.0) for e in noise])])
     assert np.allclose(weak.sum(axis=1), (50 + noise).sum(axis=1))
-    assert spread(weak) < 0.9 * spread(noise)
+    assert spread(weak) < 0.5 * spread(noise)  # clear by chance: a chi-square beyond 4 standard deviations
     strong = np.arange(size) * 1e4 + noise[0]
-    assert np.array_equal(shrunk_to_uniform(Measurement("a", strong, 10.0)).values, strong)
+    both = shrunk_to_uniform([Measurement("a", strong, 10.0), Measurement("b", 50 + noise[1], 10.0)])
+    assert np.array_equal(both[0].values, strong)
 
 
 def test_totals_stay_when_counts_are_drawn_to_uniform():

@@ -26,9 +26,10 @@ from ...domain import Clique, Domain
 LEVELS = 3
 """The most halvings. In each but the first, each pair of rows is decided again once all are decided: what one
 halving leaves uneven weighs half as much after the next, and the first has the most rows."""
-MOST_WORK = 40_000_000
-"""The most (rows drawn) * (pairs of columns) where all pairs are balanced: with more rows there are fewer
-halvings, or none, and chance matters less. Two halvings of adult. Chosen on the tables of `bench.tables`."""
+MOST_LEVELS, MOST_WORK = 6, 1 << 26
+"""The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more rows
+there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every halving leaves
+0.7 of the chance that is left. Chosen on adult, the generated tables of `bench.tables` and `bench.small`."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10
@@ -99,7 +100,7 @@ class HalvingRule:
         domain = self.domain
         pairs: list[Clique] = [p for p in combinations(domain, 2) if domain.cells(p) <= rows << LEVELS]
         pairs = pairs[:: max(1, -(-len(pairs) // MAX_ITEMS))]
-        levels = min(LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
+        levels = min(MOST_LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
         if not pairs or levels < 1:
             return None
         weights = {p: float(domain.cells(p)) for p in pairs}

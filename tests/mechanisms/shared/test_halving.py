@@ -150,4 +150,4 @@ def test_many_rows_are_halved_less_often_and_pairs_they_cannot_fill_are_left_out
             assert (rows << rule.levels) * 3 <= halving.MOST_WORK
             assert ("id" in rule.columns) == (8 * rows >= 3 * 100_000)
     assert list(levels.values()) == sorted(levels.values(), reverse=True)
-    assert levels[100] == LEVELS and levels[30_000_000] == 0
+    assert levels[100] == halving.MOST_LEVELS and levels[30_000_000] == 0
