@@ -255,3 +255,14 @@ def test_an_empty_table_makes_no_rows(tmp_path):
     (tmp_path / "t.csv").write_text("id,a,b\n")
     made = [go(str(tmp_path / "t.csv"), domain="private", user="id", seed=s).data.num_rows for s in range(4)]
     assert made.count(0) >= 2  # three or more above two standard errors: 5e-5
+
+
+def test_a_small_table_without_users_has_rows_whatever_the_noise(tmp_path):
+    """At least two standard errors of their number, which is noise here: about 150 for 40 rows."""
+    table = fastdp.Table.from_codes({"a": 3, "b": 3}, {c: np.arange(40) % 3 for c in "ab"})
+    noted = []
+    for seed in range(6):
+        run = fastdp.synthesize(table, "cliquetree", 0.1, 1e-9, seed=seed, out=tmp_path / f"{seed}")
+        assert run.data.num_rows > 40 and fastdp.verify(run).ok
+        noted.append(any("mostly noise" in note for note in run.privacy["notes"]))
+    assert sum(noted) >= 3  # a total above two standard errors: one run in 30
