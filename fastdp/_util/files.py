@@ -27,8 +27,8 @@ def as_path(value: Any, what: str) -> Path:
 
 
 def check_source_path(path: str) -> None:
-    """DataError where a path, glob or folder of data cannot be read: it does not exist, is a URL, or is a
-    workbook. Needs no heavy import, so that the command line can ask first."""
+    """DataError where a path, glob or folder of data cannot be read: it does not exist, is a URL, a
+    workbook or one JSON document. Needs no heavy import, so that the command line can ask first."""
     if "://" in path:
         raise DataError(
             f"{path!r}: fastdp reads local files only, and this is a URL; download it first: "
@@ -38,6 +38,11 @@ def check_source_path(path: str) -> None:
         raise DataError(
             f"{path!r}: fastdp does not read workbooks; save the sheet as CSV, or pass "
             "polars.read_excel(...) in Python"
+        )
+    if path.lower().endswith(".json"):
+        raise DataError(
+            f"{path!r}: fastdp reads JSON lines, one object per line, in a .jsonl file; convert it "
+            "(jq -c '.[]'), or pass polars.read_json(...) in Python"
         )
     if not has_magic(path) and not os.path.exists(path):
         raise DataError(f"no file {path!r}")

@@ -114,7 +114,7 @@ class Cells:
         """By code: twice the distance from the bin's mean in distances of the corners, from -1 to 1 in LEVELS
         steps; LEVELS: not asked about."""
         low, high = self.at[self.corner], np.append(self.at, 0.0)[self.corner + 1]
-        place = (means[self.bin[self.corner]] - low) / np.maximum(high - low, 1e-300)
+        place = (means[self.bin[self.corner]] - low) / np.where(high > low, high - low, math.inf)
         distance = np.clip(2 * (self.offset - place), -1, 1)
         level = np.rint((distance + 1) / 2 * (LEVELS - 1)).astype(np.int64)
         return np.where(self.corner >= 0, level, LEVELS)

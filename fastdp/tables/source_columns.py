@@ -23,7 +23,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     columns: dict[str, Any] = {}
     untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:
-        if field.name == user:
+        if field.name == user or not field.name:  # row numbers have no name
             continue
         columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
     if first.any_name:

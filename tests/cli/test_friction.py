@@ -26,6 +26,7 @@ ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
         ("none.csv", "no file 'none.csv'"),
         ("https://example.org/a.csv", "download it first"),
         ("book.xlsx", "save the sheet as CSV"),
+        ("cars.json", "JSON lines, one object per line"),
         ([{"a": 0, "b": 1}], "list of dicts.*polars.DataFrame"),
     ],
 )
