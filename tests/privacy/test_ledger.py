@@ -52,8 +52,9 @@ def test_a_missing_ledger_is_an_error_until_a_data_set_is_opened(path):
 
 
 def test_a_ledger_is_one_file_and_a_budget_one_number(path, ledger):
-    Ledger(f"sqlite://{path}").open("trips", mu=0.5)
-    assert Ledger(str(path)).datasets() == {"trips": {"mu": 0.5}}
+    other = path.with_name("other.db")
+    Ledger(f"sqlite://{other}").open("trips", mu=0.5)
+    assert Ledger(str(other)).datasets() == {"trips": {"mu": 0.5}}
     for wrong in ("postgres://host/db", "sqlite://host/db", "", "sqlite:"):
         with pytest.raises(UsageError):
             Ledger(wrong)
@@ -166,9 +167,10 @@ def test_tampering_fails_closed(ledger, path, sql):
 
 
 def test_garbage_and_changed_answers_are_noticed(path, ledger):
-    path.write_bytes(b"not a database, but long enough to look at" * 40)
+    other = path.with_name("other.db")
+    other.write_bytes(b"not a database, but long enough to look at" * 40)
     with pytest.raises(LedgerError):
-        Ledger(path).open("trips", mu=1.0)
+        Ledger(other).open("trips", mu=1.0)
     reservation = run_once(ledger)
     tamper(path, "UPDATE answers SET data=zeroblob(24)")
     with pytest.raises(LedgerError, match="missing or were changed"):
