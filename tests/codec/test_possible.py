@@ -215,16 +215,13 @@ def test_rows_are_counted_as_the_twin_counts_them():
     ("rules", "text"),
     [
         ([{"columns": ["s", "a"], "allowed": [["q", 1]]}], "constraint 1 .*'q' is not in its public domain"),
-        ([{"order": ["a", "zz"]}], "no column 'zz'"),
         ([{"order": ["a", "s"]}], "texts"),
         ([{"order": ["a", "t"]}], "numbers cannot be compared with times"),
         ([{"order": ["a", "b"]}, {"order": ["b", "a"]}], "circle"),
         ([{"require": "a + q > 1"}], "no column 'q'"),
-        ([{"require": "a + 1"}], "true or false"),
         ([{"require": "a ** 2 > 1"}], "not allowed in expressions"),
         ([{"require": "__import__('os')"}], "functions are"),
         ([{"require": "a // 0 > 1"}], "division by zero"),
-        ([{"require": "s > 1"}], "mixes texts"),
         ([{"require": "x > 1"}], "a bin covers many"),
         ([{"column": "a", "follows": "b"}, {"column": "b", "follows": "a"}], "in a circle"),
         (

@@ -178,12 +178,6 @@ class TestStopping:
         ]
         assert fit({"a": 2}, seen).ended == "tolerance"
 
-    def test_iterations(self):
-        rng = np.random.default_rng(14)
-        seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 30.0, rng)
-        model = fit(DOMAIN, seen, stop="iters", iters=3)
-        assert model.ended == "iterations" and model.iterations == 3
-
 
 class TestTotal:
     def test_minimum_variance(self):

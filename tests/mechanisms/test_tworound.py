@@ -39,15 +39,6 @@ def test_values_under_the_threshold_are_merged_before_round_2():
     assert codes.num_rows == 60
 
 
-def test_synthetic_rows_look_like_the_data():
-    table = small(20_000)
-    run = synth(table, round2=[["a", "b"], ["b", "c"]])
-    rows = run.data
-    assert rows.num_rows == pytest.approx(20_000, abs=100)
-    b, c = (rows[n].to_numpy() for n in "bc")
-    assert (c == 7 * b).mean() > 0.97
-
-
 def test_a_marginal_over_the_limit_is_left_out_and_said():
     run = synth(small(), round2=[["a", "b"], ["a", "b", "c"]], max_marginal=100, threshold=0)
     assert run.privacy["mechanism"]["left_out"] == [["a", "b", "c"]]

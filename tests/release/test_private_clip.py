@@ -102,19 +102,6 @@ def test_a_clip_may_be_chosen_at_some_epsilons_only(table):
     assert parts[1]["clip"] == 150 and high.privacy["bound"]["clip"] == [parts[0]["clip"], 150]
 
 
-def test_with_public_data_the_histogram_is_for_the_clip_alone(table, schema):
-    public = fastdp.read(taxi(20_000, seed=8, year=2019), schema, public=True)
-    for share, mechanism in (
-        (CLIP_SHARE, {"mechanism": "adagrid", "clip": "private"}),
-        (0.05, {**ADAGRID, "clip_share": 0.05}),
-    ):
-        run = fastdp.synthesize(table, mechanism, 5.0, DELTA, public=public)
-        part = part_of(run)
-        assert part["releases"][0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(share))
-        assert 1 <= part["clip"] <= 200
-        assert part["spent"]["mu"] == pytest.approx(part["event"]["mu"], rel=1e-6)
-
-
 @pytest.mark.parametrize(
     ("ids", "clip", "expected"), [(0.1, 0.01, 0.1), (0.01, 0.05, 0.05), (0.1, None, 0.1)]
 )

@@ -159,10 +159,6 @@ def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
         go(table.to_reader(), schema=asked_of(table, "id"))
     with pytest.raises(UsageError, match="holds only codes"):
         go(fastdp.read(table, asked_of(table, "id").stand_in()), domain="private")
-    with pytest.raises(UsageError, match="no column 'who'"):
-        go(table, domain="private", user="who")
-    with pytest.raises(UsageError, match='must be "private"'):
-        go(table, domain="public")
     with pytest.raises(UsageError, match="names the user column"):
         go(table, user="id")
     with pytest.raises(UsageError, match="no column of the schema has a private domain"):
@@ -187,11 +183,6 @@ def test_a_plan_says_what_finding_domains_costs():
     assert all(d.how.startswith("sums") for d in without.domain)
     with pytest.raises(UsageError, match="write the domain down"):
         fastdp.plan(asked, "mst", 1.0, 0.0, rows=10_000_000)
-
-
-def test_a_plan_needs_a_number_of_rows():
-    with pytest.raises(UsageError, match=r"--rows 100000"):
-        fastdp.plan(Schema.from_domain({"a": 3}), "mst", 1.0, 1e-6)
 
 
 def test_a_text_file_needs_no_schema(tmp_path):

@@ -164,13 +164,8 @@ def test_what_is_refused(truth, options, text):
     given = {"mechanism": "households", "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError, match=text):
         fastdp.synthesize(truth, **given)
-
-
-def test_other_tables_than_the_schemas_are_refused(truth):
     with pytest.raises(UsageError, match="give a source for each"):
         fastdp.synthesize({"households": truth["households"]}, "households", epsilon=1.0, delta=1e-6)
-    with pytest.raises(UsageError, match="give a source for each"):
-        fastdp.synthesize(truth["households"], schema="households", epsilon=1.0, delta=1e-6)
 
 
 def test_plan_and_command_line(tmp_path):

@@ -160,12 +160,10 @@ def test_samples_are_fixed_by_the_state_and_differ_from_call_to_call(rows):
     assert not calls[0].equals(calls[1])
 
 
-def test_the_kind_of_frame_comes_back(rows):
+def test_the_kind_of_frame_comes_back_and_what_does_not_fit_is_said(rows):
     assert isinstance(estimator().fit(rows.to_pandas()).sample(5), pd.DataFrame)
     assert isinstance(estimator().fit(pl.from_arrow(rows)).sample(5), pl.DataFrame)
 
-
-def test_what_does_not_fit_is_said(rows):
     with pytest.raises(UsageError, match="before sample"):
         estimator().sample(3)
     with pytest.raises(UsageError, match="y must be None"):
