@@ -193,16 +193,11 @@ def totals(a: Layout) -> Groups:
             low = high = middle
     weights = a.weights("part", middle)
     estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
-    groups = Groups(
-        f * estimate,
-        f * a.error(weights),
-        clip.allowance(size, total),
-        np.zeros(a.count),
-        f * weights,
-        hidden=hidden | a.unknown(weights),
-        signed=low is not None and bool((low < 0).any()),
-        notes=notes,
-    )
+    signed = low is not None and bool((low < 0).any())
+    noise, allowance = f * a.error(weights), clip.allowance(size, total)
+    hidden = hidden | a.unknown(weights)
+    parts = f * estimate, noise, allowance, np.zeros(a.count), f * weights
+    groups = Groups(*parts, hidden=hidden, signed=signed, notes=notes)
     if f > 1 and (low is None or (low >= 0).all()):
         counted = a.weights("sure", low)
         groups.floor = End(counted @ x, a.error(counted))

@@ -18,6 +18,7 @@ from .._core import codes as core
 from .._util.arrow import of_numpy, of_texts
 from .._util.lazy import pa, pc
 from .._util.threads import resolve
+from ..domain import Columns
 from ..errors import UsageError
 from ..schema import Schema, dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
@@ -109,9 +110,7 @@ def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarra
     return np.where(outside, np.minimum(drawn, column.base - 1).astype(codes.dtype), codes)
 
 
-def _decode_rows(
-    schema: Schema, codes: dict[str, np.ndarray], seed: int, row: int, outputs: bool
-) -> pa.RecordBatch:
+def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: bool) -> pa.RecordBatch:
     names: list[str] = []
     arrays: list[pa.Array] = []
 
@@ -380,9 +379,7 @@ def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
     return np.empty(rows, dtype=np.int64 if column.whole or family == "decimal" else np.float64)
 
 
-def _numbers(
-    column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int, stream: str = ""
-) -> np.ndarray:
+def _numbers(column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int, stream="") -> np.ndarray:
     """`_raw_numbers` of the column's own random stream; in the rows that share their rank with another column
     (`rank`), of that column's stream."""
     own = _raw_numbers(column, bins, codes, stream_key(seed, column.name, stream), row)

@@ -20,6 +20,7 @@ from ..schema.columns import Categorical, Column, Integer
 from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
 from ..schema.schema import Field, Schema
+from ..schema.transforms import Split
 from .maps import Source, can_occur, decimal_codes, dictionary_map, number_map, wide
 from .policy import null_code, other_code
 from .text import as_number, text_codes
@@ -247,9 +248,7 @@ def _encode_derived(
             _fill(target, keep, null, null_code(column))
 
 
-def _split_hours(
-    item: Timestamp, seconds: np.ndarray, good: np.ndarray
-) -> tuple[list[np.ndarray], np.ndarray]:
+def _split_hours(item: Timestamp, seconds: np.ndarray, good: np.ndarray) -> Split:
     """The same as `item.split`, by a table over the hours that occur: no part changes within an hour, but for
     `minute`, with which the table is over minutes."""
     unit = 60 if "minute" in item.names else 3600

@@ -34,18 +34,13 @@ def linked_scores(
         asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
         pairs = {(a, b): _variation(*(_joint(table, a, b) for table in both)) for a, b in asked}
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
-        out[name] = {
-            "integrity": made[i].rows / max(read[name]["rows"], 1),
-            "children": {
-                "variation": _variation(*shares),
-                "mean": dict(zip(("truth", "synthetic"), (_mean(s) for s in shares))),
-                "none": dict(zip(("truth", "synthetic"), (float(s[0]) for s in shares))),
-            },
-            "pairs": {
-                "mean": float(np.mean(list(pairs.values()))),
-                "worst": [[*pair, pairs[pair]] for pair in worst],
-            },
-        }
+        both_of = ("truth", "synthetic")
+        children = {"variation": _variation(*shares), "mean": dict(zip(both_of, map(_mean, shares)))}
+        children["none"] = dict(zip(both_of, (float(s[0]) for s in shares)))
+        named = [[*pair, pairs[pair]] for pair in worst]
+        related = {"mean": float(np.mean(list(pairs.values()))), "worst": named}
+        integrity = made[i].rows / max(read[name]["rows"], 1)
+        out[name] = {"integrity": integrity, "children": children, "pairs": related}
     return out
 
 

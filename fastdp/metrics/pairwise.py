@@ -39,18 +39,8 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
         for side, table in enumerate((a, b)):
             strength[side, i, j] = strength[side, j, i] = cramers_v(table)
     upper = np.triu_indices(size, 1)
-    difference = np.abs(strength[0] - strength[1])
-    return (
-        {**_ends(variation[upper]), "columns": names, "matrix": variation.tolist()},
-        {
-            **_ends(difference[upper]),
-            "measure": "Cramer's V",
-            "columns": names,
-            "truth": strength[0].tolist(),
-            "synthetic": strength[1].tolist(),
-            "difference": difference.tolist(),
-        },
-    )
+    shares = {**_ends(variation[upper]), "columns": names, "matrix": variation.tolist()}
+    return shares, _matrices("Cramer's V", names, strength[0], strength[1])
 
 
 def cramers_v(table: Any) -> float:
@@ -76,15 +66,7 @@ def correlation(pair: Pair) -> dict[str, Any] | None:
         return None
     both = zip((pair.truth, pair.synthetic), pair.rows)
     matrices = [_pearson([codes[n] for n in names], rows) for codes, rows in both]
-    difference = np.abs(matrices[0] - matrices[1])
-    return {
-        **_ends(difference[np.triu_indices(len(names), 1)]),
-        "measure": "Pearson correlation of codes",
-        "columns": names,
-        "truth": matrices[0].tolist(),
-        "synthetic": matrices[1].tolist(),
-        "difference": difference.tolist(),
-    }
+    return _matrices("Pearson correlation of codes", names, *matrices)
 
 
 def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:
@@ -101,6 +83,14 @@ def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:
     out = np.divide(covariance, product, out=np.zeros_like(product), where=product > 1e-12)
     np.fill_diagonal(out, 1.0)
     return out
+
+
+def _matrices(measure: str, names: list[str], truth: np.ndarray, synthetic: np.ndarray) -> dict[str, Any]:
+    """Both matrices and their absolute difference, with its mean and max above the diagonal."""
+    difference = np.abs(truth - synthetic)
+    out = {**_ends(difference[np.triu_indices(len(names), 1)]), "measure": measure, "columns": names}
+    tables = {"truth": truth, "synthetic": synthetic, "difference": difference}
+    return out | {name: table.tolist() for name, table in tables.items()}
 
 
 def _ends(values: np.ndarray) -> dict[str, float]:

@@ -253,16 +253,12 @@ class Model:
         """Write a versioned file of arrays and a JSON manifest (no pickle)."""
         arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
         arrays |= {f"error{i}": e for i, e in enumerate(self._measured.values())}
-        manifest = {
-            "kind": "model",
-            "version": FORMAT,
-            "domain": dict(self.domain),
+        manifest = {"kind": "model", "version": FORMAT, "domain": dict(self.domain), "total": self.total}
+        manifest |= {"iterations": self.iterations, "ended": self.ended}
+        manifest |= {
             "nodes": [[list(n.sep), list(n.res)] for n in self.nodes],
             "measured": [list(c) for c in self._measured],
-            "total": self.total,
             "loss": self.loss if math.isfinite(self.loss) else None,
-            "iterations": self.iterations,
-            "ended": self.ended,
             "trace": [[n, loss] for n, loss, _ in self.trace],
         }
         if self.merged:
@@ -285,16 +281,9 @@ class Model:
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
-            model = cls(
-                domain,
-                nodes,
-                total=manifest["total"],
-                loss=math.nan if loss is None else loss,
-                iterations=manifest["iterations"],
-                ended=manifest["ended"],
-                trace=trace,
-                measured=measured,
-            )
+            own = {key: manifest[key] for key in ("total", "iterations", "ended")}
+            loss = math.nan if loss is None else loss
+            model = cls(domain, nodes, loss=loss, trace=trace, measured=measured, **own)
             model.private = manifest.get("private", True) is True
             model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
             return model

@@ -12,17 +12,9 @@ from functools import lru_cache
 
 from .._util.lazy import pa
 
-_ALIASES = {
-    "str": "string",
-    "object": "string",
-    "float": "float64",
-    "double": "float64",
-    "int": "int64",
-    "boolean": "bool",
-    "enum": "dictionary<string>",
-    "category": "dictionary<string>",
-    "date": "date32",
-}
+_ALIASES = {"str": "string", "object": "string", "float": "float64", "double": "float64", "int": "int64"}
+_ALIASES |= {"boolean": "bool", "date": "date32"}
+_ALIASES |= dict.fromkeys(("enum", "category"), "dictionary<string>")
 _INT = re.compile(r"u?int(8|16|32|64)$")
 _DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*,\s*(-?\d+)\s*\)$")
 _TIME = re.compile(r"timestamp\[(s|ms|us|ns)(?:,\s*tz=([\w/+:\-]+))?\]$")

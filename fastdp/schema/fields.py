@@ -88,18 +88,11 @@ def _column(entry: Entry, common: dict[str, Any]) -> Column:
             raise fail(entry.name, "max", "missing; give the largest value")
         return Integer(**common, dtype=entry.dtype("int64"), min=low or 0, max=high)
     dtype = entry.dtype("float64")
-    return Numeric(
-        **common,
-        dtype=dtype,
-        edges=_edges(entry, dtype),
-        min=_limit(entry, "min", dtype),
-        max=_limit(entry, "max", dtype),
-        tail=entry.tail("tail"),
-        lower_tail=entry.tail("lower_tail"),
-        whole=entry.flag("whole", dtypes.family(dtype) == "int"),
-        digits=entry.whole("digits"),
-        **parse_inside(entry.name, entry.plain, lambda v, where: _edge(entry.name, where, v, dtype)),
-    )
+    inside = parse_inside(entry.name, entry.plain, lambda v, where: _edge(entry.name, where, v, dtype))
+    common |= {key: _limit(entry, key, dtype) for key in ("min", "max")}
+    common |= {key: entry.tail(key) for key in ("tail", "lower_tail")}
+    common |= {"whole": entry.flag("whole", dtypes.family(dtype) == "int"), "digits": entry.whole("digits")}
+    return Numeric(**common, dtype=dtype, edges=_edges(entry, dtype), **inside)
 
 
 _PENDING_TYPES = {"string": "string", "integer": "int64", "numeric": "float64", "timestamp": "timestamp[us]"}
@@ -115,17 +108,13 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
         return _column(Entry(entry.name, {**rest, "values": [False, True]}), common)
     stated = {k: _stated(v) for k, v in entry.plain.items() if k != "domain"}
-    column = Pending(
-        **common,
-        nan=entry.choice("nan", "null", ("null", "overflow")),
-        dtype=dtype,
-        wanted=entry.kind,
-        bins=entry.whole("bins", BINS) or 0,
-        keys_per_user=entry.whole("keys_per_user"),
-        low=_limit(entry, "min", dtype),
-        high=_limit(entry, "max", dtype),
-        stated=stated,
-    )
+    common |= {
+        "nan": entry.choice("nan", "null", ("null", "overflow")),
+        "bins": entry.whole("bins", BINS) or 0,
+    }
+    common |= {"low": _limit(entry, "min", dtype), "high": _limit(entry, "max", dtype)}
+    common["keys_per_user"] = entry.whole("keys_per_user")
+    column = Pending(**common, dtype=dtype, wanted=entry.kind, stated=stated)
     parse_field(entry.name, column.stand_in())  # raises if options of its finished form are wrong
     return column
 
@@ -141,18 +130,11 @@ def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:
     if not isinstance(parts, Mapping) or not all(isinstance(v, str) for v in parts.values()):
         raise fail(entry.name, "parts", "expected a list of parts, or a table from part to name")
     low, high = entry.date("min"), entry.date("max")
-    return Timestamp(
-        **common,
-        dtype=entry.dtype("timestamp[us]"),
-        names=dict(parts),
-        min=low,
-        max=high,
-        step=entry.whole("step", 1) or 0,
-        week_start=entry.choice("week_start", "monday", ("monday", "sunday")),
-        output=entry.choice(
-            "output", "parts" if low is None or high is None else "value", ("value", "parts")
-        ),
-    )
+    default = "parts" if low is None or high is None else "value"
+    common |= {"output": entry.choice("output", default, ("value", "parts")), "min": low, "max": high}
+    common["week_start"] = entry.choice("week_start", "monday", ("monday", "sunday"))
+    dtype, step = entry.dtype("timestamp[us]"), entry.whole("step", 1) or 0
+    return Timestamp(**common, dtype=dtype, names=dict(parts), step=step)
 
 
 def parse_field(name: str, plain: Any) -> Field:
@@ -177,15 +159,9 @@ def parse_field(name: str, plain: Any) -> Field:
     if entry.kind == "timestamp":
         item = _timestamp(entry, common)
     elif entry.kind == "derived":
-        item = Transform(
-            **common,
-            dtype=entry.dtype("int64"),
-            transform=entry.text("transform") or "",
-            names=entry.texts("parts") or (),
-            top=entry.whole("top"),
-            by=entry.whole("by"),
-            max=entry.whole("max"),
-        )
+        common |= {key: entry.whole(key) for key in ("top", "by", "max")}
+        common |= {"transform": entry.text("transform") or "", "names": entry.texts("parts") or ()}
+        item = Transform(**common, dtype=entry.dtype("int64"))
     else:
         item = _column(entry, common)
     for column in item.parts if isinstance(item, Derived) else (item,):

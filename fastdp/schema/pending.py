@@ -36,14 +36,10 @@ DAYS_LISTED = 370
 NARROW = 0.005
 OTHER = "(other)"
 """The value that stands for all texts which are not in the list that the run found."""
-KEPT = {
-    "categorical": ("other", "nan"),
-    "string": ("other", "nan"),
-    "integer": ("nan",),
-    "numeric": ("whole", "digits", "nan", *OPTIONS),
-    "timestamp": ("parts", "step", "week_start", "output"),
-    ANY: (),
-}
+_TEXTS = ("other", "nan")
+KEPT = {"categorical": _TEXTS, "string": _TEXTS, "integer": ("nan",), ANY: ()}
+KEPT["numeric"] = ("whole", "digits", "nan", *OPTIONS)
+KEPT["timestamp"] = ("parts", "step", "week_start", "output")
 """By kind: options of the finished column that the document of a private column may set, besides those of
 every column."""
 _KEYS, _BOUNDS = ("keys_per_user",), ("min", "max", "bins")

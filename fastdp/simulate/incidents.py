@@ -82,10 +82,9 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
     out: dict[str, np.ndarray] = {
         "sim_resident": np.empty(rows, np.int64),
         "year": np.full(rows, year, np.int16),
-        "month": np.empty(rows, np.int8),
-        "neighborhood": np.empty(rows, np.int16),
-        "incident_type": np.empty(rows, np.int16),
     }
+    out |= {"month": np.empty(rows, np.int8)}
+    out |= {name: np.empty(rows, np.int16) for name in ("neighborhood", "incident_type")}
 
     def fill(part: slice, rng: np.random.Generator) -> None:
         residents = who[part]

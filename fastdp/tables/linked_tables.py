@@ -199,16 +199,10 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
         bins = np.searchsorted(links.edges(name), counts[name], "right") - 1
         own[links.counts[name]] = bins.astype(code_dtype(len(links.edges(name))))
     at = np.flatnonzero(kept)
-    made = [
-        Table(
-            links.schemas[0],
-            {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain},
-            rows=len(at),
-            user=np.arange(len(at), dtype=np.uint32),
-            users=len(at),
-            user_hash=np.ascontiguousarray(hashes[at]),
-        )
-    ]
+    codes = {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain}
+    numbers = np.arange(len(at), dtype=np.uint32)
+    own_hashes = np.ascontiguousarray(hashes[at])
+    made = [Table(links.schemas[0], codes, rows=len(at), user=numbers, users=len(at), user_hash=own_hashes)]
     for schema, name in zip(links.schemas[1:], linked.children):
         made.append(_child(read[name], schema, own, counts[name] > 0, hashes, links, name))
     return made

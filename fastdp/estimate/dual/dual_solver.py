@@ -76,18 +76,12 @@ class DualSolver:
 
     def run(self, plan: DualPlan, clock: Clock) -> Solution:
         task, options, problem = plan.task, plan.options, plan.problem
-        estimate = fit_tables(
-            plan.frame,
-            problem,
-            task.total,
-            options.stop,
-            plan.bound,
-            task.team,
-            lambda calls, loss: clock.tick(calls, loss + plan.constant),
-            task.zeros,
-            plan.start,
-            task.warm_start is not None,
-        )
+
+        def tick(calls: int, loss: float) -> None:
+            clock.tick(calls, loss + plan.constant)
+
+        how = (options.stop, plan.bound, task.team, tick, task.zeros, plan.start)
+        estimate = fit_tables(plan.frame, problem, task.total, *how, task.warm_start is not None)
         layout = make_plan(task.domain, task.tree, {})
         tables = estimate.cliques.lay(layout)
         if not estimate.closed:

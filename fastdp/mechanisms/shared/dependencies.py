@@ -177,15 +177,11 @@ def measured(
     left = rest - spent - asked
     sigma = session.clip / part_mu(session, left / len(ones))
     share = left * tables_part(found, ones, sigma)
-    tables = [
-        session.filtered(
-            (d.source, d.column),
-            mu=part_mu(session, share / len(found)),
-            lifted=min(LIFTED, 2 * session.domain[d.source]),
-            label=f"{d.column} given {d.source}",
-        )
-        for d in found
-    ]
+    mu = part_mu(session, share / len(found))
+    lifted = [min(LIFTED, 2 * session.domain[d.source]) for d in found]
+    labels = [f"{d.column} given {d.source}" for d in found]
+    about = zip(found, lifted, labels)
+    tables = [session.filtered((d.source, d.column), mu=mu, lifted=n, label=text) for d, n, text in about]
     return Beside(found, tables, asked + share)
 
 

@@ -43,15 +43,15 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     cells = [np.ravel_multi_index([c[side] for c in codes], shape) for side in (0, 1)]
     counts = [np.bincount(c, minlength=int(np.prod(shape))).reshape(-1, shape[-1]) for c in cells]
     points = rows_score(*counts).reshape(shape[:-1])
-    return {
+    out: dict[str, Any] = {
         "score": float(points.mean()),
         "sum": float(points.sum()),
         "rows": int(points.size),
-        "neighborhoods": axes[0],
-        "by_neighborhood": points.mean(axis=(1, 2)).tolist(),
-        "periods": [[y, m] for y in axes[1] for m in axes[2]],
-        "by_period": points.mean(axis=0).ravel().tolist(),
     }
+    by_place, by_period = points.mean(axis=(1, 2)).tolist(), points.mean(axis=0).ravel().tolist()
+    periods = [[y, m] for y in axes[1] for m in axes[2]]
+    out |= {"neighborhoods": axes[0], "by_neighborhood": by_place}
+    return out | {"periods": periods, "by_period": by_period}
 
 
 def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:

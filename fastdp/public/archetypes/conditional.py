@@ -70,12 +70,11 @@ class Link:
         """The groups of all levels concatenated, so that one call can draw rows of different levels."""
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
         start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
-        return Groups(
-            np.concatenate([t.keys for t in self.tables]),
-            np.concatenate([*start, ends[-1:]]).astype(np.int64),
-            np.concatenate([t.values for t in self.tables]),
-            np.concatenate([t.counts for t in self.tables]),
+        starts = np.concatenate([*start, ends[-1:]]).astype(np.int64)
+        keys, values, counts = (
+            np.concatenate(parts) for parts in zip(*((t.keys, t.values, t.counts) for t in self.tables))
         )
+        return Groups(keys, starts, values, counts)
 
     @cached_property
     def places(self) -> tuple[np.ndarray | None, ...]:

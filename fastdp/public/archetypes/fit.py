@@ -3,8 +3,6 @@ read with `public=True`."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ...engines.truth import marginals
@@ -80,9 +78,7 @@ def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 <<
     return np.concatenate(parts).astype(np.int64)
 
 
-def choose(
-    points, cell, user, users: int, seed: int, candidates=CANDIDATES
-) -> tuple[int, list[dict[str, Any]]]:
+def choose(points, cell, user, users: int, seed: int, candidates=CANDIDATES) -> tuple[int, list[dict]]:
     """(number of archetypes, evidence). The number is the smallest candidate whose mean log likelihood on
     held-out users is within one standard error of the best. Half of the users are held out; standard errors
     are computed over users, since the rows of one user are not independent."""

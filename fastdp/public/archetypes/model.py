@@ -102,18 +102,10 @@ class PublicModel:
     def arrays(self) -> dict[str, np.ndarray]:
         """Every array by name."""
         m, h = self.mixture, self.habits
-        out = {
-            "mixture-centre": m.centre,
-            "mixture-spread": m.spread,
-            "mixture-weights": m.weights,
-            "mixture-means": m.means,
-            "mixture-covariances": m.covariances,
-            "labels": self.labels,
-            "user-archetype": self.archetype,
-            "habits-indptr": h.indptr,
-            "habits-cells": h.cells,
-            "habits-counts": h.counts,
-        }
+        mixture = {k: getattr(m, k) for k in ("centre", "spread", "weights", "means", "covariances")}
+        out = {f"mixture-{k}": array for k, array in mixture.items()}
+        out |= {"labels": self.labels, "user-archetype": self.archetype}
+        out |= {f"habits-{k}": getattr(h, k) for k in ("indptr", "cells", "counts")}
         if self.trait is not None:
             out["user-trait"] = self.trait
         out |= {f"places-{k}": a for k, a in self.places.arrays().items()}
