@@ -155,10 +155,8 @@ def kept_of_users(user: str | None, statement: Statement) -> list[str]:
         return []
     if statement.get("public_data") and source != "private":
         return ["Synthetic users have the habits of users in the public data, not those of true users."]
-    return [
-        "Synthetic users keep the number of rows per user. Which rows are of one user is random: habits, "
-        "sequences and values per user mean nothing."
-    ]
+    random = "Which rows are of one user is random: habits, sequences and values per user mean nothing."
+    return [f"Synthetic users keep the number of rows per user. {random}"]
 
 
 def _names(value: Any) -> Sequence[str]:

@@ -27,11 +27,9 @@ def score(pair: Pair) -> dict[str, Any]:
         for kind, (codes, rows), (others, _) in both:
             alone = np.flatnonzero(~np.isin(codes, others))
             commonest = codes[alone[np.argsort(-rows[alone], kind="stable")][:SHOWN]]
-            columns[name] |= {
-                kind: len(alone),
-                f"{kind}_rows": float(rows[alone].sum() / max(1, rows.sum())),
-                f"{kind}_values": [pair.labels[name][code] for code in commonest],
-            }
+            shown = [pair.labels[name][code] for code in commonest]
+            share = float(rows[alone].sum() / max(1, rows.sum()))
+            columns[name] |= {kind: len(alone), f"{kind}_rows": share, f"{kind}_values": shown}
             totals[kind][0] += len(alone)
             totals[kind][1] += len(codes)
     return {kind: some / max(1, all_) for kind, (some, all_) in totals.items()} | {"columns": columns}

@@ -255,12 +255,10 @@ class Model:
         arrays |= {f"error{i}": e for i, e in enumerate(self._measured.values())}
         manifest = {"kind": "model", "version": FORMAT, "domain": dict(self.domain), "total": self.total}
         manifest |= {"iterations": self.iterations, "ended": self.ended}
-        manifest |= {
-            "nodes": [[list(n.sep), list(n.res)] for n in self.nodes],
-            "measured": [list(c) for c in self._measured],
-            "loss": self.loss if math.isfinite(self.loss) else None,
-            "trace": [[n, loss] for n, loss, _ in self.trace],
-        }
+        manifest["nodes"] = [[list(n.sep), list(n.res)] for n in self.nodes]
+        manifest["measured"] = [list(c) for c in self._measured]
+        manifest["loss"] = self.loss if math.isfinite(self.loss) else None
+        manifest["trace"] = [[n, loss] for n, loss, _ in self.trace]
         if self.merged:
             manifest["merged"] = {a: codes.tolist() for a, codes in self.merged.items()}
         array_file.save(path, arrays, manifest if self.private else manifest | {"private": False})

@@ -26,16 +26,10 @@ def grow(domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells:
     cliques: list[Clique] = [(first,)]
     left = [a for a in domain if a != first]
     while left:
-        best = max(
-            (
-                (gain(a, group), -domain.cells(group), a, group)
-                for a in left
-                for group in _groups(cliques, ways - 1)
-                if domain.cells(group) * domain[a] <= max_cells
-            ),
-            default=None,
-            key=lambda scored: scored[:2],
-        )
+        pairs = [(a, group) for a in left for group in _groups(cliques, ways - 1)]
+        able = [(a, group) for a, group in pairs if domain.cells(group) * domain[a] <= max_cells]
+        scored = ((gain(a, group), -domain.cells(group), a, group) for a, group in able)
+        best = max(scored, default=None, key=lambda found: found[:2])
         if best is None or best[0] <= 0:
             cliques += [(a,) for a in left]
             break

@@ -108,10 +108,8 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
         return _column(Entry(entry.name, {**rest, "values": [False, True]}), common)
     stated = {k: _stated(v) for k, v in entry.plain.items() if k != "domain"}
-    common |= {
-        "nan": entry.choice("nan", "null", ("null", "overflow")),
-        "bins": entry.whole("bins", BINS) or 0,
-    }
+    common["nan"] = entry.choice("nan", "null", ("null", "overflow"))
+    common["bins"] = entry.whole("bins", BINS) or 0
     common |= {"low": _limit(entry, "min", dtype), "high": _limit(entry, "max", dtype)}
     common["keys_per_user"] = entry.whole("keys_per_user")
     column = Pending(**common, dtype=dtype, wanted=entry.kind, stated=stated)

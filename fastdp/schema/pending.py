@@ -216,12 +216,8 @@ class Pending(Column):
         return self.with_edges([float(i * 10) for i in range(self.bins + 1)], False)
 
 
-_READ_AS = {
-    kind_of_text.WHOLE: ("numeric", "int64"),
-    kind_of_text.NUMBER: ("numeric", "float64"),
-    kind_of_text.DATE: ("timestamp", "date32"),
-    kind_of_text.TIME: ("timestamp", "timestamp[us]"),
-}
+_READ_AS = {kind_of_text.WHOLE: ("numeric", "int64"), kind_of_text.NUMBER: ("numeric", "float64")}
+_READ_AS |= {kind_of_text.DATE: ("timestamp", "date32"), kind_of_text.TIME: ("timestamp", "timestamp[us]")}
 
 
 def _wide(edges: Sequence[float]) -> bool:

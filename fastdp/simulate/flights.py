@@ -59,14 +59,7 @@ def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
     cancelled = rng.random(rows) < 0.015 + 0.02 * (origin == 2)
     tails = np.array([f"N{n:05d}" for n in rng.permutation(90_000)[:aircraft] + 10_000])
     miles = np.array(list(DESTINATIONS.values()))
-    return pa.table(
-        {
-            "tailnum": pa.array(tails[who]),
-            "carrier": pa.array(np.array(CARRIERS)[carrier]),
-            "origin": pa.array(np.array(ORIGINS)[origin]),
-            "dest": pa.array(np.array(list(DESTINATIONS))[dest]),
-            "scheduled": pa.array(scheduled.astype("datetime64[s]")),
-            "dep_delay": pa.array(delay, mask=cancelled),
-            "distance": pa.array(miles[dest] + np.array([0, 12, 6])[origin]),
-        }
-    )
+    out = {"tailnum": tails[who], "carrier": np.array(CARRIERS)[carrier], "origin": np.array(ORIGINS)[origin]}
+    out |= {"dest": np.array(list(DESTINATIONS))[dest], "scheduled": scheduled.astype("datetime64[s]")}
+    out |= {"dep_delay": pa.array(delay, mask=cancelled)}
+    return pa.table(out | {"distance": miles[dest] + np.array([0, 12, 6])[origin]})

@@ -70,18 +70,10 @@ def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
     texts = {"relation": RELATIONS, "sex": ["F", "M"], "education": EDUCATION}
     coded = {"relation": relation, "age": age, "sex": sex, "education": education, "works": works}
     values = {n: np.array(texts[n])[c] if n in texts else c for n, c in coded.items()}
-    return {
-        "households": pa.table(
-            {
-                "household_id": ids,
-                "region": np.array(REGIONS)[region],
-                "type": np.array(TYPES)[kind],
-                "tenure": np.array(TENURES)[tenure],
-                "income": np.rint(income * 1000).astype(np.int64),
-            }
-        ),
-        "persons": pa.table({"household_id": ids[own][order]} | {k: v[order] for k, v in values.items()}),
-    }
+    parents = {"household_id": ids, "region": np.array(REGIONS)[region], "type": np.array(TYPES)[kind]}
+    parents |= {"tenure": np.array(TENURES)[tenure], "income": np.rint(income * 1000).astype(np.int64)}
+    persons = {"household_id": ids[own][order]} | {k: v[order] for k, v in values.items()}
+    return {"households": pa.table(parents), "persons": pa.table(persons)}
 
 
 def _pick(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -79,10 +79,8 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
     who = np.repeat(np.arange(people, dtype=np.uint32), sizes)
     rng.shuffle(who)
 
-    out: dict[str, np.ndarray] = {
-        "sim_resident": np.empty(rows, np.int64),
-        "year": np.full(rows, year, np.int16),
-    }
+    out: dict[str, np.ndarray] = {"sim_resident": np.empty(rows, np.int64)}
+    out["year"] = np.full(rows, year, np.int16)
     out |= {"month": np.empty(rows, np.int8)}
     out |= {name: np.empty(rows, np.int16) for name in ("neighborhood", "incident_type")}
 

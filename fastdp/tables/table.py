@@ -115,17 +115,9 @@ class Table:
                 index, hashes, _ = numbered(user[has_id], schema.user_dtype)
                 checked = {name: column[has_id] for name, column in checked.items()}
             users = len(hashes)
-        return cls(
-            schema,
-            checked,
-            rows=(rows or 0) if index is None else len(index),
-            user=index,
-            users=users,
-            user_hash=hashes,
-            public=public,
-            dropped=0 if index is None else (rows or 0) - len(index),
-            null_ids=null_ids,
-        )
+        kept = (rows or 0) if index is None else len(index)
+        own: dict[str, Any] = {"user": index, "users": users, "user_hash": hashes, "null_ids": null_ids}
+        return cls(schema, checked, rows=kept, public=public, dropped=(rows or 0) - kept, **own)
 
     @property
     def domain(self) -> Domain:

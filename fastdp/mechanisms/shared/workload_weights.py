@@ -114,11 +114,12 @@ class Workload:
         """
         out = []
         for clique, weight in self.items.items():
-            errors = [
-                np.sqrt(np.mean(error[np.isfinite(error)] ** 2) * error.size / model.domain.cells(clique))
-                for axes, error in model.errors.items()
-                if set(clique) <= set(axes) and np.isfinite(error).all()
+            known = [
+                (axes, e)
+                for axes, e in model.errors.items()
+                if set(clique) <= set(axes) and np.isfinite(e).all()
             ]
+            errors = [np.sqrt(np.mean(e**2) * e.size / model.domain.cells(clique)) for _, e in known]
             expected = distance = distance_error = None
             if errors and total > 0:
                 filled = effective_cells(model.marginal(clique), min(errors))

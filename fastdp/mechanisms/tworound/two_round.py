@@ -276,11 +276,9 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         shares = self.split(domain, taken, public=public)
         charges = [("rows per user", taken)] if taken else []
         lines = [Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()]
-        notes = [
-            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2; sizes "
-            "are those before",
-            f"the model has at most {self.limit:,} cells: what would make it larger is left out",
-        ]
+        merged = f"values under {self.threshold:g} standard errors in round 1 are merged before round 2"
+        size = f"the model has at most {self.limit:,} cells: what would make it larger is left out"
+        notes = [f"{merged}; sizes are those before", size]
         for m, share in marginal_shares(self.listed, shares.second):
             query = m.query(domain) if m.edges else None
             cells = domain.cells(domain.check(m.clique)) if query is None else query.rows

@@ -82,13 +82,9 @@ class Prepared:
         out["overall"] = 1000.0 * sum(scored) / len(scored)
         if detail:
             grid = np.where(present, (2.0 - means) / 2.0, np.nan).reshape(len(self.pickups), len(self.shifts))
-            out |= {
-                "areas": self.pickups,
-                "shifts": self.shifts,
-                "grid": [[None if np.isnan(v) else float(v) for v in row] for row in grid],
-                "by_area": [_mean(row) for row in grid],
-                "by_shift": [_mean(row) for row in grid.T],
-            }
+            cells = [[None if np.isnan(v) else float(v) for v in row] for row in grid]
+            out |= {"areas": self.pickups, "shifts": self.shifts, "grid": cells}
+            out |= {"by_area": [_mean(row) for row in grid], "by_shift": [_mean(row) for row in grid.T]}
         return out
 
     def _side(self, side: int, sample: np.ndarray | None) -> dict[str, Any]:

@@ -43,11 +43,8 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     cells = [np.ravel_multi_index([c[side] for c in codes], shape) for side in (0, 1)]
     counts = [np.bincount(c, minlength=int(np.prod(shape))).reshape(-1, shape[-1]) for c in cells]
     points = rows_score(*counts).reshape(shape[:-1])
-    out: dict[str, Any] = {
-        "score": float(points.mean()),
-        "sum": float(points.sum()),
-        "rows": int(points.size),
-    }
+    out: dict[str, Any] = {"score": float(points.mean()), "sum": float(points.sum())}
+    out["rows"] = int(points.size)
     by_place, by_period = points.mean(axis=(1, 2)).tolist(), points.mean(axis=0).ravel().tolist()
     periods = [[y, m] for y in axes[1] for m in axes[2]]
     out |= {"neighborhoods": axes[0], "by_neighborhood": by_place}

@@ -71,9 +71,8 @@ class Link:
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
         start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
         starts = np.concatenate([*start, ends[-1:]]).astype(np.int64)
-        keys, values, counts = (
-            np.concatenate(parts) for parts in zip(*((t.keys, t.values, t.counts) for t in self.tables))
-        )
+        lists = zip(*((t.keys, t.values, t.counts) for t in self.tables))
+        keys, values, counts = map(np.concatenate, lists)
         return Groups(keys, starts, values, counts)
 
     @cached_property
