@@ -194,9 +194,7 @@ class Sparse(_Base):
 
     def _need_binary(self):
         if not self._integer:
-            raise MeasurementError(
-                "Sparse: exact counting needs zeros and ones; weights go into the noise scale"
-            )
+            raise MeasurementError("Sparse: exact counting needs zeros and ones; weights go into the noise")
 
     def squared(self):
         """The matrix of squared entries, without the unit."""

@@ -72,15 +72,12 @@ def type_problems(schema: Schema, source: pa.Schema, columns: Sequence[str] | No
 def _source_of(item: Field, kind: pa.DataType) -> Source:
     source = Source.of(item.dtype, kind)
     if source is None:
-        raise DataError(
-            f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); cast it, or change the schema"
-        )
+        how = "cast it, or change the schema"
+        raise DataError(f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); {how}")
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):
-        raise DataError(
-            f"column {item.source!r} is {kind}, which can hold none of the values that the "
-            f"schema lists for it ({item.dtype}); correct the list, or cast the column"
-        )
+        how = f"none of the values that the schema lists ({item.dtype}); correct the list, or cast it"
+        raise DataError(f"column {item.source!r} is {kind}, which can hold {how}")
     return source
 
 

@@ -71,12 +71,9 @@ class OrderGroup:
             for a in earlier:
                 first, second = self.items[a], self.items[b]
                 if first.low.size * second.low.size > most:
-                    raise SchemaError(
-                        f"order of {first.name} and {second.name}: "
-                        f"{first.low.size * second.low.size:,} combinations, the limit is "
-                        f"{most:,}; use fewer values or bins in one of them (for times, order "
-                        "the dates)"
-                    )
+                    size = f"{first.low.size * second.low.size:,} combinations, the limit is {most:,}"
+                    how = "use fewer values or bins in one of them (for times, order the dates)"
+                    raise SchemaError(f"order of {first.name} and {second.name}: {size}; {how}")
                 yield (*first.columns, *second.columns), a, b
 
     def impossible(self, a: int, b: int) -> np.ndarray:
@@ -189,11 +186,8 @@ def _checked(group: OrderGroup) -> OrderGroup:
         aligned = not math.isnan(step) and (step == 0 or all((_ceil(e, step) == e).all() for e in ends))
         strict = any(s for earlier in group.before for s in earlier.values())
         if strict or not aligned or not all(item.whole_span for item in free):
-            raise SchemaError(
-                f"order of {names}: with three or more columns drawn within bins, all need "
-                "the same grid (digits, step), bins that contain all their numbers, and "
-                "strict = false"
-            )
+            need = "the same grid (digits, step), bins that contain all their numbers, and strict = false"
+            raise SchemaError(f"order of {names}: three or more columns drawn within bins need {need}")
     return group
 
 

@@ -47,7 +47,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
         y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
         if y.size != query.rows:
             raise MeasurementError(
-                f"{name}: expected {query.rows} values, one per row of the query, got {y.size}"
+                f"{name}: expected {query.rows} values, one per row of query, got {y.size}"
             )
         if not np.isfinite(y).all():
             raise MeasurementError(f"{name}: a value is NaN or infinite")

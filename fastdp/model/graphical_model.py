@@ -163,11 +163,8 @@ class Model:
         clique = self.domain.check(clique)
         shared = [a for a in clique if a in self.merged]
         if shared and not merged:
-            raise UsageError(
-                f"answer: values of {', '.join(shared)} share a code in this model, so "
-                "its cells differ from the schema's; use run.answer, or pass merged=True to "
-                "use the model's cells"
-            )
+            why = f"values of {', '.join(shared)} share a code, so cells differ from the schema's"
+            raise UsageError(f"answer: {why}; use run.answer, or pass merged=True to use the model's cells")
         cells = self.domain.cells(clique)
         asked = query if hasattr(query, "product") else as_query(query, cells)
         if asked.cells != cells:
@@ -286,9 +283,7 @@ class Model:
             model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
             return model
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(
-                f"{path}: a key of the manifest is missing or wrong ({error}); restore it"
-            ) from None
+            raise DataError(f"{path}: a key of the manifest is missing or wrong ({error})") from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
         """Variable elimination over the conditionals of the nodes the clique depends on."""
@@ -309,18 +304,15 @@ class Model:
         while hidden:
             a = min(hidden, key=lambda name: self._joined(factors, name, clique))
             if self._joined(factors, a, clique) > max_cells:
-                raise ModelTooLargeError(
-                    f"marginal over {clique}: over {max_cells:,} cells; use fewer columns"
-                )
+                raise ModelTooLargeError(f"marginal over {clique}: over {max_cells:,} cells; use fewer")
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
             axes = tuple(dict.fromkeys(b for f, _ in touching for b in f if b != a))
             factors.append((axes, _product(touching, axes)))
             hidden.remove(a)
         if self.domain.cells(clique) > max_cells:
-            raise ModelTooLargeError(
-                f"marginal over {clique}: {self.domain.cells(clique):,} cells; use fewer columns"
-            )
+            cells = self.domain.cells(clique)
+            raise ModelTooLargeError(f"marginal over {clique}: {cells:,} cells; use fewer columns")
         return self.total * _product(factors, clique)
 
     def _joined(self, factors, a: str, clique: Clique) -> int:

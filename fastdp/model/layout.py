@@ -250,10 +250,10 @@ def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
 
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     if place.size >= HOSTED_CELLS:
-        raise ModelTooLargeError(
-            f"the marginal {place.axes} inside a clique has {place.size} cells, the limit is "
-            f"{HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
+        size = (
+            f"{place.size} cells, the limit is {HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
         )
+        raise ModelTooLargeError(f"the marginal {place.axes} inside a clique has {size}")
     stride = _strides(domain, place.axes)
     base = None
     if sep:

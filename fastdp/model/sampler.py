@@ -114,9 +114,7 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
         table = np.ascontiguousarray(table, np.float64)
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
-            raise UsageError(
-                f"node {i}: its table has a side of {max(shape)} cells, the limit is {_MOST_GROUPS}"
-            )
+            raise UsageError(f"node {i}: a side of its table has {max(shape)} cells, over {_MOST_GROUPS}")
         if table.size != shape[0] * shape[1]:
             raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")
         table = table.reshape(shape)

@@ -244,9 +244,7 @@ class Categorical(Column):
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "_codes", codes)
         if self.names is not None and len(self.names) != len(values):
-            raise fail(
-                self.name, "names", f"expected {len(values)}, one name per value, got {len(self.names)}"
-            )
+            raise fail(self.name, "names", f"expected {len(values)}, one name per value")
         if self.other is not None:
             other = canonical_value(self.name, "other", self.other, self.dtype)
             object.__setattr__(self, "other", other)

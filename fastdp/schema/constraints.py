@@ -196,9 +196,7 @@ def check(schema: Described) -> None:
             if len(set(names)) != len(names):
                 raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
-                raise SchemaError(
-                    f"column {hidden[0]!r}: constraints need public values, not a private domain"
-                )
+                raise SchemaError(f"column {hidden[0]!r}: public values needed, not a private domain")
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
                     for one in value if isinstance(value, tuple) else (value,):
@@ -231,9 +229,7 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
     own = set(ordered_columns(schema, constraint.column or ""))
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
-        raise SchemaError(
-            f"column {constraint.column!r} is computed: no other constraint can name it, nor a model"
-        )
+        raise SchemaError(f"column {constraint.column!r} is computed: no constraint can name it, nor a model")
     for name in Expression(schema, constraint.follows or "").operands:
         if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):
             raise SchemaError(f"column {name!r}: values are computed only from numbers and times")

@@ -68,10 +68,8 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(plain, Mapping):
         raise SchemaError(f"expected a schema with a table [columns], got {kind_of(plain)}")
     if "tables" in plain:
-        raise SchemaError(
-            "this is a schema of linked tables (fastdp.LinkedSchema), and the schema of one table is needed "
-            "here; synthesize takes it with a source for each table, {NAME: source, ...}"
-        )
+        needed = "the schema of one table is needed here; synthesize takes it with {NAME: source, ...}"
+        raise SchemaError(f"this is a schema of linked tables (fastdp.LinkedSchema), and {needed}")
     keys = _Document.__struct_fields__
     for key in plain:
         if key not in keys:
@@ -120,7 +118,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
             meant = f" (did you mean {near!r}?)" if near else ""
             names = ", ".join(builtin_names())
             raise SchemaError(
-                f"there is no file or built-in schema {str(source)!r}{meant}; built in are {names}"
+                f"there is no file or built-in schema {str(source)!r}{meant}; built in: {names}"
             )
     try:
         text = path.read_text(encoding="utf-8")

@@ -103,9 +103,7 @@ class Entry:
         value = self.text("dtype")
         named = dtypes.canonical(default if value is None else value)
         if named is None:
-            raise fail(
-                self.name, "dtype", f"unknown type {value!r}; use for example int32, float64 or string"
-            )
+            raise fail(self.name, "dtype", f"unknown type {value!r}; use for example int32 or string")
         return named
 
     def policy(self, key: str, default: str = "code") -> Policy:

@@ -66,10 +66,8 @@ class LinkedSchema:
             return cls.from_dict(source)
         if isinstance(source, str | os.PathLike):
             return cls.load(source)
-        raise UsageError(
-            "linked tables need a schema with a table [tables.NAME] for each of them: a "
-            f"fastdp.LinkedSchema, a document or a path, not {type(source).__name__}"
-        )
+        forms = f"a fastdp.LinkedSchema, a document or a path, not {type(source).__name__}"
+        raise UsageError(f"linked tables need a schema with a table [tables.NAME] for each of them: {forms}")
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> LinkedSchema:
@@ -93,9 +91,9 @@ class LinkedSchema:
             raise SchemaError("linked tables: give a table [tables.NAME] for each of them")
         roots = [name for name, table in tables.items() if "parent" not in table]
         if len(roots) != 1 or len(tables) < 2:
+            without = f"without `parent` are: {', '.join(map(str, roots)) or 'none'}"
             raise SchemaError(
-                "linked tables are one table without `parent` (its rows are the parents) and one or more "
-                f"with it; without `parent` are: {', '.join(map(str, roots)) or 'none'}"
+                f"linked tables are one table without `parent` and one or more with it; {without}"
             )
         parent = roots[0]
         learnt = tuple(plain.get("learnt", ()))
@@ -105,10 +103,9 @@ class LinkedSchema:
             if name == parent:
                 continue
             if table["parent"] != parent:
-                raise SchemaError(
-                    f"table {name!r}, field 'parent': {table['parent']!r}; linked tables have two levels, so "
-                    f"every child table names {parent!r}. Join deeper levels to their parents first"
-                )
+                levels = f"linked tables have two levels, so every child table names {parent!r}"
+                where = f"table {name!r}, field 'parent': {table['parent']!r}"
+                raise SchemaError(f"{where}; {levels}. Join deeper levels to their parents first")
             made[name] = _table(name, table, CHILD_KEYS, learnt, root.user_dtype)
             orphans[name] = table.get("orphans", "drop")
             if orphans[name] not in ("drop", "keep"):
@@ -200,8 +197,6 @@ def _table(name: str, plain: Mapping[str, Any], keys: tuple[str, ...], learnt, d
     except SchemaError as error:
         raise SchemaError(f"table {name!r}: {error}") from None
     if schema.unfinished:
-        raise SchemaError(
-            f"table {name!r}, column {schema.unfinished[0]!r}: private domains and private means are not "
-            "found in linked tables; write them down, or find them in a run on that table"
-        )
+        how = "private domains and means are not found in linked tables; find them in a run on that table"
+        raise SchemaError(f"table {name!r}, column {schema.unfinished[0]!r}: {how}")
     return schema

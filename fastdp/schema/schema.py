@@ -78,16 +78,13 @@ class Schema:
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
                 shifts = "(7 times a divisor of 24 codes: the equal shifts of a week)"
-                raise SchemaError(
-                    f"output {extra.name!r}, field 'from': there is no shift column {extra.of!r} {shifts}"
-                )
+                where = f"output {extra.name!r}, field 'from'"
+                raise SchemaError(f"{where}: there is no shift column {extra.of!r} {shifts}")
         for name, column in self.columns.items():
             rank = column.rank if isinstance(column, Numeric) else None
             leader = None if rank is None else self.columns.get(rank.like)
             if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
-                raise SchemaError(
-                    f"column {name!r}, field 'rank': {rank.like!r} is not numeric or has a rank"
-                )
+                raise SchemaError(f"column {name!r}, field 'rank': {rank.like!r} is not numeric or is ranked")
         if self.constraints:
             public_knowledge.check(self)
 

@@ -49,9 +49,8 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
         kind = pa.binary()
     dtype = dtypes.name_of(kind)
     if dtype is None:
-        raise UsageError(
-            f"{where}: column {field.name!r} has type {field.type}, without a domain; leave it out"
-        )
+        what = f"column {field.name!r} has type {field.type}, without a domain"
+        raise UsageError(f"{where}: {what}; leave it out")
     family = dtypes.family(dtype)
     if family == "bool":
         entry = {"kind": "categorical", "overflow": "drop"}

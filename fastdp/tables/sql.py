@@ -58,9 +58,7 @@ def sql(connection: Any, query: str) -> Query:
     if not isinstance(query, str) or not query.strip():
         raise UsageError("sql: expected the query as a text, such as 'select * from trips'")
     if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
-        raise UsageError(
-            f"sql: expected a DuckDB, ADBC or DB-API connection, got {type(connection).__name__}"
-        )
+        raise UsageError(f"sql: {type(connection).__name__} is not a DuckDB, ADBC or DB-API connection")
     return Query(connection, query)
 
 

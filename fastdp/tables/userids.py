@@ -78,9 +78,7 @@ class UserIndex:
         texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
         if any(is_text(kind) for is_text in texts):
             return self._strings(ids, valid)
-        raise DataError(
-            f"user column {self.column!r}: expected integers, texts, dates or binaries, got {kind}"
-        )
+        raise DataError(f"user column {self.column!r}: expected integers, texts, dates or bytes, got {kind}")
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
 
@@ -119,7 +117,7 @@ class UserIndex:
             self.kind = kind
         elif kind != self.kind:
             raise DataError(
-                f"user column {self.column!r} is {self.kind} in one part, {kind} in another; cast it"
+                f"user column {self.column!r} is {self.kind} in one part, {kind} elsewhere; cast it"
             )
 
     def add(self, batch: Prepared) -> np.ndarray:

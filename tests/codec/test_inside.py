@@ -144,8 +144,8 @@ WRONG = [
     ({"means": [5, 5]}, "outside its bin"),
     ({"means": "all"}, "expected a list"),
     ({"rank": {"share": 1}}, "like"),
-    ({"rank": {"like": "y"}}, "not numeric or has a rank"),
-    ({"rank": {"like": "x"}}, "not numeric or has a rank"),
+    ({"rank": {"like": "y"}}, "not numeric or is ranked"),
+    ({"rank": {"like": "x"}}, "not numeric or is ranked"),
 ]
 
 

@@ -139,7 +139,7 @@ def test_complaints_name_column_and_field(plain, text):
 
 
 def test_loading_says_which_file(tmp_path):
-    with pytest.raises(SchemaError, match="no file or built-in schema 'taxy'; built in are census1940"):
+    with pytest.raises(SchemaError, match="no file or built-in schema 'taxy'; built in: census1940"):
         Schema.load("taxy")
     with pytest.raises(SchemaError, match="No such file"):
         Schema.load(tmp_path / "none.toml")
