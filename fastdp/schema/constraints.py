@@ -229,7 +229,9 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
     own = set(ordered_columns(schema, constraint.column or ""))
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
-        raise SchemaError(f"column {constraint.column!r} is computed: no constraint can name it, nor a model")
+        raise SchemaError(
+            f"column {constraint.column!r} is computed, so no other constraint or model can name it"
+        )
     for name in Expression(schema, constraint.follows or "").operands:
         if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):
             raise SchemaError(f"column {name!r}: values are computed only from numbers and times")
