@@ -140,10 +140,7 @@ def parts(groups: Sequence[Group]) -> list[Part]:
     for (path, mark), numbers in chosen.items():
         part = sources.row_groups(path, numbers)
         if signature(pq.read_metadata(path)) != mark:
-            raise DataError(
-                f"file {path!r} differs between Spark's executors and the driver; "
-                "put the same file on all of them"
-            )
+            raise DataError(f"file {path!r} differs between Spark's executors and the driver")
         out.append(replace(part, units=partial(_plain_ids, part)))
     return out
 

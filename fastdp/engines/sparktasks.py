@@ -274,10 +274,7 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
         schema, request = _schema(arguments), messages.to_request(arguments["request"])
         for partition, blobs in _tables(schema, _rows(source)):
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
-                raise DataError(
-                    "a partition is missing, and the source does not give the same rows "
-                    "again; nothing was counted"
-                )
+                raise DataError("a partition was read again with other rows; nothing was counted")
             for number, part in sliced(answer(blobs.table(), partition, request), arguments["sizes"]):
                 yield number, partition, messages.packed(messages.of_answer(part)), None
 

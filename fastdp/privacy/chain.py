@@ -94,17 +94,8 @@ class Run:
         return total
 
 
-def part_admits(cap: Event, events: Totals | Sequence[Event]) -> bool:
-    """Whether the events fit in one part of a reservation: a pure part takes pure events only."""
-    return _part_budget(cap).admits(events)
-
-
-def part_left(cap: Event, events: Totals | Sequence[Event]) -> dict:
-    """What further events may cost within one part."""
-    return _part_budget(cap).left(events)
-
-
-def _part_budget(cap: Event) -> Budget:
+def part_budget(cap: Event) -> Budget:
+    """One part of a reservation as a budget: a pure part takes pure events only."""
     if isinstance(cap, Gaussian):
         return Budget(mu=cap.mu)
     if isinstance(cap, Threshold):
@@ -130,10 +121,7 @@ class State:
         if seq != self.seq + 1:
             raise LedgerError(f"record {self.seq + 1} of the ledger is missing: restore it from a backup")
         if record_hash(self.hash, seq, kind, body) != stored_hash:
-            raise LedgerError(
-                f"the ledger was changed: record {seq} does not match its hash. Restore the "
-                "ledger from a backup; fastdp will not use it as it is"
-            )
+            raise LedgerError(f"the ledger was changed: record {seq} does not match its hash; use a backup")
         try:
             content = json.loads(body)
             self.check(kind, content)
@@ -221,8 +209,9 @@ class State:
         before = run.entered.get(part, Totals())
         if not events:
             raise LedgerError("a step must have a charge")
-        if not part_admits(run.parts[part], before.plus(Totals.of(events))):
-            left = part_left(run.parts[part], before)
+        budget = part_budget(run.parts[part])
+        if not budget.admits(before.plus(Totals.of(events))):
+            left = budget.left(before)
             raise BudgetError(
                 f"step {body['label']!r}: the run's reservation does not cover it; the step needs "
                 f"{_say(events)}, the reservation has {_left(left)} left. Nothing was drawn"
@@ -263,14 +252,9 @@ class State:
             self._take_reserve(seq, body)
         elif kind == "step":
             run, part = self.runs[body["run"]], body["part"]
-            group = body.get("group")
-            step = Step(
-                body["digest"],
-                body["label"],
-                tuple(from_dict(e) for e in body["events"]),
-                body["draws"],
-                None if group is None else tuple(group),
-            )
+            group = None if body.get("group") is None else tuple(body["group"])
+            events = tuple(from_dict(e) for e in body["events"])
+            step = Step(body["digest"], body["label"], events, body["draws"], group)
             run.steps[part, body["step"]] = step
             run.draws += step.draws
             run.entered[part] = run.entered.get(part, Totals()).plus(Totals.of(step.events))
@@ -287,17 +271,10 @@ class State:
 
     def _take_reserve(self, seq: int, body: Mapping) -> None:
         dataset, parts = body["dataset"], tuple(from_dict(e) for e in body["parts"])
-        self.runs[body["run"]] = Run(
-            dataset,
-            body["plan"],
-            parts,
-            seq,
-            Unit.parse(body["unit"]),
-            body.get("time"),
-            dict(body.get("about", {})),
-            body.get("draws"),
-        )
-        self.units.setdefault(dataset, self.runs[body["run"]].unit)
+        unit, about = Unit.parse(body["unit"]), dict(body.get("about", {}))
+        run = Run(dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws"))
+        self.runs[body["run"]] = run
+        self.units.setdefault(dataset, unit)
         self.totals[dataset] = self.totals[dataset].plus(Totals.of(parts))
 
     def run(self, name: str) -> Run:
@@ -337,14 +314,9 @@ def _group_text(group: tuple[str, ...]) -> str:
 def summary(events: Sequence[Event], delta: float | None) -> dict:
     """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where all are
     pure."""
-    pure = pure_epsilon(events)
-    return {
-        "epsilon": None if delta is None else epsilon_at(events, delta),
-        "delta": delta,
-        "mu": combined_mu(events) if events else 0.0,
-        "pure_epsilon": None if pure is None else float(pure),
-        "events": len(events),
-    }
+    epsilon, pure = None if delta is None else epsilon_at(events, delta), pure_epsilon(events)
+    numbers = {"epsilon": epsilon, "delta": delta, "mu": combined_mu(events) if events else 0.0}
+    return numbers | {"pure_epsilon": None if pure is None else float(pure), "events": len(events)}
 
 
 def _say(events: Sequence[Event]) -> str:

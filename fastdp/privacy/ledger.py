@@ -27,7 +27,7 @@ from ..errors import LedgerError, UsageError
 from ..schema import Schema
 from .accountant import Event
 from .budget import Budget, Totals, to_dict
-from .chain import Run, State, part_left, summary
+from .chain import Run, State, part_budget, summary
 from .ledger_store import FileStore, MemoryStore
 from .sampler_distance import check_sampler
 from .unit import Unit
@@ -109,15 +109,11 @@ class Ledger:
                 work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
             elif current != budget:
                 raise LedgerError(
-                    f"data set {dataset!r} is already open with another budget, "
-                    "which cannot be changed; use another name"
+                    f"data set {dataset!r} is open already with another budget; use another name"
                 )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
-                raise LedgerError(
-                    f"data set {dataset!r} is already open with another unit ({fixed}), which "
-                    "cannot be changed; use another name"
-                )
+                raise LedgerError(f"data set {dataset!r} is already open with another unit ({fixed})")
 
     def datasets(self) -> dict[str, dict]:
         """The open data sets and their budgets."""
@@ -153,9 +149,8 @@ class Ledger:
         with self._store.transaction() as work:
             if dataset is not None:
                 work.state.require_dataset(dataset)
-            return [
-                _entry(name, run) for name, run in work.state.runs.items() if dataset in (None, run.dataset)
-            ]
+            runs = work.state.runs.items()
+            return [_entry(name, run) for name, run in runs if dataset in (None, run.dataset)]
 
     def verify(self, statement: Mapping | None = None) -> dict:
         """Replay the whole chain from the file; with a statement, check that its run is in it, unchanged.
@@ -196,10 +191,7 @@ class Ledger:
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
-                raise LedgerError(
-                    f"data set {dataset!r} has no budget, because this is the ledger of a "
-                    "single run; open your own ledger"
-                )
+                raise LedgerError(f"data set {dataset!r} is of a single run; open your own ledger")
             before = work.state.runs.get(run)
             if before is None:
                 body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}
@@ -207,16 +199,13 @@ class Ledger:
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
-            elif (before.dataset, before.plan, [to_dict(e) for e in before.parts], before.unit) != (
+            elif (before.dataset, before.plan, before.unit, before.parts) != (
                 dataset,
                 plan,
-                described,
                 unit,
+                tuple(parts),
             ):
-                raise LedgerError(
-                    f"run {run!r} was reserved with other settings; resume with the same ones, or start a "
-                    "new run"
-                )
+                raise LedgerError(f"run {run!r} was reserved with other settings; start a new run")
         return Reservation(self, run)
 
     def release(self, run: str, published: Sequence[str] = ()) -> None:
@@ -262,15 +251,8 @@ class Reservation:
             if run.finished:
                 raise LedgerError(f"run {self.run!r} is finished; it cannot take another step")
             if step is None:
-                body = {
-                    "run": self.run,
-                    "part": part,
-                    "step": number,
-                    "digest": digest,
-                    "label": label,
-                    "events": [to_dict(e) for e in events],
-                    "draws": int(draws),
-                }
+                body = {"run": self.run, "part": part, "step": number, "digest": digest, "label": label}
+                body |= {"events": [to_dict(e) for e in events], "draws": int(draws)}
                 work.append("step", body if group is None else body | {"group": sorted(group)})
                 return None
             if step.digest != digest:
@@ -306,20 +288,15 @@ class Reservation:
     def left(self, part: int) -> dict:
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)
-            return part_left(run.parts[part], run.entered.get(part, Totals()))
+            return part_budget(run.parts[part]).left(run.entered.get(part, Totals()))
 
     def describe(self) -> dict:
         """The run's entry, and a reference by which anyone can find it in the ledger."""
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)
-            reference = {
-                "id": work.state.id,
-                "dataset": run.dataset,
-                "run": self.run,
-                "seq": work.state.seq,
-                "hash": work.state.hash,
-                "counts_other_runs": self.ledger.counts_other_runs,
-            }
+            reference: dict[str, Any] = {"id": work.state.id, "dataset": run.dataset, "run": self.run}
+            reference |= {"seq": work.state.seq, "hash": work.state.hash}
+            reference["counts_other_runs"] = self.ledger.counts_other_runs
             budget = work.state.budgets[run.dataset]
             if not budget.unlimited:
                 reference["budget"] = budget.to_dict()
@@ -355,14 +332,12 @@ def _entry(name: str, run: Run) -> dict:
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:
-    if dataset is not None:
-        state.require_dataset(dataset)
-        return dataset
-    if len(state.budgets) == 1:
-        return next(iter(state.budgets))
-    if not state.budgets:
-        raise LedgerError("the ledger has no data set; open one first (`fastdp ledger open`, or Ledger.open)")
-    raise LedgerError(f"dataset= is missing: the ledger has {', '.join(map(repr, state.budgets))}")
+    if dataset is None and len(state.budgets) != 1:
+        names = ", ".join(map(repr, state.budgets)) or "none; open one first: `fastdp ledger open`"
+        raise LedgerError(f"dataset= is missing: the ledger has {names}")
+    dataset = next(iter(state.budgets)) if dataset is None else dataset
+    state.require_dataset(dataset)
+    return dataset
 
 
 def _check_reference(state: State, work, reference: Mapping) -> None:
@@ -390,10 +365,8 @@ def _check_claims(run: Run, statement: Mapping) -> None:
         claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
     except (KeyError, TypeError):
         raise LedgerError("the statement does not state the charges of its parts and releases") from None
-    charged = (
-        [to_dict(e) for e in run.parts],
-        [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))],
-    )
+    drawn = [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))]
+    charged = [to_dict(e) for e in run.parts], drawn
     if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
         raise LedgerError("the statement states a different charge than the ledger's record of this run")
 

@@ -194,10 +194,7 @@ class FileStore:
     def _locked(self, create: bool):
         if not create and not self.path.exists():
             if self.head.exists():
-                raise LedgerError(
-                    f"the ledger {self.path} is missing, but its head file "
-                    "exists; restore the ledger from a backup"
-                )
+                raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
             raise LedgerError(
                 f"there is no ledger at {self.path}; open a data set in it first: "
                 "Ledger(path).open(name, epsilon=..., delta=...), or `fastdp ledger open`"
@@ -214,10 +211,7 @@ class FileStore:
                     break
                 except OSError:
                     if time.monotonic() > deadline:
-                        raise LedgerError(
-                            f"the ledger at {self.path} stayed locked for {self._timeout:g} "
-                            "s, because another run uses it; try again later"
-                        ) from None
+                        raise LedgerError(f"another run has locked the ledger at {self.path}") from None
                     time.sleep(0.005)
             yield
         finally:
@@ -226,10 +220,7 @@ class FileStore:
     def _connect(self, create: bool) -> sqlite3.Connection:
         fresh = not self.path.exists()
         if fresh and self.head.exists():
-            raise LedgerError(
-                f"the ledger {self.path} is missing, but its head file exists; "
-                "restore the ledger from a backup"
-            )
+            raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
         if fresh and not create:
             raise LedgerError(f"there is no ledger at {self.path}")
         with self._sqlite_errors():
@@ -297,10 +288,7 @@ class FileStore:
             if row is None or row[0] != head["hash"]:
                 raise LedgerError(f"{self.path} and its head file disagree; restore both from one backup")
         if head["seq"] < state.seq - 1:
-            raise LedgerError(
-                f"the head file {self.head} is older than the ledger's start; one of them was "
-                "rolled back, restore both from one backup"
-            )
+            raise LedgerError(f"the head file {self.head} is older than the ledger's start; use a backup")
         if head["seq"] < state.seq:
             self._write_head(state)
 

@@ -29,7 +29,7 @@ from . import clip as clip_rules
 from . import noise
 from .accountant import BoundedRange, Event, Gaussian, Pure, Threshold, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
-from .chain import part_admits
+from .chain import part_budget
 from .sampler_distance import PURE, SHARE, added_delta
 from .scale import laplace_std
 from .unit import Unit
@@ -231,17 +231,10 @@ def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
 
 def versions() -> dict:
     """The program that made the statement, down to the hash of its files."""
-    import numpy
-
     from .. import __version__
 
-    return {
-        "fastdp": __version__,
-        "build": build_hash(),
-        "python": platform.python_version(),
-        "numpy": numpy.__version__,
-        "machine": platform.machine(),
-    }
+    facts = {"fastdp": __version__, "build": build_hash(), "python": platform.python_version()}
+    return facts | {"numpy": np.__version__, "machine": platform.machine()}
 
 
 @functools.cache
@@ -364,7 +357,7 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:
     delta = statement["delta"]
     events = [event_from_dict(r["event"]) for r in entry["releases"]]
-    if not part_admits(cap, events):
+    if not part_budget(cap).admits(events):
         yield "its releases cost more than the part's bound"
     if entry["asked"]["delta"] != delta:
         yield "its delta differs from the statement's"

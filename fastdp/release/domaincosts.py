@@ -103,10 +103,7 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
             "mechanism or budget does not have; write the domain down in the schema"
         )
     if unit == "event" and schema.user is not None:
-        raise UsageError(
-            "a private domain can be found per user or per row, not per event; write the "
-            "domain down in the schema"
-        )
+        raise UsageError("a private domain can be found per user or row, not per event; write it down")
 
 
 def columns_paid(schema: Schema) -> float:

@@ -26,10 +26,9 @@ from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
 from ..privacy.accountant import Event, Gaussian
 from ..privacy.budget import to_dict
-from ..privacy.ledger import Reservation
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts
-from .distances import Distances, plan_distances, plan_guesses
+from .distances import DistancePlan, Distances, plan_distances, plan_guesses
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
 from .steps import Steps
@@ -75,53 +74,34 @@ class Session:
     def __init__(
         self,
         engine: Counter,
-        reservation: Reservation,
-        part: int,
+        steps: Steps,
         *,
-        clip: int,
-        choosing: bool = False,
         cap: Event,
         mu: float | None,
         pure: float | None = None,
         asked: Mapping,
         unit: str = "user",
-        seed: int | None = None,
-        first_step: int = 0,
-        released: Sequence[Mapping] = (),
         about: Mapping | None = None,
-        _trace: Callable[[str], None] | None = None,
-        _steps: Steps | None = None,
-        _view: View | None = None,
+        view: View | None = None,
     ):
-        """`first_step`, `released`: how many steps of this part came before, and what they released. `about`:
-        public facts that are part of every step's digest. `_steps`, `_view`: of a session made by `part`."""
+        """`steps` are shared with the sessions that `part` makes. `about`: public facts that are part of
+        every step's digest. `view`: what the engine counts, where it is not the private table itself."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.modelled
         self.unit, self.cap = unit, cap
         self.mu, self.pure = mu, pure
         self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
-        self.private = seed is None
-        self.__engine, self.__view = engine, _view
-        self.__steps = _steps or Steps(
-            reservation,
-            part,
-            clip=clip,
-            choosing=choosing,
-            first_step=first_step,
-            released=released,
-            seed=seed,
-            trace=_trace,
-        )
+        self.private = steps.seed is None
+        self.__engine, self.__steps, self.__view = engine, steps, view
         self.__about = dict(about or {})
         self.__scores: tuple[str, np.ndarray] | None = None
         self.__grids = EstimateGrids()
 
     def __repr__(self) -> str:
-        return (
-            f"<fastdp.Session epsilon={self.epsilon:g} delta={self.delta:g} "
-            f"clip={'to be chosen' if self.__steps.clip is None else self.clip} unit={self.unit}>"
-        )
+        clip = "to be chosen" if self.__steps.clip is None else self.clip
+        facts = f"epsilon={self.epsilon:g} delta={self.delta:g} clip={clip} unit={self.unit}"
+        return f"<fastdp.Session {facts}>"
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
@@ -173,21 +153,9 @@ class Session:
                 raise UsageError("a view of users needs a run that protects users (unit 'user')")
             engine = viewed(engine, view)
             about["view"] = view.digest()
-        return Session(
-            engine,
-            steps.reservation,
-            steps.part,
-            clip=steps.bound,
-            cap=self.cap,
-            mu=None if self.mu is None else self.mu * share**0.5,
-            pure=self.pure,
-            asked=self.asked,
-            unit=self.unit,
-            seed=steps.seed,
-            about=about,
-            _steps=steps,
-            _view=view if view is not None else self.__view,
-        )
+        mu = None if self.mu is None else self.mu * share**0.5
+        facts: dict[str, Any] = {"cap": self.cap, "pure": self.pure, "asked": self.asked, "unit": self.unit}
+        return Session(engine, steps, mu=mu, about=about, view=self.__view if view is None else view, **facts)
 
     def measure(
         self, requests: Sequence[Request], label: str, *, recode: Mapping[str, np.ndarray] | None = None
@@ -202,8 +170,7 @@ class Session:
         requests = list(requests)
         if not requests:
             return []
-        codes, domain, asked = recoded(self.domain, recode)
-        self.__one_unit(frozenset())
+        codes, domain, asked = self.__recoded(recode)
         rebuilt: dict[int, tuple] = {}
         plans = [plan_marginal(domain, self.clip, r, rebuilt) for r in requests]
         question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
@@ -244,10 +211,8 @@ class Session:
             exact = require_int64(exact, (plan.size,))
             self.__steps.trace("counted")
             draws = noise.gaussian if plan.gaussian else noise.laplace
-            return [
-                exact * (plan.grid // plan.key.units)
-                + draws(plan.width, plan.size, seed=self.__steps.draw_seed(0))
-            ]
+            drawn = draws(plan.width, plan.size, seed=self.__steps.draw_seed(0))
+            return [exact * (plan.grid // plan.key.units) + drawn]
 
         (array,) = self.__answer(label, plan.question, [plan.event], draw, plan.size)
         self.__released(plan.describe(label))
@@ -298,8 +263,7 @@ class Session:
         weights and penalties are public. `allowed`: the indices that may be selected (None: all). Calls that
         differ only in epsilon or `allowed` count the data once. `recode`: as in `measure`.
         """
-        codes, domain, recoding = recoded(self.domain, recode)
-        self.__one_unit(frozenset())
+        codes, domain, recoding = self.__recoded(recode)
         plan = plan_selection(
             domain, self.clip, cliques, self.__grids, estimates, epsilon, weights, penalties, allowed, label
         )
@@ -309,15 +273,12 @@ class Session:
 
         def draw() -> list[np.ndarray]:
             if self.__scores is None or self.__scores[0] != asked:
-                gaps = counts.gaps(
-                    self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes
-                )
+                clip = self.__counted_clip
+                gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
                 self.__scores = (asked, plan.scores(gaps))
             self.__steps.trace("counted")
-            scores = self.__scores[1][plan.allowed]
-            chosen = select.exponential(
-                scores, plan.event.epsilon, plan.sensitivity, seed=self.__steps.draw_seed(0)
-            )
+            scores, seed = self.__scores[1][plan.allowed], self.__steps.draw_seed(0)
+            chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
             return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
         (array,) = self.__answer(label, question, [plan.event], draw, 1)
@@ -342,20 +303,13 @@ class Session:
         w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
         `recode`: as in `measure`. Proof: docs/explain/distances.md.
         """
-        codes, domain, recoding = recoded(self.domain, recode)
-        self.__one_unit(frozenset())
+        codes, domain, recoding = self.__recoded(recode)
         plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
 
-        def draw() -> list[np.ndarray]:
-            gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes)
-            self.__steps.trace("counted")
-            plan.check()
-            return [gaps + noise.gaussian(plan.sigma, gaps.size, seed=self.__steps.draw_seed(0))]
+        def gaps() -> np.ndarray:
+            return counts.gaps(self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes)
 
-        question = {**plan.question, **recoding}
-        (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
-        self.__released(plan.describe(label))
-        return Distances(plan.cliques, array.astype(np.float64) / SCALE, plan.sigma / SCALE)
+        return self.__vector(plan, plan.question | recoding, gaps, label)
 
     def guesses(
         self,
@@ -369,19 +323,28 @@ class Session:
         """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows of their
         A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of some columns whose
         rows are left out. Law and proof: `plan_guesses`."""
-        codes, domain, recoding = recoded(self.domain, recode)
-        self.__one_unit(frozenset())
+        codes, domain, recoding = self.__recoded(recode)
         plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
 
-        def draw() -> list[np.ndarray]:
+        def rows() -> np.ndarray:
             clip = self.__counted_clip
             cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
-            rows = counts.private(lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of))
+            return counts.private(lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of))
+
+        return self.__vector(plan, plan.question | recoding, rows, label)
+
+    def __vector(
+        self, plan: DistancePlan, question: dict, exact: Callable[[], np.ndarray], label: str
+    ) -> Distances:
+        """One Gaussian vector with an entry for each clique of the plan."""
+
+        def draw() -> list[np.ndarray]:
+            rows = exact()
             self.__steps.trace("counted")
             plan.check()
             return [rows + noise.gaussian(plan.sigma, rows.size, seed=self.__steps.draw_seed(0))]
 
-        (array,) = self.__answer(label, plan.question | recoding, [Gaussian(plan.mu)], draw, len(pairs))
+        (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
         self.__released(plan.describe(label))
         return Distances(plan.cliques, array / SCALE, plan.sigma / SCALE)
 
@@ -416,6 +379,11 @@ class Session:
             exact = require_int64(counts.private(lambda: plan.query.product(exact)), (plan.rows,))
         scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
         return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__steps.draw_seed(position))
+
+    def __recoded(self, recode: Mapping[str, np.ndarray] | None) -> tuple[dict, Domain, dict]:
+        """`noiseplan.recoded`, for a release of which each row is protected."""
+        self.__one_unit(frozenset())
+        return recoded(self.domain, recode)
 
     @property
     def __counted_clip(self) -> int | None:

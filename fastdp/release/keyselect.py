@@ -68,10 +68,7 @@ class Keys:
         from ..schema import Schema
 
         if not self.values:
-            raise UsageError(
-                f"column {self.column!r}: no value passed the threshold, so the list is "
-                "empty; use a larger budget, or write the values down"
-            )
+            raise UsageError(f"column {self.column!r}: no value passed the threshold; use a larger budget")
         plain = schema.to_dict()
         entry = dict(plain["columns"][self.column], values=list(self.values))
         entry.pop("names", None)

@@ -57,16 +57,8 @@ class MarginalPlan:
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it."""
-        release = release_of(
-            label,
-            "marginal",
-            self.clique,
-            "gaussian",
-            Gaussian(self.mu),
-            self.clip,
-            self.sigma_rows,
-            self.rows,
-        )
+        event, sigma = Gaussian(self.mu), self.sigma_rows
+        release = release_of(label, "marginal", self.clique, "gaussian", event, self.clip, sigma, self.rows)
         return release if self.query is None else release | {"query": type(self.query).__name__}
 
 
@@ -99,12 +91,8 @@ def plan_marginal(
     sensitivity2 = (clip * SCALE) ** 2
     sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, mu), coef2)
     scale.check_gaussian(sigma, coef2, sensitivity2, mu)
-    question = {
-        "clique": list(clique),
-        "cells": cells,
-        "mu": mu,
-        "query": None if query is None else query_digest(query),
-    }
+    asked = None if query is None else query_digest(query)
+    question = {"clique": list(clique), "cells": cells, "mu": mu, "query": asked}
     return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
 
 
@@ -129,13 +117,8 @@ class HistogramPlan:
 
     @property
     def question(self) -> dict:
-        return {
-            "kind": "users",
-            "key": self.key.digest(),
-            "size": self.size,
-            "cap": self.cap,
-            "event": to_dict(self.event),
-        }
+        asked = {"kind": "users", "key": self.key.digest(), "size": self.size}
+        return asked | {"cap": self.cap, "event": to_dict(self.event)}
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: L2 sensitivity for Gaussian noise, L1 for Laplace noise."""
@@ -235,15 +218,8 @@ def release_of(
 ) -> dict:
     """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian noise, L1
     for Laplace, change of the score for a selection."""
-    release = {
-        "label": label,
-        "kind": kind,
-        "attributes": list(about),
-        "law": law,
-        "event": to_dict(event),
-        "sensitivity": sensitivity,
-        "count": int(count),
-    }
+    release: dict[str, Any] = {"label": label, "kind": kind, "attributes": list(about), "law": law}
+    release |= {"event": to_dict(event), "sensitivity": sensitivity, "count": int(count)}
     if sigma is not None:
         release["sigma"] = float(np.min(sigma))
         if np.max(sigma) > np.min(sigma):

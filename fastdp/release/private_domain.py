@@ -83,6 +83,7 @@ from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
 from .partitions import Grid, LaterEngine, Opener, digits_name, line_of, listed, provisional, with_fields
+from .steps import Steps
 
 if TYPE_CHECKING:
     from ..privacy.ledger import Reservation
@@ -359,20 +360,10 @@ class Learning:
         return with_fields(self.asked, {column.name: listed(column)})
 
     def _session(self, engine: LaterEngine, clip: int) -> Session:
-        return Session(
-            engine,
-            self.reservation,
-            self.part,
-            clip=clip,
-            cap=self.cap,
-            mu=self.mu,
-            asked=self.asked_for,
-            unit=self.unit,
-            seed=self.seed,
-            first_step=self.steps,
-            about={"partition": engine.schema.digest()},
-            _trace=self.trace,
-        )
+        seed, trace, about = self.seed, self.trace, {"partition": engine.schema.digest()}
+        steps = Steps(self.reservation, self.part, clip=clip, first_step=self.steps, seed=seed, trace=trace)
+        facts: dict[str, Any] = {"asked": self.asked_for, "unit": self.unit, "about": about}
+        return Session(engine, steps, cap=self.cap, mu=self.mu, **facts)
 
     def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
         """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""

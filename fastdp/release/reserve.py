@@ -34,6 +34,7 @@ from .domaincosts import DomainCosts, check_askable, clip_of
 from .gateway import Session
 from .keyselect import check_draws, less
 from .private_domain import Learning, Opener
+from .steps import Steps
 
 UNITS = ("user", "event")
 # Shares of mu^2 are worked out in floating point and may add up to a few roundings more than 1.
@@ -156,15 +157,9 @@ def reserve(
         dataset = LOCAL
     elif not isinstance(ledger, Ledger):
         ledger = Ledger(ledger, _trace=_trace)
-    whole = digest(
-        {
-            "asks": [a.described() for a in asks],
-            "clips": clips,
-            "plan": plan,
-            "schema": schema.digest() if schemas is None else [s.digest() for s in each],
-            "seed": seed,
-        }
-    )
+    schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]
+    settled = {"clips": clips, "plan": plan, "schema": schema_digest, "seed": seed}
+    whole = digest(settled | {"asks": [a.described() for a in asks]})
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
@@ -253,37 +248,27 @@ class Reserved:
             raise PrivacyError("the engine uses a different schema than the run reserved its budget for")
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and not all(e.has_users for e in engines):
-            raise PrivacyError(
-                f"the schema's user column is {self.schema.user!r}, but the table has no user "
-                "column; nothing was read"
-            )
+            raise PrivacyError(f"the table has no user column {self.schema.user!r}; nothing was read")
         self._sessions = []
-        for i, (ask, clip, cap, own) in enumerate(
-            zip(self.asks, self.clips, self.caps, engines, strict=True)
-        ):
+        parts = zip(self.asks, self.clips, self.caps, engines, strict=True)
+        for i, (ask, clip, cap, own) in enumerate(parts):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             before = self.learnt if self.learnt is not None and i == self._domain_part else None
             if before is not None:
                 mu = before.left * (1 - SLACK)
-            self._sessions.append(
-                Session(
-                    own,
-                    self.reservation,
-                    i,
-                    clip=clip,
-                    choosing=chooses(self.schema_of(i), ask),
-                    cap=cap,
-                    mu=mu,
-                    pure=pure,
-                    asked=self._asked(ask),
-                    unit=ask.unit,
-                    seed=self._seed,
-                    first_step=0 if before is None else before.steps,
-                    released=() if before is None else before.releases,
-                    _trace=self._trace,
-                )
+            steps = Steps(
+                self.reservation,
+                i,
+                clip=clip,
+                choosing=chooses(self.schema_of(i), ask),
+                first_step=0 if before is None else before.steps,
+                released=() if before is None else before.releases,
+                seed=self._seed,
+                trace=self._trace,
             )
+            asked = self._asked(ask)
+            self._sessions.append(Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit))
         return list(self._sessions)
 
     def statement(
@@ -297,11 +282,10 @@ class Reserved:
         """The run's privacy statement so far (see `privacy.statement`). `only`: the part a folder of its own
         holds; epsilon stays the joint one, since whoever reads one part may read the others."""
         # No noise has been scaled by a clip that is still to be chosen; the statement shows its bound.
+        clips = [c if s.clip_choice is None else s.clip for s, c in zip(self._sessions, self.clips)]
         parts = [
-            statement.part(
-                s.cap, s.asked, bound if s.clip_choice is None else s.clip, s.releases, s.clip_choice
-            )
-            for s, bound in zip(self._sessions, self.clips)
+            statement.part(s.cap, s.asked, clip, s.releases, s.clip_choice)
+            for s, clip in zip(self._sessions, clips)
         ]
         return statement.build(
             parts,

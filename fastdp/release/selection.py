@@ -37,21 +37,14 @@ class SelectionPlan:
     def asked_digest(self, recoding: dict) -> str:
         """A digest of everything that the scores depend on except the private counts: over the same table,
         equal digests mean equal scores."""
-        asked = {
-            "cliques": [list(c) for c in self.cliques],
-            "estimates": self.hashes,
-            "weights": self.weights,
-            "penalties": self.penalties,
-            **recoding,
-        }
-        return digest(asked)
+        scored = {"estimates": self.hashes, "weights": self.weights, "penalties": self.penalties}
+        return digest(scored | {"cliques": [list(c) for c in self.cliques]} | recoding)
 
     def scores(self, gaps: np.ndarray) -> np.ndarray:
         """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows of L1 distances in units of 1/SCALE rows,
         cut off at +-SCORE_LIMIT, which cannot raise how much one user changes them."""
-        exact = [
-            w * (gap - off) for w, gap, off in zip(self.weights, gaps.tolist(), self.penalties, strict=True)
-        ]
+        parts = zip(self.weights, gaps.tolist(), self.penalties, strict=True)
+        exact = [w * (gap - off) for w, gap, off in parts]
         return np.array([max(-SCORE_LIMIT, min(SCORE_LIMIT, score)) for score in exact], np.int64)
 
     def describe(self, label: str) -> dict:

@@ -29,11 +29,11 @@ class Steps:
         part: int,
         *,
         clip: int,
-        choosing: bool,
-        first_step: int,
-        released: Sequence[Mapping],
-        seed: int | None,
-        trace: Callable[[str], None] | None,
+        choosing: bool = False,
+        first_step: int = 0,
+        released: Sequence[Mapping] = (),
+        seed: int | None = None,
+        trace: Callable[[str], None] | None = None,
     ):
         self.reservation, self.part, self.process = reservation, part, os.getpid()
         self.bound = clip
@@ -58,10 +58,7 @@ class Steps:
         if not isinstance(label, str) or not label:
             raise UsageError("every step needs a label")
         if os.getpid() != self.process:
-            raise PrivacyError(
-                "a session cannot be used in another process than the one that made it, "
-                "because charges of a copy would not count"
-            )
+            raise PrivacyError("a session cannot be used in another process than the one that made it")
         with self.lock:
             number, part = self.number, self.part
             stored = self.reservation.enter(

@@ -47,10 +47,7 @@ def engine_for(source: Any, engine: str | None, partitions: int | None, report: 
             raise UsageError("partitions= needs engine='spark'")
         sparkcheck.check_partitions(partitions)
     if engine == "spark" and report:
-        raise UsageError(
-            "report= needs the true rows in one table, and Spark's rows stay on the cluster; "
-            "call fastdp.evaluate afterwards, on a machine where they fit"
-        )
+        raise UsageError("report= needs the true rows in one table: call fastdp.evaluate where they fit")
     return engine
 
 
@@ -127,15 +124,9 @@ def check_rereading(source: Any, domains: bool = True) -> None:
     if is_spark(source) and not domains:
         return
     if is_spark(source):
-        raise UsageError(
-            "a private domain cannot be found in a Spark DataFrame; write it to Parquet and "
-            "give the path, or write the domain down in the schema"
-        )
+        raise UsageError("a private domain cannot be found in a Spark DataFrame; write it to Parquet")
     if is_table(source):
-        raise UsageError(
-            "a private domain is found from values, and a fastdp.Table holds "
-            "only codes; give the source it was read from"
-        )
+        raise UsageError("a fastdp.Table has codes and no values to find a domain from; give its source")
     if read_once(source):
         raise UsageError(
             f"finding a private domain reads the rows several times, and a {type(source).__name__} can be "

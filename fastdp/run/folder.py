@@ -40,10 +40,7 @@ class RunFolder:
         if not self.out.name:
             raise UsageError("out= must name a folder that fastdp can make")
         if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
-            raise UsageError(
-                f"out=: the folder's name exceeds {MOST_NAME} bytes, or its path exceeds "
-                f"{MOST_PATH}; choose a shorter one"
-            )
+            raise UsageError(f"out=: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible")
         self.private = private_path(self.out)
         self.resume = resume
         self.state: dict[str, Any] = {}
@@ -63,15 +60,9 @@ class RunFolder:
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
         if state.exists() and not self.resume:
-            raise RunError(
-                f"{self.private} contains an unfinished run; continue it with resume=True, or "
-                "remove that folder"
-            )
+            raise RunError(f"{self.private} has an unfinished run: use resume=True, or remove it")
         if self.resume and not state.exists():
-            raise RunError(
-                f"resume=True: there is no run to resume, because {state} is "
-                "missing; start the run without resume=True"
-            )
+            raise RunError(f"resume=True: there is no run to resume ({state} is missing)")
         self._made = [p for p in self.out.parents if not p.exists()]
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
@@ -126,10 +117,7 @@ class RunFolder:
             before = self.state.get("arguments", {})
             for key in sorted({*before, *arguments}):
                 if before.get(key) != arguments.get(key):
-                    raise RunError(
-                        f"resume=True: {key} differs from the run in {self.private}; resume a "
-                        "run with the arguments it started with"
-                    )
+                    raise RunError(f"resume=True: {key} differs from the run in {self.private}")
             return self.state["fresh"]
         self.state = {
             "version": STATE_VERSION,

@@ -27,7 +27,7 @@ from ..tables.userids import UserIndex
 from .counter import check_source, is_table, opens_again
 from .spec import RunOptions, RunSpec
 from .status import RunStatus
-from .validate import check_sources, check_values, checked_epsilons
+from .validate import check_sources, checked_epsilons, checked_values
 
 MECHANISMS = ("cliquetree", "mst", "aim")
 """Mechanisms that fit any table and draw rows from a model given some of their columns."""
@@ -86,13 +86,8 @@ class LinkedSpec(RunSpec):
         for name, schema in self.links.linked.tables.items():
             one = source[name]
             if is_table(one) or is_spark(one):
-                what = (
-                    "Spark DataFrame" if is_spark(one) else "fastdp.Table, whose keys are numbers of its own"
-                )
-                raise UsageError(
-                    f"table {name!r}: linked tables are read from files, frames, streams and SQL, not from a "
-                    f"{what}"
-                )
+                what = "a Spark DataFrame" if is_spark(one) else "a fastdp.Table"
+                raise UsageError(f"table {name!r}: give a file, frame, stream or SQL query, not {what}")
             check_source(one, schema)
             if opens_again(one):  # keys of all tables must be of one kind
                 index.column = str(schema.user)
@@ -113,7 +108,7 @@ def validate_linked(
     for name, instead in REFUSED.items():
         if getattr(options, name) not in (None, False):
             raise UsageError(f"{name}= is not supported for linked tables: {instead}")
-    check_values(options)
+    options = checked_values(options)
     check_sources(None, options)
     links = links_of(options.schema, mechanism)
     if not isinstance(tables, Mapping) or set(tables) != set(links.names):
@@ -123,10 +118,8 @@ def validate_linked(
             f"{{{links.names[0]!r}: source, ...}} (command line: {links.names[0]}=FILE ...); got {given}"
         )
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
-    given_numbers = (options.rows, options.seed, options.sample_seed)
-    rows, seed, drawn = (None if value is None else int(value) for value in given_numbers)
     return LinkedSpec(
-        options=replace(options, rows=rows, seed=seed, sample_seed=drawn),
+        options=options,
         asked=links.schemas[0],
         schema=links.schemas[0],
         recipe=recipe,

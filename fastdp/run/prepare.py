@@ -38,10 +38,7 @@ def check_ahead(spec: RunSpec) -> None:
     not found yet counts as one code, the fewest it can have."""
     likely, public = spec.schema.stand_in(), spec.options.public
     if is_table(public):
-        raise UsageError(
-            "public=: the run finds its schema, so give the public source itself instead of "
-            "a table that was read with another schema"
-        )
+        raise UsageError("public=: the run finds its schema; give the public source, not a table read before")
     if public is not None:
         check_source(public, likely)
     owner = {name: getattr(likely.columns[name], "of", None) or name for name in likely.modelled}

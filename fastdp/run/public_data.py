@@ -33,10 +33,7 @@ def read_public(
 
     if isinstance(source, Table):
         if source.schema.columns != schema.columns:
-            raise UsageError(
-                "public=: the table was read with another schema, so its codes mean "
-                "something else; read it with the schema of the private data"
-            )
+            raise UsageError("public=: the table has another schema; read it with that of the private data")
         return source
     if not relabel:
         return read(source, schema, public=True, threads=threads)

@@ -225,10 +225,7 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
         yield "schema.json has a different length than the released schema"
     if kind == "keys":
         if release.get("draws") != MOST_KEYS:
-            yield (
-                f"a selection of keys draws up to {MOST_KEYS} numbers, but the statement "
-                f"gives {release.get('draws')!r}"
-            )
+            yield f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
     sizes = dict(schema.modelled)
     group = group_column(schema, release.get("of") == "users")
     if group in about:  # as many groups as the run chose

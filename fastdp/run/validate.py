@@ -36,7 +36,7 @@ def validate(
     if isinstance(table, Schema):
         raise UsageError("the first argument must be the data; pass the schema as schema=")
     epsilons = checked_epsilons(epsilon, delta)
-    check_values(options)
+    options = checked_values(options)
     check_sources(table, options)
     engine = engine_for(table, options.engine, options.partitions, options.report)
     recipe = recipes.load(mechanism).limited(
@@ -47,10 +47,8 @@ def validate(
     configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
     for config in configs:
         recipes.check_config(config, schema)
-    given = (options.rows, options.seed, options.sample_seed)
-    rows, seed, drawn = (None if value is None else int(value) for value in given)
     return RunSpec(
-        options=replace(options, rows=rows, seed=seed, sample_seed=drawn),
+        options=options,
         asked=schema,
         schema=schema,
         recipe=recipe,
@@ -70,20 +68,14 @@ def check_sources(table: Any, options: RunOptions) -> None:
     if public is not None:
         same = public is table and not (is_table(public) and public.public)
         if same or (public is not table and overlap(public, table)):
-            raise UsageError(
-                "public= is the private data, or shares a file or memory with it; that data "
-                "would not be protected"
-            )
+            raise UsageError("public= is the private data, or shares a file or memory with it")
     if (options.resume or options.report or options.diagnose) and options.out is None:
         raise UsageError("resume, report and diagnose need out= (the run folder)")
     if options.diagnose:
         if is_spark(table):
             raise UsageError("diagnose reads values in this process; Spark's rows stay on the cluster")
         if is_table(table) or read_once(table):
-            raise UsageError(
-                "diagnose reads the values a second time: give a path or a frame, not a fastdp.Table or a "
-                "stream"
-            )
+            raise UsageError("diagnose reads the values twice: give a path or frame, not a Table or stream")
 
 
 def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
@@ -154,10 +146,7 @@ def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:
     if not 0 <= _number("delta", delta) < 1:
         raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
     if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
-        raise UsageError(
-            "epsilon: expected at least one, and no two with the same first six digits (they "
-            "name the folders)"
-        )
+        raise UsageError("epsilon: expected at least one, no two with the same first six digits")
     return epsilons
 
 
@@ -172,27 +161,28 @@ def _number(name: str, value: Any) -> float:
         return math.inf  # too large for a float, of either sign: no budget
 
 
-def check_values(options: RunOptions) -> None:
-    """UsageError where a number, flag or name is not of its type, or out of its range."""
+def checked_values(options: RunOptions) -> RunOptions:
+    """The options with plain whole numbers. UsageError where a number, flag or name is not of its type, or
+    out of its range."""
     from ..model.sampler import MOST_ROWS
 
-    if options.rows is not None and not is_whole(options.rows, 0, MOST_ROWS):
-        shown = _short(options.rows)
-        raise UsageError(f"rows must be a whole number from 0 to {MOST_ROWS:,}, got {shown}")
-    if options.seed is not None and not is_whole(options.seed):
-        raise UsageError(f"seed must be a whole number, got {_short(options.seed)}")
-    if options.sample_seed is not None and not is_whole(options.sample_seed, 0):
-        raise UsageError(f"sample_seed must be a whole number >= 0, got {_short(options.sample_seed)}")
+    bounds = {"rows": (0, MOST_ROWS), "seed": (), "sample_seed": (0,)}
+    ranges = {"rows": f" from 0 to {MOST_ROWS:,}", "seed": "", "sample_seed": " >= 0"}
+    numbers = {n: getattr(options, n) for n in bounds if getattr(options, n) is not None}
+    for name, value in numbers.items():
+        if not is_whole(value, *bounds[name]):
+            raise UsageError(f"{name} must be a whole number{ranges[name]}, got {_short(value)}")
     for name in ("resume", "report", "ignore_empty_columns", "diagnose"):
         value = getattr(options, name)
         if not isinstance(value, bool | np.bool_):  # a text such as "no" would count as true
             raise UsageError(f"{name} must be True or False, got {_short(value)}")
-    if options.dataset is not None and not isinstance(options.dataset, str):
-        shown = _short(options.dataset)
-        raise UsageError(f"dataset must be the name of a data set in the ledger, got {shown}")
+    if not isinstance(options.dataset, str | None):
+        raise UsageError(f"dataset: expected a data set's name in the ledger, got {_short(options.dataset)}")
     if options.ledger is not None and options.seed is not None:
         raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
     resolve(options.threads)
+    whole: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
+    return replace(options, **whole)
 
 
 def _short(value: Any) -> str:

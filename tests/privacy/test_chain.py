@@ -82,7 +82,7 @@ def test_a_whole_run():
 @pytest.mark.parametrize(
     "records, match",
     [
-        ([opened(), opened()], "already open"),
+        ([opened(), opened()], "open already"),
         ([opened(), reserve(Pure(0.1), dataset="other")], "has no data set"),
         ([*RUN, reserve(Pure(0.1))], "only once"),
         ([opened(), reserve()], "at least one part"),
@@ -219,13 +219,13 @@ def test_canonical_json_has_one_form():
 
 
 def test_parts_take_their_own_kind():
-    assert chain.part_admits(Gaussian(0.625), [Gaussian(0.375), Gaussian(0.5)])
-    assert chain.part_admits(Gaussian(0.5), [Pure(0.1)])
-    assert not chain.part_admits(Gaussian(0.625), [Gaussian(0.375), Gaussian(0.5001)])
-    assert chain.part_admits(Pure(0.3), [Pure(0.1)] * 3) and not chain.part_admits(
-        Pure(0.3), [Gaussian(0.01)]
+    assert chain.part_budget(Gaussian(0.625)).admits([Gaussian(0.375), Gaussian(0.5)])
+    assert chain.part_budget(Gaussian(0.5)).admits([Pure(0.1)])
+    assert not chain.part_budget(Gaussian(0.625)).admits([Gaussian(0.375), Gaussian(0.5001)])
+    assert chain.part_budget(Pure(0.3)).admits([Pure(0.1)] * 3) and not chain.part_budget(Pure(0.3)).admits(
+        [Gaussian(0.01)]
     )
-    assert chain.part_admits(Threshold(0.5, 1e-6), [Threshold(0.5, 1e-6)])
-    assert not chain.part_admits(Threshold(0.5, 1e-6), [Threshold(0.5, 1.1e-6)])
-    assert chain.part_left(Pure(0.3), [Pure(0.1)])["pure_epsilon"] == pytest.approx(0.2)
-    assert chain.part_left(Gaussian(0.5), [Gaussian(0.3)])["mu"] == pytest.approx(0.4)
+    assert chain.part_budget(Threshold(0.5, 1e-6)).admits([Threshold(0.5, 1e-6)])
+    assert not chain.part_budget(Threshold(0.5, 1e-6)).admits([Threshold(0.5, 1.1e-6)])
+    assert chain.part_budget(Pure(0.3)).left([Pure(0.1)])["pure_epsilon"] == pytest.approx(0.2)
+    assert chain.part_budget(Gaussian(0.5)).left([Gaussian(0.3)])["mu"] == pytest.approx(0.4)

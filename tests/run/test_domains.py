@@ -157,7 +157,7 @@ def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
     table = people(200)
     with pytest.raises(UsageError, match="only once"):
         go(table.to_reader(), schema=asked_of(table, "id"))
-    with pytest.raises(UsageError, match="holds only codes"):
+    with pytest.raises(UsageError, match="has codes and no values"):
         go(fastdp.read(table, asked_of(table, "id").stand_in()), domain="private")
     with pytest.raises(UsageError, match="names the user column"):
         go(table, user="id")

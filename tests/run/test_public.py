@@ -91,7 +91,7 @@ def test_public_data_of_another_schema_is_refused(table):
 
 def test_a_table_cannot_be_public_where_the_schema_is_found_in_the_run(last_year, tmp_path):
     pq.write_table(data(user=False), tmp_path / "data.parquet")
-    with pytest.raises(UsageError, match="public source itself"):
+    with pytest.raises(UsageError, match="give the public source"):
         fastdp.synthesize(
             str(tmp_path / "data.parquet"),
             "cliquetree",
