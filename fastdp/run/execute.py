@@ -14,8 +14,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
@@ -31,7 +29,7 @@ from .finalize import finalize, write_diagnosis, write_json
 from .folder import RunFolder
 from .id_source import id_source
 from .missing import NO_ROWS, UNSURE, estimated_total
-from .output import Output
+from .output import Output, spawned_seeds
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
@@ -116,7 +114,7 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     """Reserves the budget of all epsilons in the ledger; nothing of the private data was read before."""
     from ..release.reserve import BudgetRequest, reserve
 
-    options = spec.options
+    options, place = spec.options, None if folder is None else str(folder.out)
     asks = [
         BudgetRequest(
             epsilon=e, delta=spec.delta, clip=c.clip, method=c.calibration, pure=c.pure, unit=c.unit
@@ -133,11 +131,7 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
         plan=hashlib.sha256(json.dumps(spec.arguments(), sort_keys=True).encode()).hexdigest(),
         seed=options.seed,
         work=None if folder is None else folder.private,
-        about={
-            "mechanism": spec.recipe.mechanism,
-            "recipe": spec.recipe.name,
-            "folder": None if folder is None else str(folder.out),
-        },
+        about={"mechanism": spec.recipe.mechanism, "recipe": spec.recipe.name, "folder": place},
     )
     asked = ", ".join(f"{e:g}" for e in spec.promised)
     where = "" if options.dataset is None else f" of data set {options.dataset!r}"
@@ -179,11 +173,10 @@ def _measure(
     spec: RunSpec, sessions: list, public: Any, sample_seed: int
 ) -> tuple[list[Outcome], list[Output]]:
     """Runs the mechanism in every session; returns its outcomes and the output of rows of each."""
-    seeds = np.random.SeedSequence(sample_seed).generate_state(len(sessions), np.uint64) >> np.uint64(1)
     outcomes, outputs = [], []
-    for i, (session, config) in enumerate(zip(sessions, spec.configs)):
+    for i, (session, seed) in enumerate(zip(sessions, spawned_seeds(sample_seed, len(sessions)))):
+        config = spec.configs[i]
         spec.reporter.begin(i, spec.label(i) if spec.several else "")
-        seed = int(seeds[i])
         with spec.reporter.stage("measure", "measuring"):
             made = run_with_users(config, session, job_of(spec, i, seed, public))
             outcome = completed(spec, made, session, seed)

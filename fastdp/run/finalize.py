@@ -102,14 +102,9 @@ def finalize(
     if truth is not None:
         from ..report.evaluate import evaluate
 
-        name = f"report-{spec.label(i)}.html" if spec.several else "report.html"
-        evaluate(
-            truth,
-            synthetic_path(place) if synthetic is None else synthetic,
-            schema=spec.schema,
-            report=str(folder.private / name),
-            run=run,
-        )
+        page = folder.private / (f"report-{spec.label(i)}.html" if spec.several else "report.html")
+        made = synthetic_path(place) if synthetic is None else synthetic
+        evaluate(truth, made, schema=spec.schema, report=str(page), run=run)
     _write_timings(spec, folder)
     final = folder.out / spec.label(i) if spec.several else folder.out
     return replace(run, out=final, timings=spec.timings(i))

@@ -119,13 +119,8 @@ class RunFolder:
                 if before.get(key) != arguments.get(key):
                     raise RunError(f"resume=True: {key} differs from the run in {self.private}")
             return self.state["fresh"]
-        self.state = {
-            "version": STATE_VERSION,
-            "arguments": arguments,
-            "limits": kept,
-            "fresh": dict(fresh),
-            "staging": [],
-        }
+        self.state = {"version": STATE_VERSION, "arguments": arguments, "limits": kept}
+        self.state |= {"fresh": dict(fresh), "staging": []}
         self.save_state()
         return fresh
 

@@ -28,7 +28,7 @@ from .execute import completed, job_of
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .linked_spec import LinkedSpec
-from .output import Output
+from .output import Output, spawned_seeds
 from .result import Run
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def measure_linked(
         tables, numbers = read_linked(source, links, options.threads)
     if folder is not None:
         write_json(folder.private / "reading.json", numbers)
-    seeds = [
-        int(s) for s in np.random.SeedSequence(seed).generate_state(len(tables), np.uint64) >> np.uint64(1)
-    ]
+    seeds = spawned_seeds(seed, len(tables))
     sessions = reserved.sessions([local(table, options.threads) for table in tables])
     outcomes = []
     notes = tuple(text.format(parent=links.linked.parent) for text in NOTES)
@@ -95,10 +93,8 @@ def measure_linked(
         links.linked.save(folder.staging() / "tables.json")
     runs = []
     for i, (outcome, (codes, owner)) in enumerate(zip(outcomes, drawn)):
-        truth = synthetic = None
-        if options.report:
-            truth = tables[i].as_truth()
-            synthetic = _table(links, i, codes, owner)
+        truth = tables[i].as_truth() if options.report else None
+        synthetic = _table(links, i, codes, owner) if options.report else None
         output = _output(spec, i, codes, owner, seeds[i])
         runs.append(finalize(spec.table(i), i, outcome, reserved, output, folder, truth, synthetic))
     return runs

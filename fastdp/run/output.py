@@ -51,6 +51,11 @@ class IdSource:
     bound: int | None = None
 
 
+def spawned_seeds(seed: int, count: int) -> list[int]:
+    """Unrelated seeds of 63 bits, all from one."""
+    return [int(s >> np.uint64(1)) for s in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
+
+
 class Output:
     """The synthetic rows of one run, as Arrow tables in the order of the rows."""
 
@@ -66,9 +71,7 @@ class Output:
     ):
         self.schema, self.outcome, self.source = schema, outcome, source
         self.rows = outcome.rows
-        self._seeds = [
-            int(s) for s in np.random.SeedSequence(seed).generate_state(2, np.uint64) >> np.uint64(1)
-        ]
+        self._seeds = spawned_seeds(seed, 2)
         self._threads = resolve(threads)
         self._extra, self.private = extra, private
         self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
@@ -238,9 +241,8 @@ class Output:
         elif self.source.habits is not None:
             columns = self.source.habits.columns
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
-            owner, _ = ids.deal(
-                joined, total, self.source.habits, bound=self.source.bound, seed=seed, threads=self._threads
-            )
+            habits, most, threads = self.source.habits, self.source.bound, self._threads
+            owner, _ = ids.deal(joined, total, habits, bound=most, seed=seed, threads=threads)
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)
         return np.split(owner, np.cumsum(lengths)[:-1])
@@ -320,32 +322,22 @@ def write_measurements(folder: Path, measurements: Sequence[Measurement], privat
     else null), value and standard_error (in rows, or users for a histogram of users).
     """
 
-    described = []
-    parts: dict[str, list[np.ndarray]] = {
-        k: [] for k in ("measurement", "row", "cell", "value", "standard_error")
-    }
+    described, parts = [], []
     for i, m in enumerate(measurements):
         n = m.values.size
         cell = np.full(n, -1, np.int64)
         singles = single_cells(m)
         cell[: singles.size] = singles
-        described.append(
-            {
-                "measurement": i,
-                "clique": list(m.clique),
-                "label": m.label,
-                "rows": n,
-                "query": "each cell" if m.query is None else repr(m.query),
-                **_query_facts(m.query),
-            }
-        )
-        parts["measurement"].append(np.full(n, i, np.int32))
-        parts["row"].append(np.arange(n, dtype=np.int32))
-        parts["cell"].append(cell)
-        parts["value"].append(m.values)
-        parts["standard_error"].append(np.sqrt(m.variances))
-    empty = {"measurement": np.int32, "row": np.int32, "cell": np.int64}
-    columns = {k: np.concatenate([np.empty(0, empty.get(k, np.float64)), *v]) for k, v in parts.items()}
+        about = {"measurement": i, "clique": list(m.clique), "label": m.label, "rows": n}
+        query = "each cell" if m.query is None else repr(m.query)
+        described.append(about | {"query": query, **_query_facts(m.query)})
+        numbers = (np.full(n, i, np.int32), np.arange(n, dtype=np.int32), cell)
+        parts.append((*numbers, m.values, np.sqrt(m.variances)))
+    kinds = {"measurement": "i4", "row": "i4", "cell": "i8", "value": "f8", "standard_error": "f8"}
+    columns = {
+        name: np.concatenate([np.empty(0, kind), *(part[k] for part in parts)])
+        for k, (name, kind) in enumerate(kinds.items())
+    }
     nulls = {"cell": columns["cell"] < 0}
     table = pa.table({k: of_numpy(v, nulls.get(k)) for k, v in columns.items()})
     pq.write_table(stamped(table, private), folder / "measurements.parquet", **_PARQUET)

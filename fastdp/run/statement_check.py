@@ -36,17 +36,8 @@ OTHER_BUILD = (
 )
 TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")
 """Fields from which the others are computed, or which are compared separately."""
-PROSE = {
-    "unit.adjacency",
-    "bound.how",
-    "bound.enforced",
-    "bound.clip_from",
-    "accountant.name",
-    "noise.gaussian",
-    "noise.laplace",
-    "noise.source",
-    "not_protected",
-}
+PROSE = {"unit.adjacency", "bound.how", "bound.enforced", "bound.clip_from", "accountant.name"}
+PROSE |= {"noise.gaussian", "noise.laplace", "noise.source", "not_protected"}
 """Fields with fixed texts; versions of fastdp may word them differently."""
 
 
@@ -87,12 +78,9 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
 
 
 def _made_again(statement: Mapping, schema: Schema) -> dict:
-    parts = [
-        statements.part(
-            event_from_dict(p["event"]), p["asked"], p["clip"], p["releases"], p.get("clip_choice")
-        )
-        for p in statement["parts"]
-    ]
+    facts = [(p["asked"], p["clip"], p["releases"], p.get("clip_choice")) for p in statement["parts"]]
+    caps = [event_from_dict(p["event"]) for p in statement["parts"]]
+    parts = [statements.part(cap, *rest) for cap, rest in zip(caps, facts)]
     return statements.build(
         parts,
         statement["ledger"],
@@ -153,17 +141,8 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
             yield "ledger.budget does not cover this run"
 
 
-GRIDS = (
-    None,
-    "digits",
-    "rows per user",
-    "values not found",
-    "kinds of text",
-    "clock times",
-    "sums",
-    "steps",
-    "ranks",
-)
+GRIDS: tuple[str | None, ...] = (None, "digits", "rows per user", "values not found", "kinds of text")
+GRIDS += ("clock times", "sums", "steps", "ranks")
 """What the cells of a domain's release may be of; None: values of the column."""
 
 

@@ -12,7 +12,7 @@ A folder may be hostile: whatever it contains, no exception other than RunError 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,19 +22,8 @@ from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
-from .folder_check import (
-    Answered,
-    choice_problems,
-    constraint_problems,
-    found_problems,
-    guarded,
-    ledger_answer_problems,
-    linked_problems,
-    measurements_of,
-    model_problems,
-    read_json,
-    schema_problems,
-)
+from . import folder_check
+from .folder_check import guarded, read_json
 from .result import LinkedRun, Run
 from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
 
@@ -52,30 +41,19 @@ MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 
 # The first part of a released file's path. Everything else belongs in DIR.private.
-RELEASABLE = (
-    "synthetic.parquet",
-    "synthetic",
-    "synthetic.*",
-    "model.fastdp",
-    "schema.json",
-    "measurements*",
-    "tables",
-    "tables.*",
-    "*.released.parquet",
-)
-PRIVATE = (
+RELEASABLE: tuple[str, ...] = ("synthetic", "synthetic.*", "model.fastdp", "schema.json", "measurements*")
+RELEASABLE += ("tables", "tables.*", "*.released.parquet")
+PRIVATE: tuple[str, ...] = (
     "*timing*",
-    "reading.json",
-    "*.log",
-    "log*",
     "*report*",
     "*truth*",
     "*private*",
     "*ledger*",
+    "log*",
+    "*.log",
     "*.db",
-    "*.head",
-    "state.json",
 )
+PRIVATE += ("*.head", "reading.json", "state.json")
 
 
 @dataclass(frozen=True)
@@ -149,16 +127,10 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
         notes += verdict.notes
     if ledger is not None:
         problems += guarded("the ledger's entry", lambda: _ledger_problems(folder, statement, ledger, notes))
-    files = statement.get("files")
-    return Verdict(
-        folder,
-        _number(statement.get("epsilon")),
-        _number(statement.get("delta")),
-        statement.get("private") is True,
-        len(files) if isinstance(files, dict) else 0,
-        tuple(problems),
-        tuple(notes),
-    )
+    epsilon, delta = (_number(statement.get(name)) for name in ("epsilon", "delta"))
+    files, private = statement.get("files"), statement.get("private") is True
+    number = len(files) if isinstance(files, dict) else 0
+    return Verdict(folder, epsilon, delta, private, number, tuple(problems), tuple(notes))
 
 
 def read_statement(folder: str | os.PathLike) -> dict:
@@ -192,39 +164,42 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
 
 def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -> list[str]:
     """Measurements, schema and model against the statement and, for the answers, against the ledger."""
-    entries: list[Answered] = []
+    with_rows = any(os.path.lexists(folder / name) for name in ROWS)
 
     def answers() -> Iterator[str]:
         own = _own_part(statement)
         if own is None:
             return
-        releases = own[1]["releases"]
-        if not releases and any(os.path.lexists(folder / name) for name in (*ROWS, "model.fastdp")):
-            yield ("the folder has rows or a model, but the statement lists no release")
-        measured, texts = measurements_of(folder, releases)
-        entries.extend(measured)
+        number, part = own
+        if not part["releases"] and (with_rows or os.path.lexists(folder / "model.fastdp")):
+            yield "the folder has rows or a model, but the statement lists no release"
+        entries, texts = folder_check.measurements_of(folder, part["releases"])
         yield from texts
         if not texts:
-            yield from choice_problems(own[1], entries)
+            yield from folder_check.choice_problems(part, entries)
             if ledger is not None:
                 entry = _entry(ledger, statement)
-                yield from ledger_answer_problems(entry, own[0], releases, entries)
+                yield from folder_check.ledger_answer_problems(entry, number, part["releases"], entries)
 
     def model() -> Iterator[str]:
         own = _own_part(statement)
-        yield from () if own is None else model_problems(folder, statement, own[1]["releases"])
+        if own is not None:
+            yield from folder_check.model_problems(folder, statement, own[1]["releases"])
 
     def found() -> Iterator[str]:
-        yield from found_problems(folder, statement, None if ledger is None else _entry(ledger, statement))
+        entry = None if ledger is None else _entry(ledger, statement)
+        yield from folder_check.found_problems(folder, statement, entry)
 
-    problems = guarded("the statement", lambda: recomputed_problems(folder, statement))
-    problems += guarded("the measurements", answers)
-    problems += guarded("what was found", found)
-    problems += guarded("schema.json", lambda: schema_problems(folder, statement))
-    problems += guarded("tables.json", lambda: linked_problems(folder))
-    if any(os.path.lexists(folder / name) for name in ROWS):
-        problems += guarded("the constraints", lambda: constraint_problems(folder))
-    return problems + guarded("model.fastdp", model)
+    checks: dict[str, Callable[[], Iterable[str]]] = {
+        "the statement": lambda: recomputed_problems(folder, statement),
+        "the measurements": answers,
+        "what was found": found,
+        "schema.json": lambda: folder_check.schema_problems(folder, statement),
+        "tables.json": lambda: folder_check.linked_problems(folder),
+        "the constraints": lambda: folder_check.constraint_problems(folder) if with_rows else (),
+        "model.fastdp": model,
+    }
+    return [text for what, check in checks.items() for text in guarded(what, check)]
 
 
 def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
