@@ -114,7 +114,7 @@ class LocalCounter:
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
         """The same rows and users with recoded columns; a row's new codes depend on that row alone."""
-        from ..tables.table import Table, as_schema, code_dtype
+        from ..tables.table import code_dtype
 
         table = self.table
         domain = table.domain.recoded(recode)
@@ -122,18 +122,7 @@ class LocalCounter:
         codes = {name: column for name, column in table.codes.items() if name in used}
         for name in used & set(recode) & set(codes):
             codes[name] = np.asarray(recode[name]).astype(code_dtype(domain[name]))[codes[name]]
-        twin = Table(
-            as_schema(domain, user=table.schema.user),
-            codes,
-            rows=table.rows,
-            user=table.user,
-            users=table.users,
-            user_hash=table.user_hash,
-            public=table.public,
-        )
-        if table.user is not None:
-            twin._rows_per_user = table.rows_per_user()
-        return twin
+        return table.with_codes(domain, codes)
 
     def _team(self) -> Team:
         """The threads of one count, for all its kernels."""
@@ -155,18 +144,9 @@ class LocalCounter:
         domain = self.table.domain
         plan = planning.fuse(domain, [c for c in planning.outer(cliques) if c])
         space = np.zeros(plan.total, np.int64)
-        count.count(
-            self._rows(plan.columns, weights),
-            plan.start,
-            plan.column,
-            plan.size,
-            plan.offset,
-            plan.cells,
-            team,
-            CHUNK_ROWS,
-            PRIVATE_TABLE_BYTES,
-            space,
-        )
+        rows, sets = self._rows(plan.columns, weights), (plan.start, plan.column, plan.size)
+        places = (plan.offset, plan.cells)
+        count.count(rows, *sets, *places, team, CHUNK_ROWS, PRIVATE_TABLE_BYTES, space)
         tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
         if () in cliques and not tables:
             tables[()] = np.array(self._total(weights), np.int64)

@@ -11,22 +11,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from .. import errors, userkeys
+from .. import errors
 from ..errors import DataError
+from ..userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, Succession
+from ..userkeys import UserTable, WithoutId
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8
 """The extension type of an array, and the bytes in which it says its dtype."""
-_KEYS = (
-    userkeys.RowsPerUser,
-    userkeys.RowsUpTo,
-    userkeys.WithoutId,
-    userkeys.MostCommon,
-    userkeys.Groups,
-    userkeys.Agreement,
-    userkeys.Succession,
-)
-_VIEWS = (userkeys.UserTable, userkeys.RowGroups)
+_KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
+_VIEWS = (UserTable, RowGroups)
 
 
 def packed(value: Any) -> bytes:

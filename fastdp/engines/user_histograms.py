@@ -141,21 +141,10 @@ def view_of(table: Table, view: View, threads: int) -> Table:
     if isinstance(view, UserTable):
         there = rows > 0
         codes = {name: _modes(table, name, threads)[there] for name in view.columns}
-        return Table(
-            as_schema(domain), {**codes, view.name: group[there]}, rows=int(there.sum()), public=table.public
-        )
+        codes[view.name] = group[there]
+        return Table(as_schema(domain), codes, rows=int(there.sum()), public=table.public)
     codes = {**table.codes, view.name: group if table.user is None else group[table.user]}
-    twin = Table(
-        as_schema(domain, user=table.schema.user),
-        codes,
-        rows=table.rows,
-        user=table.user,
-        users=table.users,
-        user_hash=table.user_hash,
-        public=table.public,
-    )
-    twin._rows_per_user = rows
-    return twin
+    return table.with_codes(domain, codes)
 
 
 def _modes(table: Table, name: str, threads: int) -> np.ndarray:

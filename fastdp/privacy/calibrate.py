@@ -11,37 +11,13 @@ import math
 import operator
 from fractions import Fraction
 
-from fastdp.errors import UsageError
-from fastdp.privacy.gdp import (
-    delta_of,
-    epsilon_of,
-    least,
-    mu_from,
-    mu_of_pure,
-    mu_of_range,
-    pure_epsilon_from,
-    range_epsilon_from,
-)
+from ..errors import UsageError
+from .gdp import least, mu_from, mu_of_pure
 
 METHODS = ("gdp", "classic-rdp", "classic-gaussian", "laplace", "pure")
 # The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it here.
 CLASSIC_EPSILON_MAX = 0.999999999
 _SAFE = 2.0**-48  # covers the handful of roundings in a closed form
-
-__all__ = [
-    "METHODS",
-    "calibrate",
-    "delta_of",
-    "epsilon_of",
-    "mu_from",
-    "mu_from_sigma",
-    "mu_of_method",
-    "mu_of_pure",
-    "mu_of_range",
-    "pure_epsilon_from",
-    "range_epsilon_from",
-    "sigma_from_mu",
-]
 
 
 def calibrate(

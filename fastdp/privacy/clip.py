@@ -220,15 +220,9 @@ def described(
     choice: ClipChoice, release: str, bound: int, values: Sequence[float], noise, sigma: float
 ) -> dict[str, Any]:
     """A choice as it is written in the statement: everything `from_release` needs to recompute it."""
-    return {
-        "from": "noisy histogram of rows per user",
-        "release": release,
-        "bound": bound,
-        "users": [float(v) for v in values],
-        "noise": [float(n) for n in noise],
-        "sigma": sigma,
-        "lost": choice.line.lost,
-    }
+    source = {"from": "noisy histogram of rows per user", "release": release, "bound": bound}
+    source |= {"users": [float(v) for v in values], "noise": [float(n) for n in noise]}
+    return source | {"sigma": sigma, "lost": choice.line.lost}
 
 
 def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Iterable[str]:

@@ -304,31 +304,16 @@ class Reservation:
 
 
 def _entry(name: str, run: Run) -> dict:
-    steps = [
-        {
-            "part": part,
-            "step": number,
-            "label": step.label,
-            "events": [to_dict(e) for e in step.events],
-            "draws": step.draws,
-            "answered": step.answer is not None,
-            "answers": [dict(a) for a in step.answer or ()],
-        }
-        for (part, number), step in sorted(run.steps.items())
-    ]
-    return {
-        "run": name,
-        "dataset": run.dataset,
-        "seq": run.seq,
-        "time": run.time,
-        "unit": run.unit.to_dict(),
-        "about": dict(run.about),
-        "parts": [to_dict(e) for e in run.parts],
-        "steps": steps,
-        "finished": run.finished,
-        "published": list(run.published),
-        "charged": [to_dict(e) for e in run.charge()],
-    }
+    steps = []
+    for (part, number), step in sorted(run.steps.items()):
+        events = [to_dict(e) for e in step.events]
+        drawn = {"part": part, "step": number, "label": step.label, "events": events, "draws": step.draws}
+        answers = {"answered": step.answer is not None, "answers": [dict(a) for a in step.answer or ()]}
+        steps.append(drawn | answers)
+    known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
+    known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
+    known |= {"parts": [to_dict(e) for e in run.parts], "steps": steps, "finished": run.finished}
+    return known | {"published": list(run.published), "charged": [to_dict(e) for e in run.charge()]}
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:

@@ -73,13 +73,8 @@ class Transaction:
             for piece, start in enumerate(range(0, max(len(raw), 1), PIECE)):
                 row = (run, part, step, i, piece, raw[start : start + PIECE])
                 self._connection.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?)", row)
-            described.append(
-                {
-                    "dtype": array.dtype.str,
-                    "shape": list(array.shape),
-                    "sha256": hashlib.sha256(raw).hexdigest(),
-                }
-            )
+            about = {"dtype": array.dtype.str, "shape": list(array.shape)}
+            described.append(about | {"sha256": hashlib.sha256(raw).hexdigest()})
         return described
 
     def get_arrays(self, run: str, part: int, step: int, described: Sequence) -> list[np.ndarray]:

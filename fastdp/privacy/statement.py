@@ -92,15 +92,9 @@ def part(
     events = [event_from_dict(r["event"]) for r in releases]
     delta = asked["delta"]
     chosen = {} if choice is None else {"clip_choice": dict(choice)}
-    return {
-        "asked": dict(asked),
-        "event": cap.to_dict(),
-        "epsilon": epsilon_at([cap], delta),
-        "spent": {"epsilon": epsilon_at(events, delta), "mu": combined_mu(events) if events else 0.0},
-        "clip": clip,
-        **chosen,
-        "releases": [dict(r) for r in releases],
-    }
+    spent = {"epsilon": epsilon_at(events, delta), "mu": combined_mu(events) if events else 0.0}
+    bound = {"asked": dict(asked), "event": cap.to_dict(), "epsilon": epsilon_at([cap], delta)}
+    return bound | {"spent": spent, "clip": clip, **chosen, "releases": [dict(r) for r in releases]}
 
 
 def build(

@@ -73,10 +73,8 @@ class Keys:
         entry = dict(plain["columns"][self.column], values=list(self.values))
         entry.pop("names", None)
         plain["columns"] = {**plain["columns"], self.column: entry}
-        said = (
-            f"values of {self.column!r} {KEYS_NOTE} (epsilon {self.statement['epsilon']:g}, "
-            f"delta {self.statement['delta']:g})"
-        )
+        cost = f"epsilon {self.statement['epsilon']:g}, delta {self.statement['delta']:g}"
+        said = f"values of {self.column!r} {KEYS_NOTE} ({cost})"
         plain["provenance"] = "; ".join(filter(None, [plain.get("provenance"), said]))
         return Schema.from_dict(plain)
 
@@ -127,31 +125,16 @@ def select_keys(
         ledger, dataset = Ledger.local(), LOCAL
     elif not isinstance(ledger, Ledger):
         ledger = Ledger(ledger)
-    reservation = ledger.reserve(
-        dataset,
-        run or uuid.uuid4().hex,
-        [event],
-        digest(question),
-        unit=Unit.of(schema),
-        draws=None if seed is not None else MOST_KEYS,
-        about={"mechanism": f"keys of {column}"},
-    )
+    name, draws, about = run or uuid.uuid4().hex, MOST_KEYS if seed is None else None, f"keys of {column}"
+    facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
+    reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
     values, users, noise_facts = release_keys(
         reservation, 0, 0, source, schema.columns[column], schema, cap, event, f"keys of {column}", seed
     )
-    statement = {
-        "kind": "keys",
-        "private": seed is None,
-        "column": column,
-        "epsilon": float(epsilon),
-        "delta": float(delta),
-        "event": to_dict(event),
-        "unit": schema.user or "row",
-        "keys_per_user": cap,
-        **noise_facts,
-        "second": agreed,
-        "ledger": reservation.describe()["reference"],
-    }
+    statement = {"kind": "keys", "private": seed is None, "column": column, "epsilon": float(epsilon)}
+    statement |= {"delta": float(delta), "event": to_dict(event), "unit": schema.user or "row"}
+    statement |= {"keys_per_user": cap, **noise_facts, "second": agreed}
+    statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
     return Keys(column, values, users, statement)
 
@@ -279,11 +262,8 @@ def count_keys(
         new, first = np.unique(number, return_index=True)
         distinct += keys.take(first[new >= len(distinct)]).to_pylist()
         what.append(number)
-        who.append(
-            np.arange(rows, rows + len(number))
-            if ids is None
-            else users.add(users.prepare(ids)).astype(np.int64)
-        )
+        alone = np.arange(rows, rows + len(number))
+        who.append(alone if ids is None else users.add(users.prepare(ids)).astype(np.int64))
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
     if known:

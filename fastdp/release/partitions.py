@@ -101,15 +101,9 @@ def provisional(
         fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
     for name, edges in partitions.items():
         column = columns[name]
-        fields[name] = Numeric(
-            name=name,
-            source=column.source,
-            dtype=column.dtype,
-            null=OWN_CODE,
-            overflow=OWN_CODE,
-            nan=column.nan,
-            edges=tuple(float(e) for e in edges),
-        )
+        about: dict[str, Any] = {"name": name, "source": column.source, "dtype": column.dtype}
+        about |= {"nan": column.nan, "edges": tuple(float(e) for e in edges)}
+        fields[name] = Numeric(null=OWN_CODE, overflow=OWN_CODE, **about)
     return with_fields(asked, fields)
 
 
@@ -128,15 +122,8 @@ def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
 
 def with_fields(asked: Schema, fields: Mapping[str, Column | Derived]) -> Schema:
     """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
-    return Schema(
-        dict(fields),
-        asked.user,
-        asked.max_rows_per_user,
-        asked.null_user,
-        asked.user_dtype,
-        asked.name,
-        dialect=asked.dialect,
-    )
+    user = (asked.user, asked.max_rows_per_user, asked.null_user, asked.user_dtype)
+    return Schema(dict(fields), *user, asked.name, dialect=asked.dialect)
 
 
 class LaterEngine:

@@ -8,7 +8,7 @@ not private.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -129,7 +129,7 @@ def _grouped(share: np.ndarray, bar: np.ndarray, n: int) -> list[float]:
     return _round(np.bincount(bar, weights=share, minlength=n))
 
 
-def _round(values: np.ndarray) -> list[float]:
+def _round(values: Iterable[float]) -> list[float]:
     return [float(f"{v:.6g}") for v in values]
 
 
@@ -208,16 +208,9 @@ def _largest(a: str, b: str, labels: Labels, real: np.ndarray, table: np.ndarray
     gap = np.abs(table - real)
     k = min(k, gap.size)
     top = np.argpartition(gap, gap.size - k)[-k:]
-    return [
-        {
-            "columns": [a, b],
-            "labels": [la[c // len(lb)], lb[c % len(lb)]],
-            "truth": float(f"{real[c]:.6g}"),
-            "table": float(f"{table[c]:.6g}"),
-        }
-        for c in top.tolist()
-        if gap[c] > 0
-    ]
+    found = [(c, [la[c // len(lb)], lb[c % len(lb)]]) for c in top.tolist() if gap[c] > 0]
+    shown = [(named, *_round([real[c], table[c]])) for c, named in found]
+    return [{"columns": [a, b], "labels": named, "truth": p, "table": q} for named, p, q in shown]
 
 
 def _entropy(p: np.ndarray) -> float:

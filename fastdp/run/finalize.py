@@ -72,20 +72,11 @@ def finalize(
             low, high = nulls["share_interval"]
             note += f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
         notes.append(note)
-    statement = reserved.statement(
-        mechanism=mechanism,
-        public_data=[] if public is None else [public_entry(public, spec.relabel)],
-        notes=notes,
-        only=i if spec.several else None,
-    )
-    run = Run(
-        privacy=statement,
-        measurements=outcome.measurements,
-        model=outcome.model,
-        schema=spec.schema,
-        tables=outcome.tables,
-        _output=output,
-    )
+    used = [] if public is None else [public_entry(public, spec.relabel)]
+    part = i if spec.several else None
+    statement = reserved.statement(mechanism=mechanism, public_data=used, notes=notes, only=part)
+    tables, measured, model = outcome.tables, outcome.measurements, outcome.model
+    run = Run(statement, measured, model, spec.schema, tables=tables, _output=output)
     if folder is None:
         return replace(run, timings=spec.timings(i))
     staging = folder.staging()

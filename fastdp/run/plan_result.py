@@ -118,17 +118,10 @@ def _text(plan: Plan) -> str:
     ]
     lines += _domain(plan)
     heads = ("marginal", "cells", "times", "noise per cell (rows)", "detectable count", "")
-    rows = [
-        (
-            " x ".join(line.clique),
-            f"{line.cells:,}",
-            str(line.times),
-            f"{line.sigma:,.1f}",
-            f"{line.detectable:,.0f}",
-            line.note,
-        )
-        for line in plan.lines
-    ]
+    rows = []
+    for p in plan.lines:
+        numbers = (f"{p.cells:,}", str(p.times), f"{p.sigma:,.1f}", f"{p.detectable:,.0f}")
+        rows.append((" x ".join(p.clique), *numbers, p.note))
     lines += table([heads, *rows])
     lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
     lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")

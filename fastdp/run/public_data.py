@@ -53,13 +53,9 @@ def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | 
         only = field.values[0] if isinstance(field, Categorical) else field.min
         every = Policy("value", only)
         return replace(field, overflow=every, null=every)
-    listed = (
-        list(field.values)
-        if isinstance(field, Categorical)
-        else [field.min, field.max]
-        if isinstance(field, Integer)
-        else []
-    )
+    listed = list(field.values) if isinstance(field, Categorical) else []
+    if isinstance(field, Integer):
+        listed = [field.min, field.max]
     if not listed or not all(isinstance(v, int) and not isinstance(v, bool) for v in listed):
         raise UsageError(f"public_relabel: column {name!r} must hold whole numbers, or a single value")
     shift = max(map(int, listed)) - _latest(source, field.source, schema)

@@ -130,6 +130,13 @@ class Table:
         twin._rows_per_user = self._rows_per_user
         return twin
 
+    def with_codes(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Table:
+        """The same rows and users with other columns, whose codes are those of `domain`."""
+        twin = self._with(codes, self.rows, self.user, public=self.public)
+        twin.schema = as_schema(domain, user=self.schema.user)
+        twin._rows_per_user = self._rows_per_user if self.user is None else self.rows_per_user()
+        return twin
+
     def rows_per_user(self) -> np.ndarray:
         """uint32[users]: how many rows each user has (private unless the table is public)."""
         if self._rows_per_user is None:
