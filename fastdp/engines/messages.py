@@ -13,8 +13,17 @@ import numpy as np
 
 from .. import errors
 from ..errors import DataError
-from ..userkeys import Agreement, Groups, MostCommon, RowGroups, RowsPerUser, RowsUpTo, Succession
-from ..userkeys import UserTable, WithoutId
+from ..userkeys import (
+    Agreement,
+    Groups,
+    MostCommon,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    UserTable,
+    WithoutId,
+)
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8

@@ -46,7 +46,7 @@ def test_known_compositions():
     assert spent([], 0.0) == 0.0
     assert spent([], 1e-5) == 0.0
     # epsilon 1 and 10 together are 10.12 at the same delta
-    two = [Gaussian(calibrate.mu_from(e, 2.5e-5)) for e in (1.0, 10.0)]
+    two = [Gaussian(gdp.mu_from(e, 2.5e-5)) for e in (1.0, 10.0)]
     assert spent(two, 2.5e-5) == pytest.approx(10.12, abs=0.006)  # published to two digits
     # Laplace alone is wasteful as mu: epsilon 1 would read 5.3
     assert 5.2 < compose([Pure(1.0)]).routes(2.5e-5)["all-mu"] < 5.4
@@ -56,7 +56,7 @@ def test_known_compositions():
 @pytest.mark.parametrize("count", [1, 2, 66, 1000])
 def test_a_budget_split_and_composed_again_still_fits(epsilon, count):
     delta = 2.5e-5
-    mu = calibrate.mu_from(epsilon, delta)
+    mu = gdp.mu_from(epsilon, delta)
     parts = [Gaussian(mu / math.sqrt(count))] * count
     assert epsilon * (1 - 1e-9) < spent(parts, delta) <= epsilon
     sigma = calibrate.calibrate(epsilon, delta, 150.0, count)
@@ -141,7 +141,7 @@ def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, da
 def test_autodp_agrees_over_its_range():
     pytest.importorskip("autodp", reason=AUTODP)
     for epsilon, delta in product([1e-4, 0.01, 1.0, 10.0, 100.0], [1e-15, 1e-9, 2.5e-5, 0.1]):
-        mu = calibrate.mu_from(epsilon, delta)
+        mu = gdp.mu_from(epsilon, delta)
         parts = [Gaussian(mu / math.sqrt(8))] * 8
         name, value = crosscheck.evaluate(parts, delta, expected=spent(parts, delta))
         assert name.startswith("autodp")
@@ -161,9 +161,9 @@ def test_pure_runs_and_what_is_outside_autodps_range_are_answered_by_high_precis
     assert crosscheck.agree([Pure(0.1)] * 10, 1.0, 0.0).startswith("mpmath")
     with pytest.raises(PrivacyError, match="pure events only"):
         crosscheck.agree([Pure(0.1), Gaussian(0.1)], 1.0, 0.0)
-    mu = calibrate.mu_from(1.0, 1e-30)
+    mu = gdp.mu_from(1.0, 1e-30)
     assert crosscheck.agree([Gaussian(mu)], 1.0, 1e-30).startswith("mpmath")
-    mu = calibrate.mu_from(500.0, 1e-6)
+    mu = gdp.mu_from(500.0, 1e-6)
     assert crosscheck.agree([Gaussian(mu)], 500.0, 1e-6).startswith("mpmath")
 
 

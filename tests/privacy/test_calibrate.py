@@ -63,14 +63,14 @@ def test_mu_sigma_and_back_anywhere(log_epsilon, log_delta):
 def check(epsilon: float, delta: float) -> None:
     """1e-9 relative (in fact 1e-12), each on its safe side."""
     with mpmath.workdps(60):
-        mu = c.mu_from(epsilon, delta)
+        mu = gdp.mu_from(epsilon, delta)
         true = exact_mu(epsilon, delta, mu)
         assert 0 <= 1 - mu / true < 1e-12
         sigma = c.calibrate(epsilon, delta, 150.0, 66)
         exact = 150 * mpmath.sqrt(66) / true
         assert 0 <= sigma / exact - 1 < 1e-12
-        assert 0 <= c.delta_of(mu, epsilon) / curve(mu, epsilon) - 1 < 1e-11
-        back = c.epsilon_of(mu, delta)
+        assert 0 <= gdp.delta_of(mu, epsilon) / curve(mu, epsilon) - 1 < 1e-11
+        back = gdp.epsilon_of(mu, delta)
         assert back <= epsilon
         assert curve(mu, back) <= delta
         assert curve(mu, mpmath.mpf(back) * (1 - mpmath.mpf("1e-9"))) > delta
@@ -94,27 +94,27 @@ def test_the_error_bound_of_log_delta_holds(mu, epsilon):
 
 @given(st.floats(1e-3, 20.0), st.floats(0.0, 50.0))
 def test_delta_falls_with_epsilon_and_rises_with_mu(mu, epsilon):
-    assert c.delta_of(mu, epsilon + 0.1) <= c.delta_of(mu, epsilon) <= c.delta_of(mu * 1.1, epsilon)
+    assert gdp.delta_of(mu, epsilon + 0.1) <= gdp.delta_of(mu, epsilon) <= gdp.delta_of(mu * 1.1, epsilon)
 
 
 @settings(deadline=None, max_examples=40)
 @given(st.floats(1e-6, 600.0))
 def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
-    mu = c.mu_of_pure(epsilon)
+    mu = gdp.mu_of_pure(epsilon)
     with mpmath.workdps(60 + int(epsilon)):
         tail = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) <= tail
         assert mpmath.ncdf(-mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")) / 2) > tail
-    assert c.mu_of_range(2 * epsilon) == mu
+    assert gdp.mu_of_range(2 * epsilon) == mu
 
 
 @settings(deadline=None)
 @given(st.floats(1e-6, 30.0))
 def test_what_a_selection_may_use_fits_its_share(mu):
-    epsilon = c.range_epsilon_from(mu)
-    assert c.mu_of_range(epsilon) <= mu
-    assert c.mu_of_range(epsilon * (1 + 1e-11)) > mu
-    assert c.range_epsilon_from(mu) == 2 * c.pure_epsilon_from(mu)
+    epsilon = gdp.range_epsilon_from(mu)
+    assert gdp.mu_of_range(epsilon) <= mu
+    assert gdp.mu_of_range(epsilon * (1 + 1e-11)) > mu
+    assert gdp.range_epsilon_from(mu) == 2 * gdp.pure_epsilon_from(mu)
 
 
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e6), st.integers(1, 1000))
@@ -140,20 +140,20 @@ def test_classic_gaussian_is_the_textbook_with_its_cap():
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 10.0])
 def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
     mu = c.mu_of_method(epsilon, 1e-6, method)
-    assert mu <= c.mu_from(epsilon, 1e-6)
+    assert mu <= gdp.mu_from(epsilon, 1e-6)
     assert math.isclose(c.calibrate(epsilon, 1e-6, method=method) * mu, 1.0, rel_tol=1e-12)
-    assert c.epsilon_of(mu, 1e-6) <= epsilon
+    assert gdp.epsilon_of(mu, 1e-6) <= epsilon
 
 
 def test_conversions_at_the_edges():
-    assert c.delta_of(0.0, 1.0) == 0.0
-    assert c.epsilon_of(0.0, 1e-9) == 0.0
-    assert c.epsilon_of(0.1, 0.5) == 0.0
-    assert c.mu_of_pure(0.0) == 0.0
-    assert c.delta_of(500.0, 1.0) == 1.0
-    assert 0.0 < c.delta_of(0.01, 10.0) <= 1e-300
-    assert math.isclose(c.epsilon_of(c.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
-    assert math.isclose(c.epsilon_of(c.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)
+    assert gdp.delta_of(0.0, 1.0) == 0.0
+    assert gdp.epsilon_of(0.0, 1e-9) == 0.0
+    assert gdp.epsilon_of(0.1, 0.5) == 0.0
+    assert gdp.mu_of_pure(0.0) == 0.0
+    assert gdp.delta_of(500.0, 1.0) == 1.0
+    assert 0.0 < gdp.delta_of(0.01, 10.0) <= 1e-300
+    assert math.isclose(gdp.epsilon_of(gdp.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
+    assert math.isclose(gdp.epsilon_of(gdp.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_bad_arguments_are_refused(arguments):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("mu", [1e-300, 1e-155, 1e-100, 1e-20])
 def test_a_delta_below_all_numbers_is_the_least_number(mu, epsilon):
-    assert c.delta_of(mu, epsilon) == 5e-324
+    assert gdp.delta_of(mu, epsilon) == 5e-324
 
 
 def test_delta_falls_to_the_least_number_without_a_jump():
-    deltas = [c.delta_of(1.0, 36.0 + k / 8) for k in range(60)]
+    deltas = [gdp.delta_of(1.0, 36.0 + k / 8) for k in range(60)]
     assert deltas == sorted(deltas, reverse=True) and deltas[0] > 1e-300 and deltas[-1] == 5e-324
