@@ -109,7 +109,7 @@ class Ledger:
                 work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
             elif current != budget:
                 raise LedgerError(
-                    f"data set {dataset!r} is open already with another budget; use another name"
+                    f"data set {dataset!r} is already open with another budget; use another name"
                 )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"

@@ -82,7 +82,7 @@ def test_a_whole_run():
 @pytest.mark.parametrize(
     "records, match",
     [
-        ([opened(), opened()], "open already"),
+        ([opened(), opened()], "already open"),
         ([opened(), reserve(Pure(0.1), dataset="other")], "has no data set"),
         ([*RUN, reserve(Pure(0.1))], "only once"),
         ([opened(), reserve()], "at least one part"),
