@@ -180,7 +180,7 @@ class Layout:
 
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
-    x, clip = a.table.x, a.facts.clipping
+    x, clip = a.table.x, a.facts.clipping.over(a.table.axes)
     f, total = clip.factor, float(x.sum()) if a.asked.value is None else UNBOUNDED
     low = middle = high = None
     notes, hidden = [], np.zeros(a.count, bool)
@@ -229,7 +229,7 @@ def shares(a: Layout) -> Groups:
         w = a.weights(which) / (total if total > 0 else 1.0)
         p = w @ x
         less = p / (total if total > 0 else 1.0)
-        return p, w, less, a.facts.clipping.divided(np.clip(p, 0.0, 1.0), 1.0)
+        return p, w, less, a.facts.clipping.over(a.table.axes).divided(np.clip(p, 0.0, 1.0), 1.0)
 
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned

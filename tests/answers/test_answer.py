@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import fastdp
 from fastdp.answers.answer import answer, told
-from fastdp.answers.clipping import Clipping, clipping_of, from_histogram
+from fastdp.answers.clipping import Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import parsed
 from fastdp.answers.values import numbers_of, select
@@ -384,3 +384,35 @@ def test_the_command_line_asks_the_same(run):
     np.testing.assert_allclose([r["estimate"] for r in rows], want)
     plain = CliRunner().invoke(app, ["answer", str(run.out), "share by size"])
     assert plain.exit_code == 0 and "miss" in plain.stdout
+
+
+def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
+    """Users have 1 to 100 rows, of which 5 count. About half of the rows have a code: `owner` is constant and
+    its users have more rows, `leaning` is drawn by row with odds that depend on the user's
+    size, `free` is drawn by row. By Cauchy and Schwarz a count is off by at most sd(factor) sd(share), which
+    is what the allowance follows; the counts of all columns are within it, and it shrinks with the lift."""
+    rng = np.random.default_rng(0)
+    rows = np.ceil(100 ** rng.random(3000)).astype(np.int64)
+    user = np.repeat(np.arange(3000), rows)
+    weight, large = np.minimum(1, 5 / rows)[user], (rows > 20)[user]
+    codes = {
+        "owner": (rng.random(3000) < np.where(rows > 20, 0.7, 0.4))[user],
+        "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1),
+        "free": rng.random(len(user)) < 0.5,
+    }
+    factor = len(user) / weight.sum()
+    varied = np.average(1 / weight**2, weights=weight) - factor**2
+    agree, chance = {}, {}
+    for name, chosen in codes.items():
+        ones, many = np.bincount(user, chosen), rows > 1
+        equal = (ones * (ones - 1) + (rows - ones) * (rows - ones - 1))[many] / (rows * (rows - 1))[many]
+        agree[name], chance[name] = equal.mean(), np.square([chosen.mean(), 1 - chosen.mean()]).sum()
+    parts = _parts({"agreement": agree, "by_chance": chance, "standard_error": 0.0})
+    clipping = Clipping(factor, 1 - 1 / factor, reach=1.5 * np.sqrt(varied) / factor, parts=parts)
+    reach = [clipping.over((name,)).reach for name in codes]
+    assert reach[0] == clipping.reach > reach[1] > reach[2] and reach[0] > 2.5 * reach[2]
+    assert clipping.over(("free", "owner")).reach == clipping.over(("unheard of",)).reach == clipping.reach
+    for name, chosen in codes.items():
+        counted = np.array([weight[chosen].sum()])
+        down, up = (1.96 * x[0] for x in clipping.over((name,)).allowance(counted, weight.sum()))
+        assert factor * counted[0] - down <= chosen.sum() <= factor * counted[0] + up
