@@ -36,8 +36,9 @@ to 98 % of cells above 300 rows at clips from 16 to 200 (the share left out: 80 
 Chicago trips and simulated trips, whose taxis are more alike, all."""
 LIFTS, LEAST_PART = 2.0, 0.1
 """The part of a constant column's variance that is allowed for: LIFTS times the lift, and LEAST_PART. Chosen
-on flights, trips and three generated tables, whose cells above 100 rows it covers about as well without noise
-as an allowance that is the same for all columns does, at half to two thirds of the width."""
+on flights, trips and three generated tables. Without noise it covers 91 to 98 % of flights' values above 100
+rows (92 to 99 % with the same allowance for all columns), at nine tenths of the width, and 95 % and more of
+those of the others, at a third to three quarters of it."""
 MEANS = 0.35
 """Part of the share left out by which a mean may be off, in standard deviations of the value (chosen on
 flights, Chicago trips and simulated trips, where such intervals covered 95 to 98 %)."""
