@@ -177,6 +177,6 @@ def test_a_diagnosis_lies_beside_the_run(place):
     fastdp.synthesize(place / "many.csv", "mst", 4.0, 1e-6, **options, ignore_empty_columns=True)
     assert "for case or blanks" in (place / "run.private" / "check.txt").read_text()
     assert not list((place / "run").glob("check*")) and fastdp.verify(place / "run").ok
-    with pytest.raises(UsageError, match="second time"):
+    with pytest.raises(UsageError, match="reads the values twice"):
         reader = pa.table({"a": [1]}).to_reader()
         fastdp.synthesize(reader, "mst", 1.0, 1e-6, schema=schema(), out=place / "other", diagnose=True)

@@ -52,8 +52,17 @@ def test_what_rested_on_public_data_is_stated_and_the_run_verifies(table, last_y
     assert all(m.label != "public" for m in run.measurements)  # answers of the run alone are released
 
 
+@pytest.mark.parametrize("seed", [7, 9, 11])
+def test_a_tiny_budget_does_not_fail_after_the_charge(table, last_year, seed):
+    """Columns of which the first 1-ways showed nothing are no candidates in a screening round made before."""
+    run = fastdp.synthesize(table, "cliquetree", 0.02, 1e-6, public=last_year, seed=seed, threads=1)
+    assert run.privacy["mechanism"]["public"]["prior_not_used"] >= 0
+
+
 def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_year, tmp_path):
-    go(table, last_year, out=tmp_path / "run")
+    assert go(table, last_year, epsilon=0.1, out=tmp_path / "run").privacy["mechanism"]["public"][
+        "prior_only"
+    ]
     path = tmp_path / "run" / "privacy.json"
     statement = json.loads(path.read_text())
     statement["mechanism"]["public"]["prior_only"] = []
@@ -71,11 +80,11 @@ def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_p
     with monkeypatch.context() as patched:
         patched.setattr("fastdp.run.execute.finalize", dies)
         with pytest.raises(KeyboardInterrupt):
-            go(table, last_year, out=tmp_path / "run")
+            go(table, last_year, epsilon=0.1, out=tmp_path / "run")
     other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)
     with pytest.raises(FastdpError, match="asks a different question"):
-        go(table, other, out=tmp_path / "run", resume=True)
-    run = go(table, last_year, out=tmp_path / "run", resume=True)
+        go(table, other, epsilon=0.1, out=tmp_path / "run", resume=True)
+    run = go(table, last_year, epsilon=0.1, out=tmp_path / "run", resume=True)
     assert run.privacy["mechanism"]["public"]["prior_only"]
 
 

@@ -81,15 +81,17 @@ class ScreeningResult:
     @property
     def noise(self) -> float:
         """The standard deviation of weight times distance, the same for all candidates."""
-        return self.sigma[0] * self.weights[0]
+        return self.sigma[0] * self.weights[0] if self.sigma else 0.0
 
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
-        """The same result with marginals over other codes; candidates that have none are left out."""
+        """The same result with marginals over other codes; candidates that have none are left out, and so are
+        marginals of what was no candidate (a column of one code then may have more now)."""
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
         lists = (self.distances, self.sigma, self.weights)
         distances, sigma, weights = ([values[i] for i in kept] for values in lists)
         cliques = [self.cliques[i] for i in kept]
-        return ScreeningResult(cliques, estimates, distances, sigma, weights, self.grouped)
+        tables = {clique: estimates[clique] for clique in cliques}
+        return ScreeningResult(cliques, tables, distances, sigma, weights, self.grouped)
 
 
 def candidates(
