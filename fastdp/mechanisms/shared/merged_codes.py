@@ -9,6 +9,7 @@ functions of released answers, hence public.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
@@ -184,6 +185,12 @@ class BalancedRows(ExpandedRows):
         drawn = self.model.sample(rows, seed=self._seed, shard=i, shard_rows=shard_rows)
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
         return halving(self._expansion(drawn, i), rng)
+
+    def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
+        """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost time."""
+        plain = copy(self)
+        plain._halving_of = lambda rows: None
+        return super(BalancedRows, plain).some(count, seed)
 
 
 def merge(

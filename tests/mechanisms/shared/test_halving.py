@@ -117,7 +117,7 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
     monkeypatch.setattr(BalancedRows, "shard_rows", 600)
     monkeypatch.setattr(ExpandedRows, "shard_rows", 600)
     item = Workload(domain, [("b", "c"), ("a", "c")]).halving(domain)
-    made = {}
+    made, some = {}, compressed.rows(model, total, 1).some(50, 3)
     for name, rows in {
         "plain": compressed.rows(model, total, 1),
         "balanced": compressed.rows(model, total, 1, None, HalvingRule(domain, item)),
@@ -126,6 +126,7 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
         shards = [rows.shard(i) for i in range(3)]
         assert [len(s["a"]) for s in shards] == [600, 600, 301]
         assert isinstance(rows, BalancedRows) == (name != "plain")
+        assert np.array_equal(rows.some(50, 3)["a"], some["a"])  # trials do not pay for halvings
         inside = GroupedRows(rows, "c", None)
         assert sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
         assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
