@@ -17,7 +17,7 @@ import fastdp
 from fastdp import simulate
 from fastdp.mechanisms import recipe as recipes
 from fastdp.privacy import clip as clip_rules
-from fastdp.run.plan import mu_of
+from fastdp.privacy.calibrate import mu_of_method
 
 from . import machine
 
@@ -34,7 +34,7 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
     rng = np.random.default_rng(0)
     out = []
     for epsilon in epsilons:
-        mu = mu_of(epsilon, DELTA, "gdp")
+        mu = mu_of_method(epsilon, DELTA, "gdp")
         clip_criteria = (
             recipes.load({"mechanism": "mst", "clip": "private"}).config(epsilon).clip_criteria(schema.domain)
         )

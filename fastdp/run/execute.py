@@ -98,7 +98,9 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
     """The run's name in the ledger and its seed for rows: new ones, or those of the run that is resumed."""
     spec.check_source(source)
     spec.status.follow(spec.reporter)
-    names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": spec.new_seed()}
+    seed = spec.options.sample_seed
+    seed = secrets.randbits(62) if seed is None else seed
+    names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": seed}
     if folder is not None:
         names = folder.agree(spec.arguments(), names, spec.limits())
         if folder.stopped is not None:

@@ -18,7 +18,7 @@ from ..mechanisms.shared.model_size import LargestModel, check_size, tree_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.with_users import plan_charges, users_cost
-from ..privacy import calibrate
+from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.scale import laplace_std
@@ -146,9 +146,8 @@ def plan(
     zeros = recipes.check_config(config, asked)
     pure = config.pure
     check_askable(asked, pure=pure or delta == 0, unit=config.unit)
-    whole = mu_of(epsilon, less(delta, costs.keys_delta) if costs.keys_delta else delta,
-                  "laplace" if pure else config.calibration)  # fmt: skip
-    whole_mu = whole * math.sqrt(1 - costs.share)
+    left = less(delta, costs.keys_delta) if costs.keys_delta else delta
+    whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     if rows is None:
         raise UsageError(
             "rows= is missing: plan needs a public guess of the number of rows, for example "
@@ -156,7 +155,7 @@ def plan(
         )
     outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
     of_users = users_cost(config, schema, public is not False)
-    mu, charges = whole_mu * math.sqrt(1 - of_users), plan_charges(outline, schema, of_users)
+    mu = whole * math.sqrt(1 - costs.share) * math.sqrt(1 - of_users)
     lines = []
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))
@@ -164,8 +163,7 @@ def plan(
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = _largest(config, schema, public, outline, zeros)
-    cells = largest.cells
-    workers = resolve(threads)
+    cells, workers = largest.cells, resolve(threads)
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
     # Peak memory is the larger of two phases: codes and user numbers of the data; then, after these are
     # freed, the model's tables, a block of synthetic rows with ids, and the shards that are being decoded.
@@ -185,20 +183,15 @@ def plan(
         bound,
         "event" if config.unit == "event" else schema.user or "row",
         tuple(lines),
-        charges,
+        plan_charges(outline, schema, of_users),
         outline.cliques,
         cells,
         too_large,
         int(max(data, after) + 150e6),
         seconds,
         rows,
-        (
-            *outline.notes,
-            *_constrained(schema, zeros),
-            *_drowned(config, schema, outline, mu, bound, rows),
-            plan_note(config),
-        ),
-        0.0 if pure or not delta else max(0.0, 1 - mu_of(epsilon, delta, "classic-rdp") / whole),
+        (*outline.notes, *_constrained(schema, zeros), plan_note(config)),
+        0.0 if pure or not delta else max(0.0, 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
         domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked) or 1),
@@ -287,32 +280,6 @@ def _clip(
     return lost, suggested, lines, users_sigma(1, users_share(config, **facts), mu, pure=False)
 
 
-def _drowned(
-    config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int
-) -> tuple[str, ...]:
-    """A warning where most planned marginals of rows would be noise, even at the smallest clip that may be
-    chosen. In a marginal of N rows in m cells, noise with a standard deviation of s rows per cell causes an
-    expected total variation distance of s m sqrt(2 / pi) / (2 N) (see `privacy.clip`); above 1, the noise
-    outweighs the rows."""
-    least = 1 if schema.user is not None and config.clip == PRIVATE else bound
-    counted = [p for p in outline.measurements if p.cap is None]
-    if not counted or rows < 1:
-        return ()
-    noise = unit_noise(mu, ((p.cells, p.weight) for p in counted))
-    distances = sorted((n * least / rows, least / (mu * math.sqrt(p.weight))) for n, p in zip(noise, counted))
-    distance, sigma = distances[len(distances) // 2]
-    if distance <= 1:
-        return ()
-    at = f"noise of {sigma:,.0f} rows a cell on about {rows:,} rows"
-    if least < bound:
-        at += " even at clip 1"
-    lower = "" if least == 1 else 'a lower clip (or clip = "private", which chooses one), '
-    return (
-        f"{at}: most of what is measured would be noise, and the synthetic rows with it; what helps is "
-        f"{lower}fewer or coarser columns, more rows, or a larger epsilon",
-    )
-
-
 def _largest(
     config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: StructuralZeros
 ) -> tuple[LargestModel, str]:
@@ -358,9 +325,3 @@ def users_sigma(cap: int, share: float, whole: float, pure: bool) -> float:
     Gaussian."""
 
     return laplace_std(cap / (whole * share)) if pure else math.sqrt(cap / share) / whole
-
-
-def mu_of(epsilon: float, delta: float, calibration: str) -> float:
-    """The run's whole budget as a Gaussian-DP parameter, by the recipe's calibration."""
-
-    return calibrate.mu_of_method(epsilon, delta, calibration)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
-import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, make_dataclass, replace
+from inspect import Parameter, signature
 from typing import Any, Literal, TypedDict, TypeVar
 
 from .._util.progress import Progress, Reporter
@@ -32,7 +31,7 @@ LIMITS = ("max_cells", "memory", "deadline")
 
 
 class Options(TypedDict, total=False):
-    """The options of a run, for type checkers. The same list, with defaults, is `RunOptions`."""
+    """The options of a run, for type checkers. `RunOptions` has the same, with `DEFAULTS`."""
 
     schema: Schema | LinkedSchema | Mapping[str, Any] | Path | None
     domain: str | None
@@ -60,58 +59,31 @@ class Options(TypedDict, total=False):
     diagnose: bool
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options of a run with their defaults, as the caller gave them; `synthesize` documents each."""
+FLAGS = ("resume", "report", "ignore_empty_columns", "diagnose")
+DEFAULTS = dict.fromkeys(Options.__annotations__) | dict.fromkeys(FLAGS, False)
+_Base: Any = make_dataclass("_Base", [(n, Any, v) for n, v in DEFAULTS.items()], frozen=True, kw_only=True)
 
-    schema: Any = None
-    domain: str | None = None
-    user: str | None = None
-    dialect: Any = None
-    rows: int | None = None
-    public: Any = None
-    ledger: Any = None
-    dataset: str | None = None
-    seed: int | None = None
-    sample_seed: int | None = None
-    threads: int | None = None
-    memory: int | None = None
-    deadline: float | None = None
-    progress: Callable[[Progress], None] | Literal[False] | None = None
-    cancel: Callable[[], bool] | threading.Event | None = None
-    out: Path | None = None
-    resume: bool = False
-    report: bool = False
-    clip: Any = None
-    max_cells: int | None = None
-    engine: str | None = None
-    partitions: int | None = None
-    ignore_empty_columns: bool = False
-    diagnose: bool = False
+
+class RunOptions(_Base):
+    """The options of a run with their defaults, as the caller gave them; `synthesize` documents each."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> RunOptions:
         """UsageError for an option that does not exist."""
-        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in names:
-                raise UsageError(f"synthesize has no option {name!r}{did_you_mean(name, names)}")
+            if name not in DEFAULTS:
+                raise UsageError(f"synthesize has no option {name!r}{did_you_mean(name, list(DEFAULTS))}")
         return cls(**options)
 
 
 def lists_options(function: Function) -> Function:
     """Gives a function that ends in `**options` the signature that lists every option with its default."""
-    plain = inspect.signature(function)
+    plain = signature(function)
     listed = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=field.default,
-            annotation=Options.__annotations__[field.name].__forward_arg__,
-        )
-        for field in fields(RunOptions)
+        Parameter(n, Parameter.KEYWORD_ONLY, default=DEFAULTS[n], annotation=a.__forward_arg__)
+        for n, a in Options.__annotations__.items()
     ]
-    own = [p for p in plain.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    own = [p for p in plain.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
     function.__signature__ = plain.replace(parameters=[*own, *listed])  # type: ignore[attr-defined]
     return function
 
@@ -192,10 +164,6 @@ class RunSpec:
     @property
     def relabel(self) -> tuple[str, ...]:
         return self.configs[0].public_relabel
-
-    def new_seed(self) -> int:
-        seed = self.options.sample_seed
-        return secrets.randbits(62) if seed is None else int(seed)
 
     def label(self, i: int) -> str:
         return f"eps-{self.epsilons[i]:g}"

@@ -25,7 +25,7 @@ from ..tables.ingest import guarded
 from ..tables.objects import read_once
 from ..tables.source_columns import asked_of
 from .counter import check_rereading, engine_for, is_table
-from .spec import RunOptions, RunSpec
+from .spec import FLAGS, RunOptions, RunSpec
 from .status import RunStatus
 
 
@@ -172,7 +172,7 @@ def checked_values(options: RunOptions) -> RunOptions:
     for name, value in numbers.items():
         if not is_whole(value, *bounds[name]):
             raise UsageError(f"{name} must be a whole number{ranges[name]}, got {_short(value)}")
-    for name in ("resume", "report", "ignore_empty_columns", "diagnose"):
+    for name in FLAGS:
         value = getattr(options, name)
         if not isinstance(value, bool | np.bool_):  # a text such as "no" would count as true
             raise UsageError(f"{name} must be True or False, got {_short(value)}")

@@ -60,11 +60,10 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
 
 def test_a_plan_says_when_the_noise_drowns_the_table():
     wide = fastdp.Schema.from_domain({f"c{i}": 50 for i in range(30)}, user="u")
-    notes = fastdp.plan(wide, "mst", 0.1, 1e-9, rows=3000, clip=600).notes
-    (drowned,) = [n for n in notes if "noise of" in n]
-    assert "rows a cell on about 3,000 rows" in drowned and "lower clip" in drowned
-    assert any("even at clip 1" in n for n in fastdp.plan(wide, "mst", 0.01, 1e-9, rows=3000).notes)
-    assert not any("noise of" in n for n in fastdp.plan(wide, "mst", 1.0, 1e-9, rows=10_000_000).notes)
+    for epsilon, clip in ((0.1, 600), (0.01, None)):
+        said = fastdp.plan(wide, "mst", epsilon, 1e-9, rows=3000, clip=clip).verdict
+        assert any(line.startswith("mostly noise, 30 of 30 columns") for line in said)
+    assert "no column is mostly noise" in fastdp.plan(wide, "mst", 1.0, 1e-9, rows=10_000_000).verdict
 
 
 def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
