@@ -14,12 +14,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._util.lazy import pa
+from .._util.lazy import pa, pq
 from ..codec.violations import count_violations
 from ..errors import RunError
 from ..measurement import SCALE
@@ -178,58 +179,50 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
         stated = {name: file.schema_arrow.field(name).type for name in types}
         if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
             raise RunError("measurements.parquet has different rows or columns than measurements.json states")
-        place = _Place(entries, releases)
-        for batch in batches(file, list(types), path.name):
-            place.take(*(batch.column(i).to_numpy(zero_copy_only=False) for i in range(3)))
-        place.end()
+        for _, pieces in groupby(
+            _pieces(file, list(types), path.name, entries), lambda piece: piece[0].number
+        ):
+            digest, exact = hashlib.sha256(), True
+            for m, values, errors in pieces:
+                units = values * (1 if releases[m.release or 0]["law"] == "discrete-laplace" else SCALE)
+                if (
+                    np.isfinite(units).all()
+                    and (abs(units) < 2.0**62).all()
+                    and (np.rint(units) == units).all()
+                ):
+                    digest.update(units.astype(np.int64).tobytes())
+                else:
+                    exact = False
+                if not np.isfinite(errors).all():
+                    raise RunError("measurements.parquet has standard errors that are not numbers")
+                m.low, m.high = min(m.low, float(errors.min())), max(m.high, float(errors.max()))
+                if m.rows <= KEPT_ROWS:
+                    m.values += values.tolist()
+                m.sha256 = digest.hexdigest() if exact else None
+    for m in entries:
+        if not m.rows:
+            m.sha256 = hashlib.sha256().hexdigest()
 
 
-class _Place:
-    """The position of a scan in the file, which holds the measurements one after the other."""
-
-    def __init__(self, entries: Sequence[Answered], releases: Sequence[Mapping]):
-        self._entries, self._releases = entries, releases
-        self._at, self._row = -1, 0
-        self._next()
-
-    def _next(self) -> None:
-        self._at, self._row = self._at + 1, 0
-        self._hash, self._exact = hashlib.sha256(), True
-
-    def _close(self) -> None:
-        m = self._entries[self._at]
-        m.sha256 = self._hash.hexdigest() if self._exact else None
-        self._next()
-
-    def take(self, numbers: np.ndarray, values: np.ndarray, errors: np.ndarray) -> None:
+def _pieces(
+    file: pq.ParquetFile, columns: list[str], name: str, entries: Sequence[Answered]
+) -> Iterator[tuple[Answered, np.ndarray, np.ndarray]]:
+    """(measurement, answers, standard errors) of each stretch of a batch that is of one measurement. The file
+    holds the measurements one after the other."""
+    left, row = [m for m in reversed(entries) if m.rows], 0
+    for batch in batches(file, columns, name):
+        numbers, values, errors = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
         start = 0
         while start < len(numbers):
-            while self._at < len(self._entries) and self._row == self._entries[self._at].rows:
-                self._close()
-            m = self._entries[self._at]
-            stop = min(len(numbers), start + m.rows - self._row)
+            m = left[-1]
+            stop = min(len(numbers), start + m.rows - row)
             if not (numbers[start:stop] == m.number).all():
                 raise RunError("measurements.parquet is not in the order of measurements.json")
-            self._add(m, values[start:stop], errors[start:stop])
-            self._row += stop - start
-            start = stop
-
-    def _add(self, m: Answered, values: np.ndarray, errors: np.ndarray) -> None:
-        law = self._releases[m.release or 0]["law"]
-        units = values * (1 if law == "discrete-laplace" else SCALE)
-        if np.isfinite(units).all() and (np.abs(units) < 2.0**62).all() and (np.rint(units) == units).all():
-            self._hash.update(units.astype(np.int64).tobytes())
-        else:
-            self._exact = False
-        if not np.isfinite(errors).all():
-            raise RunError("measurements.parquet has standard errors that are not numbers")
-        m.low, m.high = min(m.low, float(errors.min())), max(m.high, float(errors.max()))
-        if m.rows <= KEPT_ROWS:
-            m.values += values.tolist()
-
-    def end(self) -> None:
-        while self._at < len(self._entries):
-            self._close()
+            yield m, values[start:stop], errors[start:stop]
+            row, start = row + stop - start, stop
+            if row == m.rows:
+                left.pop()
+                row = 0
 
 
 def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]:
@@ -240,6 +233,17 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
     values = [m.values for m in entries if m.label == choice["release"]]
     if values != [choice["users"]]:
         yield ("the clip was chosen from a different histogram than the one in the measurements")
+
+
+def schema_of(folder: Path) -> Schema | None:
+    """The folder's `schema.json`; None where it is not a plain file."""
+    path = folder / "schema.json"
+    return Schema.load(path.absolute()) if path.is_file() and not path.is_symlink() else None
+
+
+def row_files(folder: Path) -> list[Path]:
+    """The files that may hold the folder's synthetic rows."""
+    return [folder / "synthetic.parquet", *sorted((folder / "synthetic").glob("*.parquet"))]
 
 
 def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
@@ -278,12 +282,11 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
     }
     if measured != set(found["columns"]):
         yield "the columns stated as found differ from those with a release"
-    path = folder / "schema.json"
-    if entry is None or not finished or not path.is_file() or path.is_symlink():
+    if entry is None or not finished or (schema := schema_of(folder)) is None:
         return
     part, label = finished[0][0], finished[0][1]["label"]
     stored = [s["answers"] for s in entry["steps"] if (s["part"], s["label"]) == (part, label)]
-    digest = hashlib.sha256(schema_bytes(Schema.load(path.absolute()))).hexdigest()
+    digest = hashlib.sha256(schema_bytes(schema)).hexdigest()
     if [a["sha256"] for answers in stored for a in answers] != [digest]:
         yield "ledger: schema.json is not the finished schema that the run released"
 
@@ -291,17 +294,13 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
 def constraint_problems(folder: Path) -> Iterator[str]:
     """Problems where synthetic rows break the constraints of `schema.json`."""
 
-    path = folder / "schema.json"
-    if path.is_symlink() or not path.is_file():
-        return
-    schema = Schema.load(path.absolute())
-    if not schema.constraints:
+    schema = schema_of(folder)
+    if schema is None or not schema.constraints:
         return
     totals = dict.fromkeys(range(len(schema.constraints)), 0)
-    parts = [folder / "synthetic.parquet", *sorted((folder / "synthetic").glob("*.parquet"))]
     named = {name for constraint in schema.constraints for name in columns_of(schema, constraint)}
     wanted = sorted({schema.columns[name].source for name in named})
-    for part in parts:
+    for part in row_files(folder):
         if part.is_symlink() or part.parent.is_symlink() or not part.is_file():
             continue
         try:
@@ -328,12 +327,12 @@ def linked_problems(folder: Path) -> Iterator[str]:
     keys: set = set()
     for name, schema in zip(links.names, links.schemas):
         place, found = folder / f"table-{name}", set()
-        own = place / "schema.json"
-        if own.is_symlink() or not own.is_file() or Schema.load(own.absolute()).digest() != schema.digest():
+        own = schema_of(place)
+        if own is None or own.digest() != schema.digest():
             yield f"tables.json describes another table {name!r} than table-{name}/schema.json"
             return
         key = str(links.linked.tables[name].user)
-        for part in [place / "synthetic.parquet", *sorted((place / "synthetic").glob("*.parquet"))]:
+        for part in row_files(place):
             if part.is_file():
                 with bounded_file(part, [key]) as file:
                     for batch in batches(file, [key], part.name):

@@ -20,6 +20,7 @@ from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
 from ..schema.columns import Categorical, Numeric
+from .folder_check import schema_of
 
 if TYPE_CHECKING:
     from ..schema import Schema
@@ -51,12 +52,10 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     """Problems where the statement differs from the one that its parts, ledger reference and `schema.json`
     give. A joint folder of several parts has schemas in the parts' folders; of linked tables, its own is that
     of the first part."""
-    from ..schema import Schema
-
     yield from _reference_problems(statement)
     yield from _fact_problems(statement)
-    places = [p / "schema.json" for p in (folder, *statements.part_folders(folder))]
-    schemas = [Schema.load(p.absolute()) for p in places if p.is_file() and not p.is_symlink()]
+    read = [schema_of(place) for place in (folder, *statements.part_folders(folder))]
+    schemas = [schema for schema in read if schema is not None]
     stated = statement["schema"]["sha256"]
     schema = next((s for s in schemas if s.digest() == stated), schemas[0] if schemas else None)
     if schema is None:
@@ -202,9 +201,8 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
         yield "schema.json has a different length than the released schema"
-    if kind == "keys":
-        if release.get("draws") != MOST_KEYS:
-            yield f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
+    if kind == "keys" and release.get("draws") != MOST_KEYS:
+        yield f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
     sizes = dict(schema.modelled)
     group = group_column(schema, release.get("of") == "users")
     if group in about:  # as many groups as the run chose

@@ -43,17 +43,8 @@ ROWS = ("synthetic", "synthetic.parquet")
 # The first part of a released file's path. Everything else belongs in DIR.private.
 RELEASABLE: tuple[str, ...] = ("synthetic", "synthetic.*", "model.fastdp", "schema.json", "measurements*")
 RELEASABLE += ("tables", "tables.*", "*.released.parquet")
-PRIVATE: tuple[str, ...] = (
-    "*timing*",
-    "*report*",
-    "*truth*",
-    "*private*",
-    "*ledger*",
-    "log*",
-    "*.log",
-    "*.db",
-)
-PRIVATE += ("*.head", "reading.json", "state.json")
+PRIVATE: tuple[str, ...] = ("*timing*", "*report*", "*truth*", "*private*", "*ledger*", "log*", "*.log")
+PRIVATE += ("*.db", "*.head", "reading.json", "state.json")
 
 
 @dataclass(frozen=True)
