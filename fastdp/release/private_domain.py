@@ -31,6 +31,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -53,32 +54,10 @@ from ..schema.inside import Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
+from . import domaincosts as costs
 from . import sums
 from .cells import CALENDAR_CELLS, MIDNIGHT, MOST_CALENDAR, SURE, Line, calendar, digits_of, is_clock
-from .domaincosts import (
-    ATOMS_KEPT,
-    CALENDARS,
-    EXTRA,
-    FINER,
-    FIRST,
-    KINDS,
-    MISSING,
-    PER_COLUMN,
-    PLACES,
-    RANKS,
-    ROUNDS,
-    ROWS,
-    SUMS,
-    DomainCosts,
-    column_mu,
-    counts_places,
-    keys_cap,
-    keys_delta,
-    kind_of,
-    rows_bound,
-    second_round,
-    sums_share,
-)
+from .domaincosts import DomainCosts
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
@@ -95,7 +74,8 @@ FINISHED = "finished schema"
 @dataclass
 class Learning:
     """The steps that find the domain within one part of a reservation, in order. `mu`: the whole budget of
-    that part; `releases`: what was released so far, for the statement; `steps`: how many steps were entered;
+    that part; `source`: is read again for every step that is not stored; `check` is called before each of
+    them; `releases`: what was released so far, for the statement; `steps`: how many steps were entered;
     `missing`: (share of rows outside the domain found, standard error) by column, from released counts.
     """
 
@@ -108,6 +88,9 @@ class Learning:
     unit: str
     asked_for: Mapping[str, Any]
     cap: Any
+    source: Any
+    open_engine: Opener
+    check: Callable[[], None] = lambda: None
     seed: int | None = None
     trace: Callable[[str], None] = lambda point: None
     releases: list[dict] = field(default_factory=list)
@@ -119,27 +102,27 @@ class Learning:
     def __post_init__(self) -> None:
         self.columns = dict(self.asked.pending)
 
-    def finish(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
+    def finish(self) -> Schema:
         """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
         if any(column.wanted == ANY for column in self.columns.values()):
-            check()
-            self._kinds(open_engine)
+            self.check()
+            self._kinds()
         by_user = self.asked.user is not None and self.unit == "user"
         bounds = bool(self.asked.pending) and self.asked.max_rows_per_user is None
         if by_user and (self.clip is None or bounds):
-            check()
-            self._rows(open_engine)
-        entries = self._edges(open_engine, check)
+            self.check()
+            self._rows()
+        entries = self._edges()
         wide = len(self.asked.measured) + sum(e.get("means") == MEASURED for e in entries.values())
-        entries |= self._values(source, open_engine, check, sums_share(wide) + self.costs.atoms)
+        entries |= self._values(costs.sums_share(wide) + self.costs.atoms)
         found = self.asked.finished(entries)
         if found.atomic:
-            check()
-            entries |= self._atoms(found, source)
+            self.check()
+            entries |= self._atoms(found)
             found = self.asked.finished(entries)
         if found.measured:
-            check()
-            entries |= self._means(found, open_engine)
+            self.check()
+            entries |= self._means(found)
         names = ", ".join(map(repr, self.asked.unfinished))
         provenance = f"domain of {names} found privately in the run"
         read = [
@@ -153,17 +136,17 @@ class Learning:
             provenance += f", and that users have at most {self.max_rows} rows"
         return self._store(self.asked.finished(entries, provenance, self.max_rows))
 
-    def _kinds(self, open_engine: Opener) -> None:
+    def _kinds(self) -> None:
         """Finds what the texts of columns of kind ANY are: noisy numbers of rows by kind of text, where each
         user's rows weigh 1 together. A column is read as the first kind that all but a few texts are of."""
         texts = {name: column for name, column in self.columns.items() if column.wanted == ANY}
         fields = {n: TextKind(name=n, source=c.source, dtype=c.dtype) for n, c in texts.items()}
-        mu = column_mu(self.asked, self.mu) * math.sqrt(KINDS)
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.KINDS)
         about = {"kind": "grid", "clip": 1, "of": "kinds of text"}
-        answers = self._counted(fields, mu, "domain of kinds of text", about, open_engine)
+        answers = self._counted(fields, mu, "domain of kinds of text", about)
         for name, answer in answers.items():
             typed = "dtype" in self.columns[name].stated
-            kind = kind_of(answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed)
+            kind = costs.kind_of(answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed)
             self.columns[name] = self.columns[name].of_kind(kind)
 
     def _counted(
@@ -172,26 +155,22 @@ class Learning:
         mu: float,
         label: str,
         about: dict[str, Any],
-        open_engine: Opener,
         recode: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, Measurement]:
         """One step: the 1-way of every field at clip 1."""
-        engine = LaterEngine(with_fields(self.asked, fields), open_engine)
-        try:
+        with self._engine(with_fields(self.asked, fields)) as engine:
             session = self._session(engine, 1)
             answers = session.measure([Request((name,), mu) for name in fields], label, recode=recode)
-        finally:
-            engine.close()
         self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
         self.steps += 1
         return dict(zip(fields, answers, strict=True))
 
-    def _means(self, found: Schema, open_engine: Opener) -> dict[str, dict]:
+    def _means(self, found: Schema) -> dict[str, dict]:
         """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         cells = {n: sums.cells_of(c) for n, c in columns.items()}
-        budget = self.mu**2 * min(sums_share(len(columns)), self._left(0.0)) * (1 - 2.0**-30)
-        each = math.sqrt(budget * (1 - RANKS) / len(columns))
+        budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * (1 - 2.0**-30)
+        each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
         asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
         steps = {n: made for n in asked if (made := sums.steps_of(columns[n])) is not None}
@@ -200,23 +179,20 @@ class Learning:
         ranks: dict[str, Rank] = {}
         if asked:
             fields = {n: c.column for n, c in asked.items()} | {c.name: c for c in steps.values()}
-            engine = LaterEngine(with_fields(self.asked, fields), open_engine)
-            try:
+            with self._engine(with_fields(self.asked, fields)) as engine:
                 requests = [Request((n,), each, c.query(unit)) for n, c in asked.items()]
                 for name, answer in zip(asked, self._count(engine, requests, "sums", {}), strict=True):
                     means[name] = cells[name].means(answer)
                 levels = {n: c.levels(means[n][0]) for n, c in asked.items()}
-                each = math.sqrt(budget * RANKS / 2 / len(asked))
+                each = math.sqrt(budget * costs.RANKS / 2 / len(asked))
                 requests = [sums.step_request(n, c, each) for n, c in steps.items()]
-                requests += sums.rank_requests(levels, math.sqrt(budget * RANKS / 2))
+                requests += sums.rank_requests(levels, math.sqrt(budget * costs.RANKS / 2))
                 if any(not sums.unit_for(self.clip or 1, r.mu) for r in requests):
                     requests, steps = [], {}
                 answers = self._count(engine, requests, "ranks", levels) if requests else []
                 for (name, column), answer in zip(steps.items(), answers):
                     grids[name] = sums.shares_of_steps(columns[name], column, answer)
                 ranks = sums.shared_ranks(answers[len(steps) :], {n: means[n] for n in asked})
-            finally:
-                engine.close()
         return {
             n: sums.finished(c, means[n][0], grids.get(n), ranks.get(n)).to_plain()
             for n, c in columns.items()
@@ -236,28 +212,24 @@ class Learning:
         self.steps += 1
         return answers
 
-    def _values(
-        self, source: Any, open_engine: Opener, check: Callable[[], None], due: float
-    ) -> dict[str, dict]:
+    def _values(self, due: float) -> dict[str, dict]:
         """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
         The second round looks for values that the first one did not find. It has all that the domain's share
         has left but `due`, where enough rows are missing (`domaincosts.second_round`)."""
         columns = {name: c for name, c in self.columns.items() if c.keyed}
         if not columns:
             return {}
-        first = column_mu(self.asked, self.mu) ** 2 * FIRST / self.mu**2
+        first = costs.column_mu(self.asked, self.mu) ** 2 * costs.FIRST / self.mu**2
         found: dict[str, tuple] = {}
         for name, column in columns.items():
-            check()
-            found[name] = self._keys(source, column, first, len(columns), f"values of {name}")[0]
-        self.missing |= self._missing(columns, found, open_engine)
+            self.check()
+            found[name] = self._keys(column, first, len(columns), f"values of {name}")[0]
+        self.missing |= self._missing(columns, found)
         missing = {name: self.missing[name] for name in columns}
-        again = second_round(self._left(due), first, missing)
+        again = costs.second_round(self._left(due), first, missing)
         for name, share in again.items():
-            check()
-            more, _ = self._keys(
-                source, columns[name], share, len(again), f"more values of {name}", found[name]
-            )
+            self.check()
+            more, _ = self._keys(columns[name], share, len(again), f"more values of {name}", found[name])
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
@@ -266,7 +238,7 @@ class Learning:
         spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
         return max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
 
-    def _atoms(self, found: Schema, source: Any) -> dict[str, dict]:
+    def _atoms(self, found: Schema) -> dict[str, dict]:
         """Finds frequent values of numeric columns; returns the entries of these columns. Values are numbers
         of units of the last digit; those outside the column's bins cannot be atoms."""
         count, out = len(self.asked.atomic), {}
@@ -274,21 +246,21 @@ class Learning:
             column = found.columns[name]
             assert isinstance(column, Numeric)
             share = self.costs.atoms / count * (1 - 2.0**-30)
-            values, users = self._keys(source, column, share, count, f"atoms of {name}")
+            values, users = self._keys(column, share, count, f"atoms of {name}")
             numbers = [float(Decimal(v).scaleb(-digits(column))) for v in values]
-            often = sorted(zip(-users, numbers))[:ATOMS_KEPT]
+            often = sorted(zip(-users, numbers))[: costs.ATOMS_KEPT]
             atoms = sorted(x for _, x in often if column.edges[0] <= x < column.edges[-1])
             out[name] = replace(column, atoms=tuple(atoms)).to_plain()
         return out
 
     def _keys(
-        self, source: Any, column: Column, share: float, columns: int, label: str, known: tuple = ()
+        self, column: Column, share: float, columns: int, label: str, known: tuple = ()
     ) -> tuple[tuple, np.ndarray]:
         """One step of key selection: (values, noisy weighted users of each)."""
-        event = Threshold(self.mu * math.sqrt(share), keys_delta(self.costs, columns))
-        cap = 1 if self.unit == "event" else keys_cap(self.asked, column)
+        event = Threshold(self.mu * math.sqrt(share), costs.keys_delta(self.costs, columns))
+        cap = 1 if self.unit == "event" else costs.keys_cap(self.asked, column)
         values, users, noise = release_keys(
-            self.reservation, self.part, self.steps, source, column, self.asked, cap, event, label,
+            self.reservation, self.part, self.steps, self.source, column, self.asked, cap, event, label,
             self._seed(), self.trace, known,
         )  # fmt: skip
         line = release_of(label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values))
@@ -297,7 +269,7 @@ class Learning:
         return values, users
 
     def _missing(
-        self, columns: Mapping[str, Pending], found: Mapping[str, tuple], open_engine: Opener
+        self, columns: Mapping[str, Pending], found: Mapping[str, tuple]
     ) -> dict[str, tuple[float, float]]:
         """(share of the rows whose value is not among those found, its standard error) of each column.
         Counted are rows with a value found, with another one and with none; a user's rows weigh 1 together.
@@ -306,40 +278,37 @@ class Learning:
         fields = {name: listed(columns[name], values) for name, values in found.items() if values}
         if not fields:
             return missing
-        mu = column_mu(self.asked, self.mu) * math.sqrt(MISSING)
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.MISSING)
         recode = {name: np.array([*[0] * field.base, 1, 2]) for name, field in fields.items()}
         about = {"kind": "grid", "clip": 1, "of": "values not found"}
         label = "domain of values not found"
-        for name, answer in self._counted(fields, mu, label, about, open_engine, recode).items():
+        for name, answer in self._counted(fields, mu, label, about, recode).items():
             sigma = float(np.max(answer.sigma))
             total = max(float(answer.values[:2].sum()), sigma)
             missing[name] = (min(1.0, float(answer.values[1]) / total), sigma / total)
         return missing
 
-    def _rows(self, open_engine: Opener) -> None:
+    def _rows(self) -> None:
         """Releases the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
         the clip of the partitions, by the rule of `privacy.clip`, where none is set, and the bound on rows
         per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
-        mu = column_mu(self.asked, self.mu)
+        mu, label = costs.column_mu(self.asked, self.mu), "domain of rows per user"
         first = {n: line_of(c).first() for n, c in self.columns.items() if not c.keyed}
         schema = provisional(self.asked, self.columns, first) if first else self._keyed_schema()
-        engine = LaterEngine(schema, open_engine)
-        try:
+        with self._engine(schema) as engine:
             session = self._session(engine, 1)
             key = RowsPerUser(clip_rules.size_edges(bound))
-            answer = session.user_histogram(key, mu=mu * math.sqrt(ROWS), label="domain of rows per user")
-        finally:
-            engine.close()
+            answer = session.user_histogram(key, mu=mu * math.sqrt(costs.ROWS), label=label)
         about = {"kind": "grid", "attributes": [self.asked.user], "of": "rows per user", "clip": 1}
         self.releases += [r | about for r in session.releases]
         self.steps += 1
         counts = answer.values.tolist()
         if self.asked.pending and self.asked.max_rows_per_user is None:
-            self.max_rows = rows_bound(counts, float(np.max(answer.sigma)), bound)
+            self.max_rows = costs.rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
-            bins = [(FINER * c.bins, ROUNDS[-1]) for c in self.columns.values() if not c.keyed]
-            bins = bins or [(2, 1.0) if self.asked.pending else (64, SUMS / PER_COLUMN)]
+            bins = [(costs.FINER * c.bins, costs.ROUNDS[-1]) for c in self.columns.values() if not c.keyed]
+            bins = bins or [(2, 1.0) if self.asked.pending else (64, costs.SUMS / costs.PER_COLUMN)]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]
@@ -359,38 +328,42 @@ class Learning:
         column = next(iter(self.columns.values()))
         return with_fields(self.asked, {column.name: listed(column)})
 
+    def _engine(self, schema: Schema) -> closing[LaterEngine]:
+        return closing(LaterEngine(schema, self.open_engine))
+
     def _session(self, engine: LaterEngine, clip: int) -> Session:
-        seed, trace, about = self.seed, self.trace, {"partition": engine.schema.digest()}
-        steps = Steps(self.reservation, self.part, clip=clip, first_step=self.steps, seed=seed, trace=trace)
+        about = {"partition": engine.schema.digest()}
+        steps = Steps(self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace)
         facts: dict[str, Any] = {"asked": self.asked_for, "unit": self.unit, "about": about}
         return Session(engine, steps, cap=self.cap, mu=self.mu, **facts)
 
-    def _edges(self, open_engine: Opener, check: Callable[[], None]) -> dict[str, dict]:
+    def _edges(self) -> dict[str, dict]:
         """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""
         columns = {name: c for name, c in self.columns.items() if not c.keyed}
         if not columns:
             return {}
         lines = {name: line_of(c) for name, c in columns.items()}
         grids = {name: Grid(line.first()) for name, line in lines.items()}
-        self._measure(columns, grids, ROUNDS[0], "domain 1", open_engine, places=True)
+        self._measure(columns, grids, costs.ROUNDS[0], "domain 1", places=True)
         for name, column in columns.items():
             if "digits" in column.stated and dtypes.family(column.dtype) == "float":
                 grids[name].digits = column.stated["digits"]
         lines = {name: grids[name].on_grain(line) for name, line in lines.items()}
-        out = self._calendars(columns, lines, grids, open_engine, check)
-        out |= self._clocks(columns, lines, grids, open_engine, check)
+        out = self._calendars(columns, lines, grids)
+        out |= self._clocks(columns, lines, grids)
         columns = {name: self.columns[name] for name in columns if name not in out}
-        for number, share in enumerate(ROUNDS[1:] if columns else (), 2):
-            check()
+        for number, share in enumerate(costs.ROUNDS[1:] if columns else (), 2):
+            self.check()
             for name, column in columns.items():
-                grids[name] = grids[name].refined(lines[name], column.bins, share / ROUNDS[number - 2])
-            self._measure(columns, grids, share, f"domain {number}", open_engine)
+                grids[name] = grids[name].refined(lines[name], column.bins, share / costs.ROUNDS[number - 2])
+            self._measure(columns, grids, share, f"domain {number}")
         crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
         if crowded:
-            check()
-            again = {n: grids[n].refined(lines[n], c.bins, EXTRA / ROUNDS[-1]) for n, c in crowded.items()}
+            self.check()
+            gain = costs.EXTRA / costs.ROUNDS[-1]
+            again = {n: grids[n].refined(lines[n], c.bins, gain) for n, c in crowded.items()}
             grids |= again
-            self._measure(crowded, again, EXTRA, f"domain {len(ROUNDS) + 1}", open_engine)
+            self._measure(crowded, again, costs.EXTRA, f"domain {len(costs.ROUNDS) + 1}")
         for name, column in columns.items():
             grid, line = grids[name], lines[name]
             bins = line.bins(grid.edges, grid.counts, grid.sigma, column.bins, grid.span)
@@ -399,12 +372,7 @@ class Learning:
         return out
 
     def _calendars(
-        self,
-        columns: Mapping[str, Pending],
-        lines: Mapping[str, Line],
-        grids: Mapping[str, Grid],
-        open_engine: Opener,
-        check: Callable[[], None],
+        self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
         """The schema entries of columns that fill a range of the calendar: of the columns that may do so by
         the first partition, a second one is counted that tells these ranges apart."""
@@ -412,9 +380,9 @@ class Learning:
         out: dict[str, dict] = {}
         if not some:
             return out
-        check()
+        self.check()
         counted = {name: Grid(CALENDAR_CELLS) for name in some}
-        self._measure(some, counted, CALENDARS, "domain of calendars", open_engine)
+        self._measure(some, counted, costs.CALENDARS, "domain of calendars")
         for name, column in some.items():
             grid = counted[name]
             most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
@@ -424,12 +392,7 @@ class Learning:
         return out
 
     def _clocks(
-        self,
-        columns: Mapping[str, Pending],
-        lines: Mapping[str, Line],
-        grids: Mapping[str, Grid],
-        open_engine: Opener,
-        check: Callable[[], None],
+        self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
         """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their hours; of
         columns of times, notes those that are at midnight. A user's rows weigh 1 together."""
@@ -437,11 +400,11 @@ class Learning:
         out: dict[str, dict] = {}
         if not some:
             return out
-        check()
-        mu = column_mu(self.asked, self.mu) * math.sqrt(CALENDARS)
+        self.check()
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.CALENDARS)
         about = {"kind": "grid", "clip": 1, "of": "clock times"}
         fields = {name: column.clock for name, column in some.items()}
-        for name, answer in self._counted(fields, mu, "domain of clock times", about, open_engine).items():
+        for name, answer in self._counted(fields, mu, "domain of clock times", about).items():
             column, sigma = some[name], float(np.max(answer.sigma))
             size = fields[name].parts[0].count
             hours, (other, nulls) = answer.values[:size], answer.values[size:]
@@ -462,22 +425,18 @@ class Learning:
         grids: Mapping[str, Grid],
         share: float,
         label: str,
-        open_engine: Opener,
         places: bool = False,
     ) -> None:
         """Counts one partition of every column as one step; with `places` also the digits of floats."""
-        digits = {digits_name(n): n for n, c in columns.items() if places and counts_places(c)}
+        digits = {digits_name(n): n for n, c in columns.items() if places and costs.counts_places(c)}
         schema = provisional(self.asked, columns, {n: grids[n].edges for n in columns}, digits)
-        engine = LaterEngine(schema, open_engine)
-        try:
-            clip = self.clip or 1
+        clip = self.clip or 1
+        with self._engine(schema) as engine:
             session = self._session(engine, clip)
-            mu = column_mu(self.asked, self.mu)
+            mu = costs.column_mu(self.asked, self.mu)
             requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
-            requests += [Request((name,), mu * math.sqrt(PLACES)) for name in digits]
+            requests += [Request((name,), mu * math.sqrt(costs.PLACES)) for name in digits]
             answers = session.measure(requests, label)
-        finally:
-            engine.close()
         for release in session.releases:
             (name,) = release["attributes"]
             about = {"attributes": [digits[name]], "of": "digits"} if name in digits else {}

@@ -14,7 +14,7 @@ import math
 import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +128,6 @@ def reserve(
     schemas
         For linked tables: the schema of each part, whose rows are those of the same users.
     """
-    asks = list(asks)
     asks, domain_part = with_domain(schema, asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
         raise UsageError("a run needs at least one epsilon, and the same delta and unit for all of them")
@@ -163,7 +162,8 @@ def reserve(
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
-    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, _trace, domain_part, schemas)
+    trace = _trace or (lambda point: None)
+    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, trace, domain_part, schemas)
 
 
 def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
@@ -179,31 +179,27 @@ def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[Bud
     return asks, payer
 
 
+@dataclass(eq=False, repr=False)
 class Reserved:
     """A run with a reservation. `sessions` opens the sessions for mechanisms, `statement` says what was
     promised, `finish` ends the run."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        asks: list[BudgetRequest],
-        clips: list[int],
-        caps: list[Event],
-        reservation: Reservation,
-        agreed: Any,
-        seed: int | None,
-        trace: Callable[[str], None] | None = None,
-        domain_part: int | None = None,
-        schemas: Sequence[Schema] | None = None,
-    ):
-        self.schemas = schemas
-        self.schema, self.asks, self.clips, self.caps = schema, asks, clips, caps
-        self.reservation, self.agreed = reservation, agreed
-        self.run = reservation.run
-        self._seed, self._trace = seed, trace
-        self._sessions: list[Session] = []
-        self._domain_part = domain_part
-        self.learnt: Learning | None = None
+    schema: Schema
+    asks: list[BudgetRequest]
+    clips: list[int]
+    caps: list[Event]
+    reservation: Reservation
+    agreed: Any
+    _seed: int | None
+    _trace: Callable[[str], None]
+    _domain_part: int | None
+    schemas: Sequence[Schema] | None
+    learnt: Learning | None = None
+    _sessions: list[Session] = field(default_factory=list)
+
+    @property
+    def run(self) -> str:
+        return self.reservation.run
 
     def learn(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
         """Finds the schema's private columns within the reservation and returns the finished schema, which is
@@ -223,10 +219,13 @@ class Reserved:
             unit=ask.unit,
             asked_for=self._asked(ask),
             cap=cap,
+            source=source,
+            open_engine=open_engine,
+            check=check,
             seed=self._seed,
-            trace=self._trace or (lambda point: None),
+            trace=self._trace,
         )
-        self.schema = learning.finish(source, open_engine, check)
+        self.schema = learning.finish()
         self.clips = [clip_for(self.schema, a) for a in self.asks]
         self.learnt = learning
         return self.schema
@@ -254,19 +253,11 @@ class Reserved:
         for i, (ask, clip, cap, own) in enumerate(parts):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
-            before = self.learnt if self.learnt is not None and i == self._domain_part else None
-            if before is not None:
-                mu = before.left * (1 - SLACK)
-            steps = Steps(
-                self.reservation,
-                i,
-                clip=clip,
-                choosing=chooses(self.schema_of(i), ask),
-                first_step=0 if before is None else before.steps,
-                released=() if before is None else before.releases,
-                seed=self._seed,
-                trace=self._trace,
-            )
+            chosen = None if chooses(self.schema_of(i), ask) else clip
+            steps = Steps(self.reservation, i, clip, chosen, 0, self._seed, self._trace)
+            if self.learnt is not None and i == self._domain_part:
+                mu = self.learnt.left * (1 - SLACK)
+                steps.number, steps.releases = self.learnt.steps, [dict(r) for r in self.learnt.releases]
             asked = self._asked(ask)
             self._sessions.append(Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit))
         return list(self._sessions)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,31 +20,23 @@ from ..privacy.clip import ClipChoice
 from ..privacy.ledger import Reservation
 
 
+@dataclass(eq=False, repr=False)
 class Steps:
-    """`clip`: None while the run is to choose one of at most `bound`; `releases`: lines of the statement;
-    `trace` is called with the name of each point that a step reached."""
+    """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step; `releases`:
+    lines of the statement; `trace` is called with the name of each point that a step reached."""
 
-    def __init__(
-        self,
-        reservation: Reservation,
-        part: int,
-        *,
-        clip: int,
-        choosing: bool = False,
-        first_step: int = 0,
-        released: Sequence[Mapping] = (),
-        seed: int | None = None,
-        trace: Callable[[str], None] | None = None,
-    ):
-        self.reservation, self.part, self.process = reservation, part, os.getpid()
-        self.bound = clip
-        self.clip: int | None = None if choosing else clip
-        self.choice: dict | None = None
-        self.number, self.seed = first_step, seed
-        self.releases: list[dict] = [dict(r) for r in released]
-        self.event: frozenset[str] | None = None
-        self.lock = threading.Lock()
-        self.trace = trace or (lambda point: None)
+    reservation: Reservation
+    part: int
+    bound: int
+    clip: int | None
+    number: int
+    seed: int | None
+    trace: Callable[[str], None]
+    releases: list[dict] = field(default_factory=list)
+    choice: dict | None = None
+    event: frozenset[str] | None = None
+    process: int = field(default_factory=os.getpid)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(
         self,

@@ -110,8 +110,11 @@ def test_a_bound_on_the_rows_of_a_user_is_found_where_the_schema_has_none():
     assert reserved.learnt.clip <= 5
     given = Schema.from_dict({**ASKED.to_dict(), "user": {"column": "who", "max_rows": 50}})
     assert learn(trips(3000), given, seed=3)[0].max_rows_per_user == 50
-    assert domains.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2  # bins 1, 2, 3, 4, 6 up to the bound
-    assert domains.rows_bound([0.0, 0, 0, 0, 90], 2.0, 7) == 7 and domains.rows_bound([0.0] * 5, 2.0, 7) == 2
+    assert domaincosts.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2  # bins 1, 2, 3, 4, 6 up to the bound
+    assert (
+        domaincosts.rows_bound([0.0, 0, 0, 0, 90], 2.0, 7) == 7
+        and domaincosts.rows_bound([0.0] * 5, 2.0, 7) == 2
+    )
 
 
 def test_the_run_s_statement_lists_it_and_adds_up():
@@ -198,7 +201,7 @@ def counted(pairs, clip, first):
     reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1)
     learning = domains.Learning(
         ASKED, reserved.reservation, 0, 0.1, domaincosts.DomainCosts(0.1, 1e-7), clip, "user",
-        {"epsilon": 1.0, "delta": 1e-6}, reserved.caps[0], seed=1,
+        {"epsilon": 1.0, "delta": 1e-6}, reserved.caps[0], table, opener(table), seed=1,
     )  # fmt: skip
     columns = {name: ASKED.pending[name] for name in ("x", "n")}
     lines = {name: domains.line_of(c) for name, c in columns.items()}
@@ -208,7 +211,7 @@ def counted(pairs, clip, first):
         no_noise(),
         patch.object(domains.Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))),
     ):
-        learning._measure(columns, grids, 0.5, "domain", opener(table))
+        learning._measure(columns, grids, 0.5, "domain")
     return answers, learning.releases
 
 
