@@ -388,3 +388,9 @@ class RowGroups(View):
 
     def domain(self, domain: Domain) -> Domain:
         return self._with_group(dict(domain))
+
+
+KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
+VIEWS = (UserTable, RowGroups)
+"""The only classes of keys and views that a session counts by, and no subclasses of them: their sensitivity
+is proved."""

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .._core import count
+from .._core.team import Team
 from .._util import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
 from ..tables import bound
 from . import counting_plan as planning
+from . import user_histograms as users
 
 if TYPE_CHECKING:
-    from .._core.team import Team
     from ..schema import Schema
     from ..tables.table import Table
     from ..userkeys import UserKey, View
@@ -94,19 +96,14 @@ class LocalCounter:
         large = {c for c in asked if sparse or (sparse is None and domain.cells(c) > SPARSE_CELLS)}
         weights = bound.user_weights(self.table, clip)
         out: dict = dict.fromkeys(asked)
-        team = self._team()
-        for clique in large:
-            out[clique] = self._sparse(clique, weights, team)
-        small = [c for c in out if c not in large]
-        for clique, table in self._dense(small, weights, team).items():
-            out[clique] = table
+        team = Team(self.threads)  # for all kernels of this count
+        out |= {clique: self._sparse(clique, weights, team) for clique in large}
+        out |= self._dense([c for c in out if c not in large], weights, team)
         if clip is not None and weights is None:
             self._scale(out)
         return out
 
     def _viewed(self, view: View) -> LocalCounter:
-        from . import user_histograms as users
-
         if self._view is None or self._view[0] != view.digest():
             table = users.view_of(self.table, view, self.threads)
             self._view = (view.digest(), LocalCounter(table, self.threads))
@@ -124,21 +121,11 @@ class LocalCounter:
             codes[name] = np.asarray(recode[name]).astype(code_dtype(domain[name]))[codes[name]]
         return table.with_codes(domain, codes)
 
-    def _team(self) -> Team:
-        """The threads of one count, for all its kernels."""
-        from .._core.team import Team
-
-        return Team(self.threads)
-
     def _rows(self, names: Sequence[str], weights: np.ndarray | None):
-        from .._core import count
-
         user = self.table.user if weights is not None else None
         return count.Rows([self.table.codes[n] for n in names], user, weights, self.table.rows)
 
     def _dense(self, cliques: list[Clique], weights: np.ndarray | None, team: Team) -> dict:
-        from .._core import count
-
         if not cliques:
             return {}
         domain = self.table.domain
@@ -158,8 +145,6 @@ class LocalCounter:
         return int(np.dot(weights.astype(np.int64), self.table.rows_per_user().astype(np.int64)))
 
     def _sparse(self, clique: Clique, weights: np.ndarray | None, team: Team) -> SparseMarginal:
-        from .._core import count
-
         shape = self.table.domain.shape(clique)
         rows = self._rows(clique, weights)
         keys = count.cells(rows, np.array(shape, np.uint64), team)
@@ -176,8 +161,6 @@ class LocalCounter:
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""
-        from . import user_histograms as users
-
         return users.histogram(self.table, key, cap, self.threads)
 
 

@@ -13,23 +13,11 @@ import numpy as np
 
 from .. import errors
 from ..errors import DataError
-from ..userkeys import (
-    Agreement,
-    Groups,
-    MostCommon,
-    RowGroups,
-    RowsPerUser,
-    RowsUpTo,
-    Succession,
-    UserTable,
-    WithoutId,
-)
+from ..userkeys import KEYS, VIEWS
 from .partitioned import Answer, MarginalRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8
 """The extension type of an array, and the bytes in which it says its dtype."""
-_KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
-_VIEWS = (UserTable, RowGroups)
 
 
 def packed(value: Any) -> bytes:
@@ -63,9 +51,9 @@ def to_request(message: dict[str, Any]) -> Request:
     """The request of a message."""
     if "cliques" in message:
         cliques = tuple(tuple(clique) for clique in message["cliques"])
-        view = None if message["view"] is None else _rebuilt(message["view"], _VIEWS)
+        view = None if message["view"] is None else _rebuilt(message["view"], VIEWS)
         return MarginalRequest(cliques, message["clip"], dict(message["recode"]), view)
-    return UserRequest(_rebuilt(message["key"], _KEYS), message["cap"])
+    return UserRequest(_rebuilt(message["key"], KEYS), message["cap"])
 
 
 def _described(item: Any) -> dict[str, Any]:
@@ -95,5 +83,7 @@ def to_answer(message: dict[str, Any]) -> Answer:
 
 def to_error(name: str, text: str) -> Exception:
     """The fastdp error of this class name and text, which was raised in the process of a partition."""
+    if name == "MemoryError":
+        return MemoryError("not enough memory for a partition; set more partitions")
     kind = getattr(errors, name, DataError)
     return kind(text) if isinstance(kind, type) and issubclass(kind, errors.FastdpError) else DataError(text)

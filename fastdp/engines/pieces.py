@@ -64,40 +64,30 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
     columns = [np.concatenate([piece.codes[name] for piece in pieces]) for name in names]
     rows = len(columns[0])
     users = _users([piece.user for piece in pieces if piece.user is not None])
-    where = None
-    if users is None or users.valid is not None:
-        where = by_user(bound.hash_rows(columns, rows), partitions)
-    if users is not None:
-        owned = by_user(users.hash, partitions)
-        where = owned if where is None or users.valid is None else np.where(users.valid, owned, where)
-    assert where is not None
+    where = by_user(bound.hash_rows(columns, rows) if users is None else users.hash, partitions)
+    if users is not None and users.valid is not None:
+        where = np.where(users.valid, where, by_user(bound.hash_rows(columns, rows), partitions))
     order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
     columns = [column.take(order) for column in columns]
-    words = hashes = None
+    width, kind = sum(column.itemsize for column in columns), {}
+    ids: dict[str, np.ndarray] = {}
     if users is not None:
-        words = users.key.reshape(rows, -1).take(order, axis=0)
-        if words.shape[1] > 1:
-            hashes = users.hash[order]
-        elif int(words.max()) < 1 << 32:
-            words = words.astype(np.uint32)  # ids of one word are hashed again where they arrive
-    valid = None if users is None or users.valid is None else users.valid[order]
-    width = sum(column.itemsize for column in columns) + (0 if words is None else 8 * words.shape[1] + 9)
+        kind = {"kind": users.kind}
+        ids["key"] = users.key.reshape(rows, -1).take(order, axis=0)
+        width += 8 * ids["key"].shape[1] + 9
+        if ids["key"].shape[1] > 1:
+            ids["hash"] = users.hash[order]
+        elif int(ids["key"].max()) < 1 << 32:
+            ids["key"] = ids["key"].astype(np.uint32)  # ids of one word are hashed again where they arrive
+        if users.valid is not None:
+            ids["valid"] = users.valid[order]
     step = max(1, BLOB // width)
     ends = np.cumsum(np.bincount(where, minlength=partitions))
     for p, end in enumerate(ends.tolist()):
         for start in range(0 if p == 0 else int(ends[p - 1]), end, step):
             part = slice(start, min(start + step, end))
-            piece: dict[str, Any] = {
-                "rows": part.stop - part.start,
-                "codes": [column[part] for column in columns],
-            }
-            if users is not None and words is not None:
-                piece |= {"kind": users.kind, "key": words[part].reshape(-1)}
-                if hashes is not None:
-                    piece["hash"] = hashes[part]
-                if valid is not None:
-                    piece["valid"] = valid[part]
-            yield p, messages.packed(piece)
+            content = {"rows": part.stop - part.start, "codes": [column[part] for column in columns], **kind}
+            yield p, messages.packed(content | {name: some[part].reshape(-1) for name, some in ids.items()})
 
 
 def _users(users: Sequence[Prepared]) -> Prepared | None:
@@ -112,12 +102,8 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
         valid = np.concatenate(
             [np.ones(len(one.hash), np.uint8) if one.valid is None else one.valid for one in users]
         )
-    return Prepared(
-        users[0].kind,
-        np.concatenate([one.key for one in users]),
-        np.concatenate([one.hash for one in users]),
-        valid,
-    )
+    key, hashes = np.concatenate([one.key for one in users]), np.concatenate([one.hash for one in users])
+    return Prepared(users[0].kind, key, hashes, valid)
 
 
 class Joined:
@@ -147,9 +133,8 @@ class Joined:
     def _join(self) -> None:
         pieces, self._waiting, self._rows = self._waiting, [], 0
         full = [piece for piece in pieces if piece.rows]
-        codes = {}
-        if full:
-            codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in self._names}
+        names = self._names if full else ()
+        codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in names}
         users = _users([piece.user for piece in full if piece.user is not None])
         rows = sum(piece.rows for piece in full)
         dropped, null_ids = sum(p.dropped for p in pieces), sum(p.null_ids for p in pieces)
@@ -222,16 +207,10 @@ class Tables:
         for name, dtype, length in self._kinds:
             end = at + dtype.itemsize * length
             arrays[name], at = self._memory[at:end].view(dtype), end
-        table = Table(
-            self.schema,
-            {name: arrays["codes", name] for name in self.schema.domain},
-            rows=self.head["rows"],
-            user=arrays.get(("user",)),
-            users=self.head["users"],
-            user_hash=arrays.get(("hash",)),
-            dropped=self.head["dropped"],
-            null_ids=self.head["null_ids"],
-        )
+        codes = {name: arrays["codes", name] for name in self.schema.domain}
+        counts = {name: self.head[name] for name in ("rows", "users", "dropped", "null_ids")}
+        user, hashes = arrays.get(("user",)), arrays.get(("hash",))
+        table = Table(self.schema, codes, user=user, user_hash=hashes, **counts)
         table._rows_per_user = arrays.get(("rows",))
         return table
 

@@ -91,16 +91,8 @@ class SparkPartitions:
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         rows = frame.toDF(*names).select(*(names[i] for i, _ in columns.values()))
-        openers = self._spark.createDataFrame(
-            pa.table(
-                {
-                    "key": pa.array(common["keys"], pa.int32()),
-                    "partition": pa.array(range(self.partitions), pa.int32()),
-                    "blob": pa.nulls(self.partitions, pa.binary()),
-                    "failed": pa.nulls(self.partitions, pa.string()),
-                }
-            )
-        )
+        opening = pa.Table.from_batches([tasks.batch_of(tasks.openers(common["keys"]))])
+        openers = self._spark.createDataFrame(opening)
         return _mapped(rows, tasks.encode, {**common, "columns": list(columns)}).unionByName(openers)
 
     def _learn(self, facts: Any) -> None:
@@ -167,10 +159,8 @@ def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
     cuts = np.searchsorted(cells, ends)
     if len(cuts) and cuts[-1] != len(cells):
         raise DataError("Spark returned a cell that the request does not contain; nothing was counted")
-    tables = []
-    for size, end, low, high in zip(sizes, ends.tolist(), [0, *cuts[:-1].tolist()], cuts.tolist()):
-        tables.append((cells[low:high] - (end - size), sums[low:high]))
-    return Answer(0, digest, tables)
+    places = zip(ends - sizes, np.split(cells, cuts[:-1]), np.split(sums, cuts[:-1]))
+    return Answer(0, digest, [(own - start, some) for start, own, some in places])
 
 
 def kept(frame: Any) -> Any:
@@ -190,10 +180,7 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
     """(key, partition, blob) of the few rows of a frame; an error that a task reported is raised here."""
     for row in guarded(lambda: frame.toArrow()).to_pylist():
         if row["failed"] is not None:
-            name, text = json.loads(row["failed"])
-            if name == "MemoryError":
-                raise MemoryError("not enough memory for a partition; set more partitions")
-            raise messages.to_error(name, text)
+            raise messages.to_error(*json.loads(row["failed"]))
         yield row["key"], row["partition"], row["blob"]
 
 

@@ -46,72 +46,45 @@ class BrokenOff(RuntimeError):
     """Reading the task's input ended with an error of Spark."""
 
 
-class _Failed(Exception):
-    """The input has a row that reports an error of an earlier task."""
-
-    def __init__(self, failed: str):
-        self.failed = failed
-
-
-class _Input:
-    """The task's input from Spark; its errors are passed back to Spark."""
-
-    def __init__(self, batches: Iterable[Any]):
-        self._batches = iter(batches)
-        self.broken = False
-
-    def __iter__(self) -> Iterator[Any]:
-        return self
-
-    def __next__(self) -> Any:
-        try:
-            return next(self._batches)
-        except StopIteration:
-            raise
-        except BaseException:
-            self.broken = True
-            raise
-
-
 def _task(
     work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, batches: Any
 ) -> Any:
     """Runs a task and gives its rows as Arrow batches; an error becomes a row."""
-    source = _Input(batches)
+    broken = False
+
+    def source() -> Iterator[Any]:
+        """The input from Spark, whose errors are passed back to Spark."""
+        nonlocal broken
+        try:
+            yield from batches
+        except GeneratorExit:
+            raise
+        except BaseException:
+            broken = True
+            raise
 
     def rows() -> Iterator[Row]:
         arguments = messages.unpacked(message)
         check(arguments["build"])
-        yield from work(arguments, source)
+        yield from work(arguments, source())
 
     made, waiting, size = rows(), [], 0
     while True:
-        came = attempt(lambda: _next(made))
-        if source.broken:
+        came = attempt(lambda: next(made, None))
+        if broken:
             raise BrokenOff("the rows of a Spark task ended early; nothing was counted") from None
-        if "done" not in came:
-            failed = ("MemoryError", "") if "memory" in came else came["failed"]
-            yield _batch([(0, 0, None, json.dumps(failed))])
+        if "failed" in came:
+            yield batch_of([(0, 0, None, json.dumps(came["failed"]))])
             return
         row = came["done"]
-        if isinstance(row, _Failed):
-            yield _batch([(0, 0, None, row.failed)])
-            return
         if row is None:
             break
         waiting.append(row)
         size += len(row[2] or b"")
         if size >= SEND:
-            yield _batch(waiting)
+            yield batch_of(waiting)
             waiting, size = [], 0
-    yield _batch(waiting)
-
-
-def _next(rows: Iterator[Row]) -> Row | _Failed | None:
-    try:
-        return next(rows, None)
-    except _Failed as failed:
-        return failed
+    yield batch_of(waiting)
 
 
 def attempt(work: Callable[[], Any]) -> dict[str, Any]:
@@ -130,11 +103,11 @@ def attempt(work: Callable[[], Any]) -> dict[str, Any]:
     except FastdpError as error:
         return {"failed": (type(error).__name__, str(error))}
     except MemoryError:
-        return {"memory": True}
+        return {"failed": ("MemoryError", "")}
 
 
-def _batch(rows: list[Row]) -> pa.RecordBatch:
-
+def batch_of(rows: list[Row]) -> pa.RecordBatch:
+    """Rows of the form `ROW`."""
     kinds = {"key": pa.int32(), "partition": pa.int32(), "blob": pa.binary(), "failed": pa.string()}
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
     return pa.record_batch(
@@ -143,8 +116,14 @@ def _batch(rows: list[Row]) -> pa.RecordBatch:
     )
 
 
+def openers(keys: np.ndarray) -> list[Row]:
+    """One row without content for each partition, by its key of the shuffle."""
+    return [(key, partition, None, None) for partition, key in enumerate(keys.tolist())]
+
+
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
-    """(key, partition, blob) of what another task made. Blobs of openers are empty."""
+    """(key, partition, blob) of what another task made; raises an error that it reported. Blobs of openers
+    are empty."""
     for batch in batches:
         for key, partition, blob, failed in zip(
             batch["key"].to_pylist(),
@@ -154,7 +133,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]
             strict=True,
         ):
             if failed is not None:
-                raise _Failed(failed)
+                raise messages.to_error(*json.loads(failed))
             content = blob.as_buffer()
             yield key, partition, b"" if content is None else content
 
@@ -179,8 +158,7 @@ def encode_files(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         numbers = [number for batch in source for number in batch.column(0).to_pylist()]
         if 0 in numbers:
-            for partition, key in enumerate(arguments["keys"].tolist()):
-                yield key, partition, None, None
+            yield from openers(arguments["keys"])
         lists = arguments["groups"] or [[]]  # files without rows
         groups = [group for number in numbers for group in lists[number]]
         yield from _pieces(sparkfiles.parts(groups), arguments)
@@ -284,10 +262,9 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
 def sliced(whole: Answer, sizes: list[int]) -> Iterator[tuple[int, Answer]]:
     """(slice, answer) of an answer: its tables one after the other, cut every SLICE cells."""
     starts = np.cumsum([0, *sizes])
-    cells = np.concatenate([[], *(c + s for (c, _), s in zip(whole.tables, starts.tolist()))]).astype(
-        np.int64
-    )
-    sums = np.concatenate([np.empty(0, np.int64), *(s for _, s in whole.tables)])
+    none = np.empty(0, np.int64)
+    cells = np.concatenate([none, *(c + start for (c, _), start in zip(whole.tables, starts.tolist()))])
+    sums = np.concatenate([none, *(s for _, s in whole.tables)])
     for number in range(slices(sizes)):
         low, high = np.searchsorted(cells, [number * SLICE, (number + 1) * SLICE])
         part = (cells[low:high] - number * SLICE, sums[low:high])

@@ -5,22 +5,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from .. import userkeys
 from .._core import bound, count
 from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
 from ..tables.table import Table, as_schema, code_dtype
-from ..userkeys import (
-    Agreement,
-    Groups,
-    MostCommon,
-    RowsPerUser,
-    RowsUpTo,
-    Succession,
-    UserKey,
-    UserTable,
-    View,
-    WithoutId,
-)
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
@@ -30,31 +19,31 @@ POSITION_TABLE = 1 << 27
 grids by binary search."""
 
 
-def histogram(table: Table, key: UserKey, cap: int, threads: int) -> np.ndarray:
+def histogram(table: Table, key: userkeys.UserKey, cap: int, threads: int) -> np.ndarray:
     """int64[key.size]: see `Counter.user_histogram`."""
     key = checked(table.domain, key, cap)
     for name in key.domain_columns:
         if name not in table.codes:
             raise DataError(f"column {name!r} was not read; read the table with it")
-    if isinstance(key, RowsPerUser):
+    if isinstance(key, userkeys.RowsPerUser):
         return _rows_per_user(table, key)
-    if isinstance(key, RowsUpTo):
+    if isinstance(key, userkeys.RowsUpTo):
         rows = np.minimum(table.rows_per_user().astype(np.int64), key.most)
         return np.array([(rows * key.units // key.most).sum()], np.int64)
-    if isinstance(key, WithoutId):
+    if isinstance(key, userkeys.WithoutId):
         return np.array([table.null_ids], np.int64)
-    if isinstance(key, MostCommon):
+    if isinstance(key, userkeys.MostCommon):
         return _most_common(table, key, threads)
-    if isinstance(key, Groups):
+    if isinstance(key, userkeys.Groups):
         return _groups(table, key, int(cap), threads)
-    if isinstance(key, Agreement):
+    if isinstance(key, userkeys.Agreement):
         return _agreement(table, key, threads)
-    if isinstance(key, Succession):
+    if isinstance(key, userkeys.Succession):
         return _succession(table, key, threads)
     raise UsageError(f"unknown kind of user key: {type(key).__name__}")
 
 
-def checked(domain: Domain, key: UserKey, cap: int) -> UserKey:
+def checked(domain: Domain, key: userkeys.UserKey, cap: int) -> userkeys.UserKey:
     """The key bound to the domain; UsageError where it, or the cap, cannot be counted."""
     if not is_whole(cap, 1):
         raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
@@ -69,13 +58,13 @@ def _groups_of(rows: np.ndarray, edges: tuple[int, ...]) -> np.ndarray:
     return (np.searchsorted(np.array(edges), rows, side="right") - 1).astype(np.int32)
 
 
-def _rows_per_user(table: Table, key: RowsPerUser) -> np.ndarray:
+def _rows_per_user(table: Table, key: userkeys.RowsPerUser) -> np.ndarray:
     rows = table.rows_per_user()
     bins = _groups_of(rows, key.edges)
     return np.bincount(bins[(bins >= 0) & (rows > 0)], minlength=key.size).astype(np.int64)
 
 
-def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
+def _agreement(table: Table, key: userkeys.Agreement, threads: int) -> np.ndarray:
 
     group_of = _groups_of(table.rows_per_user(), key.edges)
     out = np.zeros((len(key.edges), key.numbers), np.int64)
@@ -88,7 +77,7 @@ def _agreement(table: Table, key: Agreement, threads: int) -> np.ndarray:
     return out.reshape(-1)
 
 
-def _succession(table: Table, key: Succession, threads: int) -> np.ndarray:
+def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndarray:
     start, rows, time = in_order(table, key.order, key.domain_columns, threads)
     length, groups = np.diff(start), len(key.edges)
     group_of = _groups_of(length, key.edges)
@@ -132,13 +121,13 @@ def in_order(
     return start, rows, time[rows].astype(np.int64)
 
 
-def view_of(table: Table, view: View, threads: int) -> Table:
+def view_of(table: Table, view: userkeys.View, threads: int) -> Table:
     """The table that a view makes of a table that holds whole users."""
 
     domain = view.domain(table.domain)
     rows = table.rows_per_user()
     group = _groups_of(rows, view.edges).astype(code_dtype(len(view.edges)))
-    if isinstance(view, UserTable):
+    if isinstance(view, userkeys.UserTable):
         there = rows > 0
         codes = {name: _modes(table, name, threads)[there] for name in view.columns}
         codes[view.name] = group[there]
@@ -172,7 +161,7 @@ def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return start, sorted_values, table.user_hash
 
 
-def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
+def _most_common(table: Table, key: userkeys.MostCommon, threads: int) -> np.ndarray:
 
     cells = _cells(table, key.columns, threads)
     if key.labels is not None:
@@ -182,7 +171,7 @@ def _most_common(table: Table, key: MostCommon, threads: int) -> np.ndarray:
     return bound.most_common(start, values, hashes, key.size, threads)
 
 
-def _groups(table: Table, key: Groups, cap: int, threads: int) -> np.ndarray:
+def _groups(table: Table, key: userkeys.Groups, cap: int, threads: int) -> np.ndarray:
 
     start, values, hashes = _grouped(table, _cells(table, key.columns, threads))
     grid = int(np.prod(np.array(key.shape, object))) * key.t_max

@@ -21,14 +21,11 @@ from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
 from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..userkeys import Agreement, Groups, MostCommon, RowsPerUser, RowsUpTo, Succession, UserKey, WithoutId
+from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
 
 # A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
 # subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
-
-# The only classes of keys, likewise, by which a session counts users.
-SESSION_KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
 
 SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
@@ -140,7 +137,7 @@ def plan_histogram(
         raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
     if not is_whole(cap, 1):
         raise UsageError(f"{label!r}: cap must be a whole number >= 1, got {cap!r}")
-    if type(key) not in SESSION_KEYS:
+    if type(key) not in KEYS:
         raise PrivacyError(f"{label!r}: expected a user key of fastdp.userkeys")
     key = key.bind(domain)
     size = int(key.size)

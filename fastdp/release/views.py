@@ -10,10 +10,7 @@ from ..domain import Clique
 from ..engines import Counter
 from ..errors import PrivacyError, UsageError
 from ..schema import Schema
-from ..userkeys import RowGroups, UserKey, UserTable, View
-
-SESSION_VIEWS = (UserTable, RowGroups)
-"""The only classes of views, and no subclasses of them: their sensitivity is proved."""
+from ..userkeys import VIEWS, UserKey, View
 
 
 class ViewCounter:
@@ -45,8 +42,8 @@ class ViewCounter:
 
 
 def viewed(engine: Counter, view: View) -> ViewCounter:
-    """The engine over a view. PrivacyError unless the view is one of `SESSION_VIEWS`."""
-    if type(view) not in SESSION_VIEWS:
+    """The engine over a view. PrivacyError unless the view is one of `userkeys.VIEWS`."""
+    if type(view) not in VIEWS:
         raise PrivacyError("expected a view of fastdp.userkeys")
     schema, domain = engine.schema, view.domain(engine.schema.domain)
     if view.per_user:

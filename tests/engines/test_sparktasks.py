@@ -183,7 +183,7 @@ def failing(error):
         (DataError("and this"), {"failed": ("DataError", "and this")}),
         (ValueError("a person's row"), {"failed": ("DataError", "a partition failed (ValueError)")}),
         (OSError(28, "a person's path"), None),
-        (MemoryError("a person's row"), {"memory": True}),
+        (MemoryError("a person's row"), {"failed": ("MemoryError", "")}),
     ],
 )
 def test_errors_hold_no_rows(error, told):
