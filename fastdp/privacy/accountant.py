@@ -155,13 +155,8 @@ def compose(events: Iterable[Event]) -> Composition:
     every = [mu_of(event) for event in listed]
     gaussian = [event.mu for event in listed if isinstance(event, GAUSSIAN)]
     pure = [event.epsilon for event in listed if not isinstance(event, GAUSSIAN)]
-    return Composition(
-        events=len(listed),
-        gaussian_mu=_norm_up(gaussian),
-        pure_epsilon=_sum_up(pure),
-        mu=_norm_up(every),
-        lost=_sum_up([event.delta for event in listed if isinstance(event, Threshold)]),
-    )
+    lost = [event.delta for event in listed if isinstance(event, Threshold)]
+    return Composition(len(listed), _norm_up(gaussian), _sum_up(pure), _norm_up(every), _sum_up(lost))
 
 
 def spent(events: Iterable[Event], delta: float) -> float:

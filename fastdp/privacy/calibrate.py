@@ -35,16 +35,15 @@ def calibrate(
       not used.
     """
     _method(method)
-    sensitivity = _positive("sensitivity", sensitivity)
+    sensitivity = positive("sensitivity", sensitivity)
     count = _count(count)
     if method in ("laplace", "pure"):
-        epsilon = _positive("epsilon", epsilon)
+        epsilon = positive("epsilon", epsilon)
         _delta(delta, zero=True)
-        return _round_up(
-            Fraction(sensitivity) * count / least(epsilon), lambda scale: scale, sensitivity * count / epsilon
-        )
+        bound = Fraction(sensitivity) * count / least(epsilon)
+        return _round_up(bound, lambda scale: scale, sensitivity * count / epsilon)
     if method == "classic-gaussian":
-        epsilon = min(_positive("epsilon", epsilon), CLASSIC_EPSILON_MAX)
+        epsilon = min(positive("epsilon", epsilon), CLASSIC_EPSILON_MAX)
         delta = _delta(delta)
         factor = math.sqrt(2.0 * math.log(1.25 * count / delta))
         return sensitivity * factor * count / epsilon * (1.0 + _SAFE)
@@ -57,7 +56,7 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
     With "classic-gaussian" it is that of a single measurement; with "laplace" that of the pure guarantee.
     """
     _method(method)
-    epsilon = _positive("epsilon", epsilon)
+    epsilon = positive("epsilon", epsilon)
     if method in ("laplace", "pure"):
         _delta(delta, zero=True)
         return mu_of_pure(epsilon) * (1.0 - _SAFE)
@@ -72,7 +71,7 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
 
 def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
     """sensitivity sqrt(count) / mu, rounded up: the noise of each of `count` measurements that share mu."""
-    mu, sensitivity = _positive("mu", mu), _positive("sensitivity", sensitivity)
+    mu, sensitivity = positive("mu", mu), positive("sensitivity", sensitivity)
     count = _count(count)
     square = count * (Fraction(sensitivity) / Fraction(mu)) ** 2
     return _round_up(square, lambda sigma: sigma * sigma, sensitivity * math.sqrt(count) / mu)
@@ -80,7 +79,7 @@ def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
 
 def mu_from_sigma(sigma: float, sensitivity: float = 1.0, count: int = 1) -> float:
     """sensitivity sqrt(count) / sigma, rounded up: what measurements with this noise cost."""
-    sigma, sensitivity = _positive("sigma", sigma), _positive("sensitivity", sensitivity)
+    sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
     return sigma_from_mu(sigma, sensitivity, count)
 
 
@@ -99,11 +98,16 @@ def _method(method: str) -> None:
         raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
 
 
-def _positive(name: str, value: float) -> float:
+def _number(name: str, value: float) -> float:
     try:
-        number = float(value)
+        return float(value)
     except (TypeError, ValueError):
         raise UsageError(f"{name} must be a number, got {value!r}") from None
+
+
+def positive(name: str, value: float) -> float:
+    """The value as a finite float > 0; UsageError names it otherwise."""
+    number = _number(name, value)
     if not (math.isfinite(number) and number > 0.0):
         raise UsageError(f"{name} must be finite and positive, got {value!r}")
     return number
@@ -120,10 +124,7 @@ def _count(count: int) -> int:
 
 
 def _delta(delta: float, zero: bool = False) -> float:
-    try:
-        number = float(delta)
-    except (TypeError, ValueError):
-        raise UsageError(f"delta must be a number, got {delta!r}") from None
+    number = _number("delta", delta)
     if zero and number == 0.0:
         return number
     if not 0.0 < number < 1.0:

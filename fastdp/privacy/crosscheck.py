@@ -84,14 +84,11 @@ def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
 
 
 def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
-    import mpmath
+    import mpmath as mp
 
-    name = f"mpmath {mpmath.__version__}, {_DIGITS} digits"
-    with mpmath.workdps(_DIGITS):
-        mp = mpmath
-        gaussian = mp.mpf(0)
-        joint = mp.mpf(0)
-        pure = mp.mpf(0)
+    name = f"mpmath {mp.__version__}, {_DIGITS} digits"
+    with mp.workdps(_DIGITS):
+        gaussian = joint = pure = mp.mpf(0)
         for event in events:
             if isinstance(event, GAUSSIAN):
                 square = mp.mpf(event.mu) ** 2
@@ -125,10 +122,7 @@ def _erfinv(skew, gap):
         return mp.erfinv(skew)
     for _ in range(120):
         middle = (low + high) / 2
-        if mp.erfc(middle) > tail:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if mp.erfc(middle) > tail else (low, middle)
     return high
 
 
@@ -145,10 +139,7 @@ def _epsilon(mu, delta):
     low, high = mp.mpf(0), mu * mu / 2 + mu * mp.sqrt(2 * mp.log(1 / delta))
     for _ in range(80):
         middle = (low + high) / 2
-        if curve(middle) > delta:
-            low = middle
-        else:
-            high = middle
+        low, high = (middle, high) if curve(middle) > delta else (low, middle)
         if high - low <= high * mp.mpf("1e-12"):
             break
     return high

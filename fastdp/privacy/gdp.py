@@ -218,10 +218,7 @@ def _root(step: Callable[[float], tuple[float, float]], low: float, high: float)
     x = 0.5 * (low + high)
     for _ in range(_MOST_STEPS):
         value, slope = step(x)
-        if value > 0.0:
-            high = x
-        else:
-            low = x
+        low, high = (low, x) if value > 0.0 else (x, high)
         after = x - value / slope if slope > 0.0 else math.nan
         if not low <= after <= high:
             after = 0.5 * (low + high)

@@ -192,19 +192,14 @@ class Ledger:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
                 raise LedgerError(f"data set {dataset!r} is of a single run; open your own ledger")
-            before = work.state.runs.get(run)
+            before, asked = work.state.runs.get(run), (dataset, plan, unit, tuple(parts))
             if before is None:
                 body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}
                 body |= {"unit": unit.to_dict(), "about": dict(about or {})}
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
-            elif (before.dataset, before.plan, before.unit, before.parts) != (
-                dataset,
-                plan,
-                unit,
-                tuple(parts),
-            ):
+            elif (before.dataset, before.plan, before.unit, before.parts) != asked:
                 raise LedgerError(f"run {run!r} was reserved with other settings; start a new run")
         return Reservation(self, run)
 
@@ -219,6 +214,17 @@ class Ledger:
                 work.drop_arrays(run)
                 body = {"run": run, "time": _now()}
                 work.append("finish", body | ({"published": list(published)} if published else {}))
+
+
+def opened(
+    ledger: Ledger | str | os.PathLike | None, dataset: str | None, path: Path | None = None, trace=None
+) -> tuple[Ledger, str | None]:
+    """The ledger that a run names, and its data set; without one, a ledger for this run alone (at `path`)."""
+    if ledger is not None:
+        return ledger if isinstance(ledger, Ledger) else Ledger(ledger, _trace=trace), dataset
+    if dataset is not None:
+        raise UsageError("dataset= names a data set of a ledger, so it needs ledger=")
+    return Ledger.local(path, _trace=trace), LOCAL
 
 
 class Reservation:

@@ -96,8 +96,7 @@ class Transaction:
 
     def hash_at(self, seq: int) -> str | None:
         """The hash of a record, None if there is none of that number."""
-        row = self._connection.execute("SELECT hash FROM chain WHERE seq=?", (seq,)).fetchone()
-        return row[0] if row else None
+        return _hash_at(self._connection, seq)
 
     def apply(self) -> bool:
         """Take the committed record into the state; whether there was one."""
@@ -105,6 +104,11 @@ class Transaction:
             return False
         self.state.append(*self._pending)
         return True
+
+
+def _hash_at(connection: sqlite3.Connection, seq: int) -> str | None:
+    row = connection.execute("SELECT hash FROM chain WHERE seq=?", (seq,)).fetchone()
+    return row[0] if row else None
 
 
 class MemoryStore:
@@ -250,10 +254,8 @@ class FileStore:
         state = self._state or State(meta[0][0])
         if state.id != meta[0][0]:
             raise LedgerError(f"the ledger at {self.path} was replaced by another ledger")
-        if state.seq:
-            row = connection.execute("SELECT hash FROM chain WHERE seq=?", (state.seq,)).fetchone()
-            if row is None or row[0] != state.hash:
-                raise LedgerError(f"the ledger at {self.path} was rolled back or changed while in use")
+        if state.seq and _hash_at(connection, state.seq) != state.hash:
+            raise LedgerError(f"the ledger at {self.path} was rolled back or changed while in use")
         rows = connection.execute(
             "SELECT seq, kind, body, hash FROM chain WHERE seq > ? ORDER BY seq", (state.seq,)
         ).fetchall()
@@ -278,10 +280,8 @@ class FileStore:
                 f"the ledger at {self.path} was rolled back: it ends at record {state.seq}, "
                 f"but its head file states record {head['seq']}; restore the newer ledger"
             )
-        if head["seq"]:
-            row = connection.execute("SELECT hash FROM chain WHERE seq=?", (head["seq"],)).fetchone()
-            if row is None or row[0] != head["hash"]:
-                raise LedgerError(f"{self.path} and its head file disagree; restore both from one backup")
+        if head["seq"] and (_hash_at(connection, head["seq"]) or "missing") != head["hash"]:
+            raise LedgerError(f"{self.path} and its head file disagree; restore both from one backup")
         if head["seq"] < state.seq - 1:
             raise LedgerError(f"the head file {self.head} is older than the ledger's start; use a backup")
         if head["seq"] < state.seq:

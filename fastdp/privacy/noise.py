@@ -28,14 +28,11 @@ LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
 LOG2_DISTANCE = -117  # total variation distance to the stated distribution, per sample, is below 2 to this
 SCALE_MIN = 1e-3
 SCALE_MAX = 1e12
+Size = int | tuple[int, ...]
 
 
 def gaussian(
-    sigma: float | ArrayLike,
-    size: int | tuple[int, ...],
-    *,
-    seed: int | None = None,
-    threads: int | None = None,
+    sigma: float | ArrayLike, size: Size, *, seed: int | None = None, threads: int | None = None
 ) -> NDArray[np.int64]:
     """Independent draws of round(sigma * N(0, 1)), as int64 of shape `size`.
 
@@ -47,11 +44,7 @@ def gaussian(
 
 
 def laplace(
-    scale: float | ArrayLike,
-    size: int | tuple[int, ...],
-    *,
-    seed: int | None = None,
-    threads: int | None = None,
+    scale: float | ArrayLike, size: Size, *, seed: int | None = None, threads: int | None = None
 ) -> NDArray[np.int64]:
     """Independent draws of the discrete Laplace distribution, P(k) proportional to exp(-|k| / scale).
 
@@ -94,12 +87,7 @@ class Bits:
 
 
 def _draw(
-    law: str,
-    name: str,
-    scale: float | ArrayLike,
-    size: int | tuple[int, ...],
-    seed: int | None,
-    threads: int | None,
+    law: str, name: str, scale: float | ArrayLike, size: Size, seed: int | None, threads: int | None
 ) -> NDArray[np.int64]:
     from fastdp._core import noise as core
 
@@ -114,7 +102,7 @@ def _draw(
     return out.reshape(shape)
 
 
-def _shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
+def _shape(size: Size) -> tuple[int, ...]:
     try:
         parts = size if isinstance(size, tuple | list) else (size,)
         shape = tuple(operator.index(n) for n in parts)

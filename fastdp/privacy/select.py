@@ -12,13 +12,13 @@ second round is needed with probability below 5 n^2 2^-128. docs/explain/selecti
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fastdp.errors import UsageError
+from fastdp.privacy.calibrate import positive
 from fastdp.privacy.gdp import least
 from fastdp.privacy.noise import Bits
 
@@ -139,10 +139,4 @@ def _rate(epsilon: float, sensitivity: int) -> Fraction:
         raise UsageError(f"sensitivity must be an int in the scores' grid units, got {sensitivity!r}")
     if sensitivity < 1:
         raise UsageError(f"sensitivity must be at least 1, got {sensitivity}")
-    try:
-        number = float(epsilon)
-    except (TypeError, ValueError):
-        raise UsageError(f"epsilon must be a number, got {epsilon!r}") from None
-    if not 0.0 < number < math.inf:
-        raise UsageError(f"epsilon must be finite and positive, got {epsilon!r}")
-    return least(number) / (2 * int(sensitivity))
+    return least(positive("epsilon", epsilon)) / (2 * int(sensitivity))

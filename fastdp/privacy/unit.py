@@ -79,9 +79,8 @@ class Unit:
     def __str__(self) -> str:
         if self.kind == "row":
             return "one row"
-        ids = f"column {self.column!r}, rows without an id " + (
-            "left out" if self.null == "drop" else "each a user"
-        )
+        nulls = "left out" if self.null == "drop" else "each a user"
+        ids = f"column {self.column!r}, rows without an id {nulls}"
         return f"one user ({ids})" if self.kind == "user" else f"one event of a user ({ids})"
 
     @property

@@ -347,11 +347,8 @@ def digits_of(counts: np.ndarray, sigma: float) -> int | None:
 def _round_up(width: float) -> float:
     """The smallest of 1, 2, 5 times a power of ten that is at least `width`."""
     power = math.floor(math.log10(width))
-    return next(
-        v
-        for v in (float(Decimal(m).scaleb(d)) for d in (power, power + 1) for m in (1, 2, 5))
-        if v >= width * (1 - 1e-12)
-    )
+    rounds = (float(Decimal(m).scaleb(d)) for d in (power, power + 1) for m in (1, 2, 5))
+    return next(v for v in rounds if v >= width * (1 - 1e-12))
 
 
 def _ceil(value: float, digits: int) -> float:
@@ -422,8 +419,7 @@ def shared(count: int, masses: Sequence[float]) -> list[int]:
     total, rest = float(sum(masses)) or 1.0, count - len(masses)
     exact = [rest * m / total for m in masses]
     dealt = [1 + math.floor(e) for e in exact]
-    for i in sorted(range(len(masses)), key=lambda i: (math.floor(exact[i]) - exact[i], i))[
-        : count - sum(dealt)
-    ]:
+    order = sorted(range(len(masses)), key=lambda i: (math.floor(exact[i]) - exact[i], i))
+    for i in order[: count - sum(dealt)]:
         dealt[i] += 1
     return dealt

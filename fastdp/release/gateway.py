@@ -31,7 +31,7 @@ from . import counts
 from .distances import DistancePlan, Distances, plan_distances, plan_guesses
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
-from .steps import Steps
+from .steps import Draw, Steps
 from .views import viewed
 from .wide import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 
@@ -391,12 +391,7 @@ class Session:
         return self.clip if self.unit == "user" else None
 
     def __answer(
-        self,
-        label: str,
-        question: dict,
-        events: Sequence[Event],
-        draw: Callable[[], list[np.ndarray]],
-        draws: int,
+        self, label: str, question: dict, events: Sequence[Event], draw: Draw, draws: int
     ) -> list[np.ndarray]:
         return self.__steps.answer(label, question | self.__about, events, draw, draws)
 

@@ -30,7 +30,7 @@ from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
 from ..privacy.budget import to_dict
 from ..privacy.chain import digest
-from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.ledger import Ledger, Reservation, opened
 from ..privacy.sampler_distance import allowed_draws
 from ..privacy.statement import KEYS_NOTE, least_threshold
 from ..privacy.unit import Unit
@@ -119,12 +119,7 @@ def select_keys(
     agreed = crosscheck.agree([event], epsilon, delta)
     question = key_question(schema, column, cap, event, ())
 
-    if ledger is None:
-        if dataset is not None:
-            raise UsageError("dataset= names a data set of a ledger, so it needs ledger=")
-        ledger, dataset = Ledger.local(), LOCAL
-    elif not isinstance(ledger, Ledger):
-        ledger = Ledger(ledger)
+    ledger, dataset = opened(ledger, dataset)
     name, draws, about = run or uuid.uuid4().hex, MOST_KEYS if seed is None else None, f"keys of {column}"
     facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
     reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)

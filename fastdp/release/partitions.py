@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -131,8 +131,7 @@ class LaterEngine:
     stored reads nothing."""
 
     def __init__(self, schema: Schema, open_engine: Opener):
-        self.schema, self._open = schema, open_engine
-        self._context: Any = None
+        self.schema, self._open, self._stack = schema, open_engine, ExitStack()
         self._engine: Counter | None = None
 
     @property
@@ -141,8 +140,7 @@ class LaterEngine:
 
     def _opened(self) -> Counter:
         if self._engine is None:
-            self._context = self._open(self.schema)
-            self._engine = self._context.__enter__()
+            self._engine = self._stack.enter_context(self._open(self.schema))
         return self._engine
 
     def marginals(self, cliques, clip, **more):
@@ -152,6 +150,5 @@ class LaterEngine:
         return self._opened().user_histogram(key, cap)
 
     def close(self) -> None:
-        if self._context is not None:
-            self._context.__exit__(None, None, None)
-            self._context = self._engine = None
+        self._stack.close()
+        self._engine = None

@@ -25,7 +25,7 @@ from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
 from ..privacy.clip import PRIVATE, resolve
-from ..privacy.ledger import LOCAL, Ledger, Reservation
+from ..privacy.ledger import Ledger, Reservation, opened
 from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema
@@ -149,13 +149,7 @@ def reserve(
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:
         agreed = crosscheck.agree(caps, joint, delta)
-    if ledger is None:
-        if dataset is not None:
-            raise UsageError("dataset= names a data set of a ledger, so it needs ledger=")
-        ledger = Ledger.local(None if work is None else Path(work) / "ledger.db", _trace=_trace)
-        dataset = LOCAL
-    elif not isinstance(ledger, Ledger):
-        ledger = Ledger(ledger, _trace=_trace)
+    ledger, dataset = opened(ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace)
     schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]
     settled = {"clips": clips, "plan": plan, "schema": schema_digest, "seed": seed}
     whole = digest(settled | {"asks": [a.described() for a in asks]})

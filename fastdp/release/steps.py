@@ -19,6 +19,9 @@ from ..privacy.chain import digest
 from ..privacy.clip import ClipChoice
 from ..privacy.ledger import Reservation
 
+Draw = Callable[[], list[np.ndarray]]
+"""Counts, adds noise, and returns the answers of a step."""
+
 
 @dataclass(eq=False, repr=False)
 class Steps:
@@ -39,12 +42,7 @@ class Steps:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def answer(
-        self,
-        label: str,
-        question: dict,
-        events: Sequence[Event],
-        draw: Callable[[], list[np.ndarray]],
-        draws: int,
+        self, label: str, question: dict, events: Sequence[Event], draw: Draw, draws: int
     ) -> list[np.ndarray]:
         """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how
         many random numbers `draw` takes."""

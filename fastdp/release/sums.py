@@ -186,17 +186,9 @@ def cells_of(column: Numeric) -> Cells:
             offset += np.clip((middle - first) / (last - first), 0.0, 1.0).tolist()
             corners.append((code, first))
         corners.append((code, high[code]))
-    counted = replace(
-        plain,
-        edges=tuple(edges),
-        atoms=(),
-        null=_kept(column.null),
-        overflow=_kept(column.overflow),
-        min=None,
-        max=None,
-        tail=None,
-        lower_tail=None,
-    )
+    policies = {"null": _kept(column.null), "overflow": _kept(column.overflow)}
+    bounds = dict.fromkeys(("min", "max", "tail", "lower_tail"))
+    counted = replace(plain, edges=tuple(edges), atoms=(), **policies, **bounds)
     rest = counted.size - len(corner)
     owner, at = (np.array(x) for x in zip(*corners)) if corners else (np.zeros(0, int), np.zeros(0))
     codes = np.array([*corner, *[-1] * rest]), np.array([*offset, *[0.0] * rest])

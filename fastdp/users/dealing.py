@@ -189,9 +189,8 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     if not joint:
         return made
     more = np.append(made.alpha, np.full(aims.shape, 100.0), axis=1)
-    return _tuned(
-        replace(made, joint=joint, alpha=more), np.append(goal, aims, axis=1), some, seed + TRIALS, threads
-    )
+    goal, made = np.append(goal, aims, axis=1), replace(made, joint=joint, alpha=more)
+    return _tuned(made, goal, some, seed + TRIALS, threads)
 
 
 def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dealer:

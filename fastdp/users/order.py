@@ -70,28 +70,11 @@ class Order:
         sides = np.empty((2, len(self.key.pairs), len(take)), np.uint32)
         for i, pair in enumerate(self.key.pairs):
             sides[:, i] = [codes[name][take] for name in pair]
-        return core.order_rows(
-            chunks[1],
-            chunks[0],
-            values,
-            users[0],
-            users[1],
-            len(GROUPS),
-            _kinds(users[0]),
-            len(KINDS),
-            cell.astype(np.uint32),
-            end.astype(np.uint32),
-            self.key.ends,
-            sides[0],
-            sides[1],
-            np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32),
-            self.key.gaps,
-            self.shift,
-            tries,
-            owner,
-            seed,
-            threads,
-        )
+        dealt = (chunks[1], chunks[0], values, *users, len(GROUPS), _kinds(users[0]), len(KINDS))
+        times = (cell.astype(np.uint32), end.astype(np.uint32), self.key.ends)
+        pairs = (*sides, np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
+        goal = (self.key.gaps, self.shift)
+        return core.order_rows(*dealt, *times, *pairs, *goal, tries, owner, seed, threads)
 
     def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:
         """The order whose users move from what a trial dealing brought about, users with `wanted` rows, to
@@ -146,12 +129,8 @@ def order_of(
     doubts = np.tile(np.hypot(weight * doubt, (1 - weight) * error), len(chosen))
     margins = [doubts, np.full(sum(map(len, goals[1:])), sigma / many)]
     asked = [[*pair, round(float(n), 6), round(float(o), 6)] for pair, n, o in zip(key.pairs, near, other)]
-    described = {
-        "columns": list(key.order),
-        "pairs": asked,
-        "standard_error": error,
-        "chains": [list(key.pairs[i]) for i in chosen],
-    }
+    described: dict[str, Any] = {"columns": list(key.order), "pairs": asked, "standard_error": error}
+    described["chains"] = [list(key.pairs[i]) for i in chosen]
     kept = replace(key, pairs=tuple(key.pairs[i] for i in chosen))
     goal = Goal(np.concatenate(goals), np.concatenate(margins))
     return Order(kept, sizes, np.zeros(len(goal.rates)), described), goal

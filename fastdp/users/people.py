@@ -225,10 +225,8 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
 
     rows, error = total(beyond)
     high = []
-    for limit in (
-        most,
-        bound,
-    ):  # users of all bins, where they do not stand out at the upper end of their bin
+    for limit in (most, bound):
+        # users of all bins, where they do not stand out at the upper end of their bin
         ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
