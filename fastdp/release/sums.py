@@ -27,6 +27,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import combinations, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -186,9 +187,9 @@ def cells_of(column: Numeric) -> Cells:
             offset += np.clip((middle - first) / (last - first), 0.0, 1.0).tolist()
             corners.append((code, first))
         corners.append((code, high[code]))
-    policies = {"null": _kept(column.null), "overflow": _kept(column.overflow)}
-    bounds = dict.fromkeys(("min", "max", "tail", "lower_tail"))
-    counted = replace(plain, edges=tuple(edges), atoms=(), **policies, **bounds)
+    changed: dict[str, Any] = dict.fromkeys(("min", "max", "tail", "lower_tail"))
+    changed |= {"null": _kept(column.null), "overflow": _kept(column.overflow)}
+    counted = replace(plain, edges=tuple(edges), atoms=(), **changed)
     rest = counted.size - len(corner)
     owner, at = (np.array(x) for x in zip(*corners)) if corners else (np.zeros(0, int), np.zeros(0))
     codes = np.array([*corner, *[-1] * rest]), np.array([*offset, *[0.0] * rest])

@@ -70,11 +70,13 @@ class Order:
         sides = np.empty((2, len(self.key.pairs), len(take)), np.uint32)
         for i, pair in enumerate(self.key.pairs):
             sides[:, i] = [codes[name][take] for name in pair]
-        dealt = (chunks[1], chunks[0], values, *users, len(GROUPS), _kinds(users[0]), len(KINDS))
+        held = (values, users[0], users[1], len(GROUPS), _kinds(users[0]), len(KINDS))
         times = (cell.astype(np.uint32), end.astype(np.uint32), self.key.ends)
-        pairs = (*sides, np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
+        pairs = (sides[0], sides[1], np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
         goal = (self.key.gaps, self.shift)
-        return core.order_rows(*dealt, *times, *pairs, *goal, tries, owner, seed, threads)
+        return core.order_rows(
+            chunks[1], chunks[0], *held, *times, *pairs, *goal, tries, owner, seed, threads
+        )
 
     def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:
         """The order whose users move from what a trial dealing brought about, users with `wanted` rows, to
