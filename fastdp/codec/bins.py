@@ -183,11 +183,9 @@ def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, .
             tilted = mean / step
             if isinstance(column.means, tuple) and code < column.base:
                 start = last + 1 if math.isinf(first) else first
-                target = (column.means[code] * unit - at) / step - start
-                tilted = tilt(target, float(last + 1 - first), True)
+                tilted = tilt((column.means[code] * unit - at) / step - start, float(last + 1 - first), True)
             cells.append((first, last + 1, 0.0 if last == first else tilted, first, last))
-        part = max(0.0, grid.share - (1 - drawn) / step)
-        below = below + np.where(some, part, 0.0)
+        below = below + np.where(some, max(0.0, grid.share - (1 - drawn) / step), 0.0)
         made.append(GridBins(Bins(*_floats(cells), True, 1.0), step, at, below))  # type: ignore[call-arg, arg-type]
     return tuple(made)
 
@@ -221,8 +219,7 @@ def _moved(row: tuple, base: int) -> tuple:
 
 def on_grid(column: Numeric) -> bool:
     """Whether values are drawn as whole numbers of their last digit."""
-    rounded = column.digits is not None or dtypes.family(column.dtype) == "decimal"
-    return column.whole or rounded
+    return column.whole or column.digits is not None or dtypes.family(column.dtype) == "decimal"
 
 
 def _bin(column: Numeric, a: float, b: float) -> tuple:

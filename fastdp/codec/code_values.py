@@ -23,8 +23,7 @@ def has_stand_in(column: Column) -> bool:
 def drawn_overflow(column: Column) -> int | None:
     """The code of values outside the domain, if it is written as a value of the domain drawn uniformly: where
     the column has neither a null code nor a value written in their place. Else None."""
-    overflow = column.overflow_code
-    return None if column.null_code is not None or has_stand_in(column) else overflow
+    return None if column.null_code is not None or has_stand_in(column) else column.overflow_code
 
 
 def read_back(column: Column) -> np.ndarray:

@@ -171,8 +171,7 @@ def _written(column: Any, numbers: np.ndarray) -> pa.Array:
     scale = 10.0 ** digits(column)
     numbers = np.rint(numbers * scale) / scale if on_grid(column) else numbers
     stored = numbers * stored_per_number(column)
-    family = dtypes.family(column.dtype)
-    return _array(stored if family == "float" else np.rint(stored), null, column.dtype)
+    return _array(stored if dtypes.family(column.dtype) == "float" else np.rint(stored), null, column.dtype)
 
 
 def _settled(

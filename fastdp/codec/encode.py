@@ -228,8 +228,7 @@ def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int
 def _encode_derived(
     item: Derived, chosen: list[Column], array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
-    source = _source_of(item, array.type)
-    values, good, null = source.as_integers(array, item)
+    values, good, null = _source_of(item, array.type).as_integers(array, item)
     if isinstance(item, Timestamp):
         codes, inside = _split_hours(item, values, good & ~null)
     else:

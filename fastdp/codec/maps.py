@@ -115,8 +115,7 @@ class Source:
             return values[at], good[at] | empty, null[at] | empty
         null = np.asarray(array.is_null())
         if self.form == "time":
-            own = dtypes.arrow(item.dtype)
-            values, bad = _local_seconds(array, getattr(own, "tz", None))
+            values, bad = _local_seconds(array, getattr(dtypes.arrow(item.dtype), "tz", None))
             return values, ~bad, null
         x = np.asarray(self.plain(array).fill_null(0))
         good = np.ones(len(x), dtype=bool)
@@ -150,8 +149,7 @@ def _unscaled(array: pa.Array) -> pa.Array:
     low, high = words[:, 0].astype(np.int64), words[:, -1]
     fits = (words[:, 1:] == (low >> 63)[:, None]).all(axis=1)
     values = np.where(fits, low, np.where(high < 0, _I64.min, _I64.max))
-    mask = np.asarray(array.is_null()) if array.null_count else None
-    return of_numpy(values, mask)
+    return of_numpy(values, np.asarray(array.is_null()) if array.null_count else None)
 
 
 def _local_days(array: pa.Array, unit: int) -> pa.Array:

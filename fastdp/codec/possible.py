@@ -231,8 +231,7 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
     if missing is None and target.overflow_code is not None and stands_in:
         missing = target.overflow_code
     if missing is None and (table < 0).any():
-        one = np.argwhere(table < 0)[0]
-        shown = ", ".join(f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, one))
+        shown = ", ".join(f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, np.argwhere(table < 0)[0]))
         raise SchemaError(
             f"column {target.name!r}: no value is defined for {shown}, and the column has no "
             "code for a missing value; set null = 'code' in it, or null = 'drop' and "

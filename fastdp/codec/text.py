@@ -67,8 +67,7 @@ def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
     """Codes (or DROP) of distinct texts, by the column's own type."""
     null = null_code(column)
     code = _text_rule(column)
-    codes = [null if text is None else code(text) for text in texts]
-    return np.array(codes, dtype=np.uint32)
+    return np.array([null if text is None else code(text) for text in texts], dtype=np.uint32)
 
 
 def text_kind(text: bytes) -> str:

@@ -90,8 +90,7 @@ def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
     for item in facts.derived:
         if item.column in codes and all(s in codes for s in item.sources):
             number = next(i for i, c in enumerate(schema.constraints) if c.column == item.column)
-            follows = item.codes(codes)
-            add((number,), (*item.sources, item.column), follows != codes[item.column])
+            add((number,), (*item.sources, item.column), item.codes(codes) != codes[item.column])
     return out
 
 
@@ -137,5 +136,4 @@ def _numbers(schema: Schema, item: Item, codes: Columns, batch) -> np.ndarray:
     if item.fixed:
         return low
     field = schema.fields[item.name]
-    array = _array(batch, field)
-    return np.where(np.isnan(low), np.nan, numbers_of(field, array))
+    return np.where(np.isnan(low), np.nan, numbers_of(field, _array(batch, field)))

@@ -290,8 +290,7 @@ def _sorted_out(
     counts = textkinds.count_kinds(texts)
     words: Counter = Counter()
     if isinstance(item, Categorical) and dtypes.family(item.dtype) == "string":
-        common = texts.value_counts(sort=True).head(WORDS_KEPT)
-        words.update(dict(common.iter_rows()))
+        words.update(dict(texts.value_counts(sort=True).head(WORDS_KEPT).iter_rows()))
     wrong = {kind: number for kind, number in counts.items() if kind not in fine}
     return sum(counts.values()) - sum(wrong.values()), wrong, words
 
@@ -320,8 +319,7 @@ class _Counts:
             if words and len(self.words[name]) < WORDS_KEPT:
                 self.words[name].update(words)
         if self.users is not None and piece.ids is not None:
-            numbers = self.users.add(piece.ids)
-            grown = np.bincount(numbers, minlength=len(self.sizes))
+            grown = np.bincount(self.users.add(piece.ids), minlength=len(self.sizes))
             grown[: len(self.sizes)] += self.sizes
             self.sizes = grown
 
@@ -331,14 +329,13 @@ class _Counts:
 
     def _column(self, name: str, item: Column | Derived) -> ColumnCheck:
         rows = max(1, self.rows)
-        wrong = sum(self.kinds[name].values())
         made = ColumnCheck(
             name,
             item.source,
             f"{item.kind} ({item.dtype})",
             self.null[name] / rows,
             self.outside[name] / rows,
-            wrong / rows,
+            sum(self.kinds[name].values()) / rows,
             dict(self.kinds[name].most_common()),
             self._nearly(item, self.words[name]) / rows,
         )
@@ -362,8 +359,7 @@ class _Counts:
         bound = self.schema.max_rows_per_user
         beyond = 0.0 if bound is None else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
         users = int(np.count_nonzero(sizes))
-        most = int(sizes.max(initial=0))
-        rows = (median, ninety, ninety_nine, most)
+        rows = (median, ninety, ninety_nine, int(sizes.max(initial=0)))
         return UserCheck(self.schema.user, users, self.without, *rows, bound, beyond)
 
 

@@ -238,8 +238,7 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
     truth."""
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
-        near = did_you_mean(user, truth.column_names)
-        raise UsageError(f"user: the truth has no column {user!r}{near}")
+        raise UsageError(f"user: the truth has no column {user!r}{did_you_mean(user, truth.column_names)}")
     skip = {user} if user is not None else set(KNOWN_USERS)
     shared = [n for n in shared if n not in skip]
     if not shared:

@@ -23,8 +23,7 @@ def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[
     rng = np.random.default_rng(seed)
     drawn: dict[tuple[str, ...], None] = {}
     while len(drawn) < limit:
-        columns = np.sort(rng.choice(len(names), k, replace=False))
-        drawn[tuple(names[c] for c in columns)] = None
+        drawn[tuple(names[c] for c in np.sort(rng.choice(len(names), k, replace=False)))] = None
     return list(drawn), everything
 
 

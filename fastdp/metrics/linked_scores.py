@@ -54,8 +54,7 @@ def _children(table: Table, parents: int) -> np.ndarray:
 def _joint(table: Table, a: str, b: str) -> np.ndarray:
     size = table.domain[b]
     joint = table.codes[a].astype(np.int64) * size + table.codes[b]
-    cells = np.bincount(joint, minlength=table.domain[a] * size)
-    return cells / max(table.rows, 1)
+    return np.bincount(joint, minlength=table.domain[a] * size) / max(table.rows, 1)
 
 
 def _variation(a: np.ndarray, b: np.ndarray) -> float:

@@ -187,8 +187,7 @@ def _gaps(truth: _Side, other: _Side) -> Iterator[Item]:
         for side in (truth, other):
             assert side.user is not None
             order = np.lexsort((side.times[name], side.user))
-            same = np.diff(side.user[order]) == 0
-            gap = np.diff(side.times[name][order])[same]
+            gap = np.diff(side.times[name][order])[np.diff(side.user[order]) == 0]
             gaps.append(gap[~np.isnan(gap)])
         if not len(gaps[0]) or not len(gaps[1]):
             continue

@@ -38,8 +38,7 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
         variation[i, j] = variation[j, i] = between(a, b, pair.rows)
         for side, table in enumerate((a, b)):
             strength[side, i, j] = strength[side, j, i] = cramers_v(table)
-    upper = np.triu_indices(size, 1)
-    shares = {**_ends(variation[upper]), "columns": names, "matrix": variation.tolist()}
+    shares = {**_ends(variation[np.triu_indices(size, 1)]), "columns": names, "matrix": variation.tolist()}
     return shares, _matrices("Cramer's V", names, strength[0], strength[1])
 
 

@@ -56,8 +56,7 @@ def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.
     same = np.zeros(len(keys_a), dtype=bool)
     same[inside] = keys_b[at[inside]] == keys_a[inside]
     met = b[at[same]]
-    shared = np.abs(a[same] - met).sum()
-    return float(0.5 * (shared + a[~same].sum() + (b.sum() - met.sum())))
+    return float(0.5 * (np.abs(a[same] - met).sum() + a[~same].sum() + (b.sum() - met.sum())))
 
 
 def cells_of(table: Any) -> Cells:

@@ -103,8 +103,7 @@ def _octaves(numbers: np.ndarray) -> np.ndarray:
 def _sizes(rows: np.ndarray) -> dict[str, float]:
     if not len(rows):
         return {"users": 0}
-    cuts = np.percentile(rows, PERCENTILES).tolist()
-    named = {str(p): float(c) for p, c in zip(PERCENTILES, cuts)}
+    named = {str(p): float(c) for p, c in zip(PERCENTILES, np.percentile(rows, PERCENTILES).tolist())}
     return {"users": len(rows), "mean": float(rows.mean()), **named, "max": int(rows.max())}
 
 

@@ -41,8 +41,7 @@ def score(
 
     target = pick_target(pair) if target is None else target
     if target not in pair.sizes:
-        near = did_you_mean(target, pair.names)
-        raise UsageError(f"target: there is no column {target!r}{near}")
+        raise UsageError(f"target: there is no column {target!r}{did_you_mean(target, pair.names)}")
     if len(pair.names) < 2:
         raise UsageError("utility: the table has one column, so nothing can predict it; use more columns")
     if pair.rows[0] < 4 or pair.rows[1] < 2:

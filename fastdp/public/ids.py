@@ -58,8 +58,7 @@ class Habits:
         cell = cell_numbers(codes, columns, shape, len(user)).astype(np.uint64)
         key = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell
         key.sort()
-        edges = np.concatenate([[True], key[1:] != key[:-1]])[: key.size]
-        first = np.flatnonzero(edges)
+        first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: key.size])
         counts = np.diff(np.append(first, key.size)).astype(np.int64)
         key = key[first]
         owner = key // np.uint64(cells)
@@ -148,8 +147,7 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
     mean = float((useful * sizes).sum())
     while room < rows:
         more = rng.choice(weight.shape[0], size=int((rows - room) / mean) + 1, p=useful)
-        enough = np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1
-        taken = np.concatenate([taken, more[:enough]])
+        taken = np.concatenate([taken, more[: np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1]])
         room = int(sizes[taken].sum())
     rng.shuffle(taken)
     return taken

@@ -246,8 +246,7 @@ class Categorical(Column):
         if self.names is not None and len(self.names) != len(values):
             raise fail(self.name, "names", f"expected {len(values)}, one name per value")
         if self.other is not None:
-            other = canonical_value(self.name, "other", self.other, self.dtype)
-            object.__setattr__(self, "other", other)
+            object.__setattr__(self, "other", canonical_value(self.name, "other", self.other, self.dtype))
         self._check_policies("among the listed values", clamps=False)
 
     @property
@@ -296,8 +295,7 @@ class Integer(Column):
         return [str(v) for v in range(self.min, self.max + 1)]
 
     def label(self, code: int) -> str:
-        special = {self.overflow_code: "(other)", self.null_code: "(null)"}
-        return special.get(code) or str(self.min + code)
+        return {self.overflow_code: "(other)", self.null_code: "(null)"}.get(code) or str(self.min + code)
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -396,8 +394,7 @@ class Numeric(Column):
 
     @property
     def can_overflow(self) -> bool:
-        closed = math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1])
-        return closed or self.nan == "overflow"
+        return math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
 
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.timely else edge_text(e) for e in self.edges]

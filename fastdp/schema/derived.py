@@ -49,8 +49,7 @@ class Derived:
     def _part(self, name: str, part: str, count: int, **more: Any) -> Part:
         own: dict[str, Any] = {"source": self.source, "null": self.null, "overflow": self.overflow}
         own |= {"user": self.user, "of": self.name, "part": part, "count": count}
-        dtype = "int64" if count > 32767 else "int16"
-        return Part(name=name, dtype=dtype, **own, **more)
+        return Part(name=name, dtype="int64" if count > 32767 else "int16", **own, **more)
 
     def split(self, values: np.ndarray) -> Split:
         raise NotImplementedError

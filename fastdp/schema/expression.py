@@ -185,8 +185,7 @@ def is_time(schema: Described, name: str) -> bool:
 
 def _same(left: Any, right: Any) -> Any:
     """Elementwise equality; comparing a text with a number is an error, not False."""
-    kinds = {np.asarray(x).dtype.kind in "US" for x in (left, right)}
-    if len(kinds) > 1:
+    if len({np.asarray(x).dtype.kind in "US" for x in (left, right)}) > 1:
         raise TypeError("text against number")
     return np.equal(left, right)
 

@@ -122,8 +122,7 @@ class Pending(Column):
 
     def with_clock(self, part: str, nulls: bool) -> dict[str, Any]:
         """The document of a finished column of clock times written as HHMM; `part`: the name of its hours."""
-        null = "code" if nulls else "drop"
-        entry = self._finished("derived", null, "code", transform="hhmm", parts=[part])
+        entry = self._finished("derived", "code" if nulls else "drop", "code", transform="hhmm", parts=[part])
         return {k: v for k, v in entry.items() if k not in KEPT["numeric"]}
 
     @property

@@ -327,8 +327,7 @@ class _Look:
         return 2 * self.distinct <= len(self.values) and self.distinct > 1
 
     def candidate(self) -> Candidate:
-        counts = self.values.value_counts().get_column("count")
-        usual = int(counts.quantile(0.99, "higher") or 1)
+        usual = int(self.values.value_counts().get_column("count").quantile(0.99, "higher") or 1)
         return Candidate(self.name, self.distinct, len(self.values), usual)
 
     def entry(self) -> dict[str, Any]:

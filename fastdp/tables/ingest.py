@@ -297,8 +297,7 @@ def _encode(
 
     if part.text or part.any_name:
         names = batch.schema.names
-        arrays = [column_of(batch, name, part, types) for name in names]
-        batch = pa.record_batch(arrays, names=names)
+        batch = pa.record_batch([column_of(batch, name, part, types) for name in names], names=names)
     codes, keep = encode.encode_batch(schema, batch)
     ids, null_ids = None, 0
     if users is not None:

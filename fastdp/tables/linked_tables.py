@@ -116,9 +116,8 @@ class Links:
 
     def _count_entry(self, child: str, first: int = 0) -> dict[str, Any]:
         edges = [*self.edges(child)[first:].tolist(), np.inf]
-        note = f"rows of {child} of one parent"
         return {"kind": "numeric", "dtype": "int64", "edges": edges, "max": self.most_rows(child),
-                "overflow": "clamp", "null": "drop", "note": note}  # fmt: skip
+                "overflow": "clamp", "null": "drop", "note": f"rows of {child} of one parent"}  # fmt: skip
 
     def _entries(self, child: str) -> dict[str, Any]:
         """Documents of the parent's columns beside a child's rows. Parts of derived columns are codes."""
@@ -192,8 +191,7 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
         kept |= counts[name] > 0
     own = {}
     for name, column in parents.codes.items():
-        missing = 0 if links.no_parent is None else links.no_parent[name]
-        own[name] = np.full(keys, missing, column.dtype)
+        own[name] = np.full(keys, 0 if links.no_parent is None else links.no_parent[name], column.dtype)
         own[name][known] = column[row[known]]
     for name in linked.children:
         bins = np.searchsorted(links.edges(name), counts[name], "right") - 1

@@ -134,8 +134,7 @@ def _can_tell(entry: dict[str, Any], name: str, part: str) -> bool:
     where they are asked for."""
     parts = entry["parts"]
     if part == "day" and "date" not in parts and "day_of_week" in parts:
-        taken = parts.pop("day_of_week")
-        parts["day"] = taken.removesuffix("_of_week")
+        parts["day"] = parts.pop("day_of_week").removesuffix("_of_week")
     return part in parts or ("date" in parts and part != "hour")
 
 

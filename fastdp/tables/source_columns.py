@@ -18,8 +18,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     suggests; a boolean column is complete, since its values are public. What the texts of a column are, is
     found in the run; in text files, which have no types, of every column. UsageError names a column whose
     type suggests no kind."""
-    parts = sources.open_parts(source, dialect)
-    first = parts[0]
+    first = sources.open_parts(source, dialect)[0]
     columns: dict[str, Any] = {}
     untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:

@@ -168,8 +168,7 @@ def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
     too long: whatever record it lies in is malformed and ends with it."""
     for block, left_out in blocks:
         for _ in range(left_out):
-            line = b"\xff" * (textblocks.MAX_LINE + 1)
-            yield line + b"\n"
+            yield b"\xff" * (textblocks.MAX_LINE + 1) + b"\n"
         yield block
 
 

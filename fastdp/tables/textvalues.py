@@ -62,8 +62,7 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     if family == "string":
         return raw.cast(pa.large_binary())
     with muted():
-        column = pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars()
-        return _parse(column, family, dtype).to_arrow()
+        return _parse(pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars(), family, dtype).to_arrow()
 
 
 def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
@@ -101,8 +100,7 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
     if family == "float":
         return text.cast(pl.Float64, strict=False)
     if family == "decimal":
-        scale = dtypes.decimal_scale(dtype)
-        return text.cast(pl.Decimal(38, scale), strict=False)
+        return text.cast(pl.Decimal(38, dtypes.decimal_scale(dtype)), strict=False)
     if family == "bool":
         low = text.str.to_lowercase()
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
@@ -114,8 +112,7 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
     for form in _TIMES:
         if not (times.is_null() & text.is_not_null()).any():
             break
-        here = text.str.strptime(pl.Datetime("us"), form, strict=False)
-        times = times.zip_with(times.is_not_null(), here)
+        times = times.zip_with(times.is_not_null(), text.str.strptime(pl.Datetime("us"), form, strict=False))
     if zone:
         name = dtype.split("tz=")[1].rstrip("]")
         form = "%Y-%m-%dT%H:%M:%S%.f%#z"

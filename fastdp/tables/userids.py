@@ -68,8 +68,7 @@ class UserIndex:
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             return self._words("integer", _values(ids.cast(pa.int64()), np.uint64), valid)
         if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-            small = kind.bit_width == 32
-            view = ids.view(pa.int32()).cast(pa.int64()) if small else ids.view(pa.int64())
+            view = ids.view(pa.int32()).cast(pa.int64()) if kind.bit_width == 32 else ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
         if pa.types.is_decimal(kind):
             # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of

@@ -115,15 +115,13 @@ def parsed(texts: pl.Series, dtype: str) -> pa.Array:
 def look_of(texts: pl.Series) -> str:
     """The type (`schema.dtypes`) that all texts have. Whole numbers with leading zeros or too many digits are
     taken for identifiers, whose type is text."""
-    counts = textkinds.count_kinds(texts)
-    kinds = {kind for kind in counts if kind not in MISSING}
+    kinds = {kind for kind in textkinds.count_kinds(texts) if kind not in MISSING}
     if not kinds:
         return "string"
     if kinds == {"whole number"}:
         digits = texts.str.strip_chars().str.strip_chars_start("+-")
         padded = digits.str.contains(r"^0\d").any()
-        long = (digits.str.len_chars() > WHOLE_DIGITS).any()
-        return "string" if padded or long else "int64"
+        return "string" if padded or (digits.str.len_chars() > WHOLE_DIGITS).any() else "int64"
     for dtype, fine in (
         ("float64", {"whole number", "number with a point"}),
         ("date32", {"ISO date"}),

@@ -110,8 +110,7 @@ class Prepared:
             cell += side["dropoff"]
             return cell
 
-        gap = kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)
-        return (2.0 - gap) / 2.0
+        return (2.0 - kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)) / 2.0
 
     def _conjunction(self, truth: dict, other: dict) -> float | None:
 
@@ -152,8 +151,7 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
     if values.dtype.kind in "iu" and len(values):
         low, high = int(values.min()), int(values.max())
         if high - low < 1 << 20 and high < 1 << 62:
-            edges = np.arange(low, high + 1)
-            table = np.clip(edges // step + 1, 0, BINS - 1).astype(np.uint8)
+            table = np.clip(np.arange(low, high + 1) // step + 1, 0, BINS - 1).astype(np.uint8)
             return recode(kernel_ready(values), low, table)
     with np.errstate(invalid="ignore"):
         scaled = np.floor(values / step) + 1.0

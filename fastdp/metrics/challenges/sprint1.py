@@ -73,8 +73,7 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _without_small(counts: np.ndarray) -> np.ndarray:
-    total = counts.sum(axis=1, keepdims=True)
-    return np.where(counts < THRESHOLD * total, 0.0, counts)
+    return np.where(counts < THRESHOLD * counts.sum(axis=1, keepdims=True), 0.0, counts)
 
 
 def _axis(name: str, values: list) -> list:

@@ -44,8 +44,7 @@ def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray, rounds
 def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Random whole numbers by systematic sampling: each is within 1 of its weight, its expectation is the
     weight, and the sum is within 1 of the sum of weights."""
-    edges = np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64)
-    return np.diff(edges)
+    return np.diff(np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,8 +40,7 @@ class Groups:
     def upto(self) -> np.ndarray:
         """Running sums of the counts within each group."""
         total = np.cumsum(self.counts)
-        before = np.concatenate([[0], total])[self.start[:-1]]
-        return total - np.repeat(before, np.diff(self.start))
+        return total - np.repeat(np.concatenate([[0], total])[self.start[:-1]], np.diff(self.start))
 
     def draw(self, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One value for each entry of `group` (group numbers, not keys), drawn in proportion to the
@@ -71,8 +70,7 @@ class Link:
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
         start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
         starts = np.concatenate([*start, ends[-1:]]).astype(np.int64)
-        lists = zip(*((t.keys, t.values, t.counts) for t in self.tables))
-        keys, values, counts = map(np.concatenate, lists)
+        keys, values, counts = map(np.concatenate, zip(*((t.keys, t.values, t.counts) for t in self.tables)))
         return Groups(keys, starts, values, counts)
 
     @cached_property
@@ -113,8 +111,7 @@ class Link:
 
 def cells_of(codes: Columns, names: Sequence[str], shape: Sequence[int], rows, total: int) -> np.ndarray:
     """Cell number (int64) over these columns of each selected row; 0 if there are no columns."""
-    size = total if isinstance(rows, slice) else rows.shape[0]
-    cell = np.zeros(size, np.int64)
+    cell = np.zeros(total if isinstance(rows, slice) else rows.shape[0], np.int64)
     for name, n in zip(names, shape):
         cell *= n
         cell += codes[name][rows]

@@ -92,8 +92,7 @@ def choose(points, cell, user, users: int, seed: int, candidates=CANDIDATES) -> 
     sums = []
     for k in candidates:
         mixture = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
-        density = mixture.log_density(points)
-        sums.append(np.bincount(test_user, density[test_cell], minlength=users)[held])
+        sums.append(np.bincount(test_user, mixture.log_density(points)[test_cell], minlength=users)[held])
     means = [float(s.sum() / rows.sum()) for s in sums]
     best = int(np.argmax(means))
     evidence, chosen = [], best

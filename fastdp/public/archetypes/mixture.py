@@ -100,8 +100,7 @@ def climb(phi, share, state, extra, tol: float, iterations: int):
     last = -np.inf
     for _ in range(iterations):
         belongs = phi @ coefficients(*state)
-        total = log_sum(belongs)
-        now = float(share @ total)
+        now = float(share @ log_sum(belongs))
         state = maximise(phi, share, belongs, extra)
         if now - last < tol:
             break
@@ -120,8 +119,7 @@ def maximise(phi, share, belongs, extra):
     means = moments[:, 1 : 1 + d] / safe[:, None]
     covariances = np.empty((weights.size, d, d))
     rows, columns = np.triu_indices(d)
-    second = moments[:, 1 + d :] / safe[:, None]
-    covariances[:, rows, columns] = covariances[:, columns, rows] = second
+    covariances[:, rows, columns] = covariances[:, columns, rows] = moments[:, 1 + d :] / safe[:, None]
     covariances -= means[:, :, None] * means[:, None, :]
     covariances += extra
     weights[empty], covariances[empty] = 0.0, np.eye(d)

@@ -55,12 +55,10 @@ def smoothed(domain: Domain, joint: np.ndarray, sep: Clique, res: Clique) -> np.
     if not sep:
         return _blend(joint.reshape(1, width), np.full((1, width), 1.0 / width))
     drop = _least(joint, len(sep))
-    coarse = joint.sum(axis=drop)
-    below = smoothed(domain, coarse, sep[:drop] + sep[drop + 1 :], res)
+    below = smoothed(domain, joint.sum(axis=drop), sep[:drop] + sep[drop + 1 :], res)
     shape = domain.shape(sep)
     wide = below.reshape(*shape[:drop], 1, *shape[drop + 1 :], width)
-    spread = np.broadcast_to(wide, (*shape, width)).reshape(-1, width)
-    return _blend(joint.reshape(-1, width), spread)
+    return _blend(joint.reshape(-1, width), np.broadcast_to(wide, (*shape, width)).reshape(-1, width))
 
 
 def _blend(counts: np.ndarray, below: np.ndarray) -> np.ndarray:
