@@ -128,19 +128,13 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
     computed = known(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
-        if not isinstance(item, Derived):
-            if item.name in codes:
-                numbers = settled.get(item.name)
-                add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
-            elif item.name in computed and all(c in codes for c in computed[item.name].columns):
-                add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
-            continue
-        have = [part for part in item.parts if part.name in codes]
+        parts = item.parts if isinstance(item, Derived) else (item,)
+        have, numbers = [part for part in parts if part.name in codes], settled.get(item.name)
         if not have and item.name in computed and all(c in codes for c in computed[item.name].columns):
             add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
-            continue
-        if len(have) == len(item.parts) and item.output == "value":
-            numbers = settled.get(item.name)
+        elif have and not isinstance(item, Derived):
+            add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
+        elif isinstance(item, Derived) and len(have) == len(parts) and item.output == "value":
             add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row, numbers))
         else:
             for part in have:
@@ -203,21 +197,17 @@ def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
     """Numbers as an Arrow array of an output type, nulls where `null`."""
     kind = dtypes.arrow(dtype)
     family = dtypes.family(dtype)
-    if family in ("int", "float", "bool"):
-        wanted = np.uint8 if family == "bool" else dtypes.machine_dtype(kind)
-        values = np.ascontiguousarray(values, dtype=wanted)
-        if family == "bool":
-            return of_numpy(values, null, pa.uint8()).cast(pa.bool_())
-        return of_numpy(values, null, kind)
-    if family == "decimal":
-        if values.ndim == 1:
-            low = np.ascontiguousarray(values, np.int64)
-            values = np.stack([low, low >> 63], axis=1)
-        return of_numpy(values, null, kind)
-    if family in ("date", "timestamp"):
-        size = np.int32 if dtype == "date32" else np.int64
-        return of_numpy(np.ascontiguousarray(values, dtype=size), null, kind)
-    return of_numpy(values, null).cast(kind)
+    if family == "string":
+        return of_numpy(values, null).cast(kind)
+    if family == "bool":
+        return of_numpy(np.ascontiguousarray(values, np.uint8), null, pa.uint8()).cast(kind)
+    if family != "decimal":
+        timely = f"i{kind.bit_width // 8}" if family in ("date", "timestamp") else ""
+        values = np.ascontiguousarray(values, timely or dtypes.machine_dtype(kind))
+    elif values.ndim == 1:
+        low = np.ascontiguousarray(values, np.int64)
+        values = np.stack([low, low >> 63], axis=1)
+    return of_numpy(values, null, kind)
 
 
 def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = "") -> np.ndarray:
@@ -232,38 +222,32 @@ def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream
 def _rebuilt(
     item: Derived, parts: list[np.ndarray], seed: int, row: int, numbers: np.ndarray | None = None
 ) -> pa.Array:
-    null = np.zeros(len(parts[0]), dtype=bool)
-    for part, codes in zip(item.parts, parts, strict=True):
-        null |= codes >= part.base
-    if numbers is None:
-        values = _seconds(item, parts, seed, row)
-    else:
-        values = np.where(null, 0, numbers).astype(np.int64)
-    return _times(item, values, null)
+    null = np.any([codes >= part.base for part, codes in zip(item.parts, parts, strict=True)], axis=0)
+    drawn = _seconds(item, parts, seed, row) if numbers is None else np.where(null, 0, numbers)
+    return _times(item, drawn.astype(np.int64), null)
 
 
 def _times(item: Derived, values: np.ndarray, null: np.ndarray) -> pa.Array:
     """Values of a derived field (times in seconds on the local clock) as it writes them."""
     if not isinstance(item, Timestamp):
         return _array(values, null, item.dtype)
-    if item.dtype == "date32":
-        return _array(values // 86_400, null, item.dtype)
-    if item.dtype == "date64":
-        return _array(values // 86_400 * 86_400_000, null, item.dtype)
-    kind = dtypes.arrow(item.dtype)
-    scale = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-    local = _array(values * scale, null, f"timestamp[{kind.unit}]")
-    if kind.tz is None:
-        return local
+    kind, stored = dtypes.arrow(item.dtype), _stored_times(item.dtype, values)
+    if getattr(kind, "tz", None) is None:
+        return _array(stored, null, item.dtype)
+    local = _array(stored, null, f"timestamp[{kind.unit}]")
     return pc.assume_timezone(local, kind.tz, ambiguous="earliest", nonexistent="latest")
+
+
+def _stored_times(dtype: str, seconds: np.ndarray) -> np.ndarray:
+    day = 86_400 if dtypes.family(dtype) == "date" else 1
+    return seconds // day * per_unit(dtype)
 
 
 def _book(schema: Schema, column: Column) -> _Book:
     cache = schema.__dict__.setdefault("_decode_books", {})
-    book = cache.get(column.name)
-    if book is None:
-        book = cache[column.name] = _Book(column)
-    return book
+    if column.name not in cache:
+        cache[column.name] = _Book(column)
+    return cache[column.name]
 
 
 def _values(
@@ -274,34 +258,29 @@ def _values(
         values *= 10 ** dtypes.decimal_scale(column.dtype)
         return _array(values, codes >= column.base, column.dtype)
     book = _book(schema, column)
-    null = None
-    if not book.never_null:
-        null = np.empty(len(codes), dtype=np.uint8)
-        core.lookup(codes, book.null, null)
-        null = null.view(bool)
+    null = None if book.never_null else _looked_up(codes, book.null).view(bool)
     if book.bins is not None and isinstance(column, Numeric):
-        if numbers is not None:
-            raw = _empty_numbers(column, len(codes))
-            numbers = np.nan_to_num(numbers)
-            if column.timely:
-                seconds = np.rint(numbers).astype(np.int64)
-                day = 86_400 if dtypes.family(column.dtype) == "date" else 1
-                raw = seconds // day * per_unit(column.dtype)
-            else:
-                scaled = numbers * stored_per_number(column)
-                np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
-        else:
+        if numbers is None:
             raw = _numbers(column, book.bins, codes, seed, row)
+        elif column.timely:
+            raw = _stored_times(column.dtype, np.rint(np.nan_to_num(numbers)).astype(np.int64))
+        else:
+            raw = _empty_numbers(column, len(codes))
+            scaled = np.nan_to_num(numbers) * stored_per_number(column)
+            np.copyto(raw, np.rint(scaled) if raw.dtype.kind in "iu" else scaled, casting="unsafe")
         return _array(raw, null, column.dtype)
     if book.texts is not None:
-        index = np.empty(len(codes), dtype=np.int32)
-        core.lookup(codes, book.table, index)
-        coded = pa.DictionaryArray.from_arrays(of_numpy(index, null, pa.int32()), book.texts)
+        index = of_numpy(_looked_up(codes, book.table), null, pa.int32())
+        coded = pa.DictionaryArray.from_arrays(index, book.texts)
         kind = dtypes.arrow(column.dtype)
         return coded if pa.types.is_dictionary(kind) else coded.cast(book.texts.type).cast(kind)
-    values = np.empty(len(codes), dtype=book.table.dtype)
-    core.lookup(codes, book.table, values)
-    return _array(values, null, column.dtype)
+    return _array(_looked_up(codes, book.table), null, column.dtype)
+
+
+def _looked_up(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
+    out = np.empty(len(codes), dtype=table.dtype)
+    core.lookup(codes, table, out)
+    return out
 
 
 class _Book:

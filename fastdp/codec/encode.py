@@ -95,9 +95,8 @@ def encode_batch(
     check_types(schema, batch.schema, columns)
     wanted = _wanted(schema, columns)
     rows = batch.num_rows
-    keep: np.ndarray | None = None
-    if any(_may_drop(c) for _, chosen in wanted for c in chosen):
-        keep = np.ones(rows, dtype=np.uint8)
+    drops = any("drop" in (c.null.action, c.overflow.action) for _, chosen in wanted for c in chosen)
+    keep = np.ones(rows, dtype=np.uint8) if drops else None
     out: dict[str, np.ndarray] = {}
     for item, chosen in wanted:
         for column in chosen:
@@ -110,18 +109,8 @@ def encode_batch(
             if len(chunk):
                 parts = {c.name: out[c.name][rows_of] for c in chosen}
                 _encode(schema, item, chosen, chunk, parts, None if keep is None else keep[rows_of])
-    names = [c for c in schema.columns if c in out]
     mask = None if keep is None or keep.all() else keep.view(bool)
-    return {name: out[name] for name in names}, mask
-
-
-def _may_drop(column: Column) -> bool:
-    return column.null.action == "drop" or (column.overflow.action == "drop")
-
-
-def _cache(schema: Schema) -> dict[Any, Any]:
-    """Maps made for this schema; they are immutable, so threads may race to store an equal one."""
-    return schema.__dict__.setdefault("_encode_maps", {})
+    return {name: out[name] for name in schema.columns if name in out}, mask
 
 
 def _encode(
@@ -159,7 +148,7 @@ def _encode(
         x, valid, bit0 = _buffers(indices)
     else:
         key = (item.name, source)
-        cache = _cache(schema)
+        cache = schema.__dict__.setdefault("_encode_maps", {})
         if key not in cache:
             cache[key] = number_map(item, source)
         rule = cache[key]

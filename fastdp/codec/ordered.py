@@ -111,7 +111,8 @@ class OrderGroup:
         if broken.any():
             rows = np.flatnonzero(broken)
             last = self._ends([(low[rows], high[rows]) for low, high in ends])
-            values = [_put(v, rows, new) for v, new in zip(values, last)]
+            for value, new in zip(values, last):
+                value[rows] = new
         return {item.name: v for item, v in zip(self.items, values) if not item.fixed}
 
     def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
@@ -241,11 +242,6 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
     step = float(DAY if day else field.step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))
     return Item(field.name, columns, low, high, f"time {zone}", step, fixed, "date" in field.names)
-
-
-def _put(values: np.ndarray, rows: np.ndarray, new: np.ndarray) -> np.ndarray:
-    values[rows] = new
-    return values
 
 
 def _floor(values: np.ndarray, step: float) -> np.ndarray:

@@ -6,7 +6,8 @@ the constraint. No private row is read here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
@@ -115,7 +116,7 @@ class Known:
                 out.append(Mask(clique, mask, (self._follows_number[item.column],)))
         named = {c for m in out for c in m.clique} | {s for f in self.follows for s in f.sources}
         named &= set(schema.modelled)
-        out += [m for m in (_never_written(schema.columns[name]) for name in sorted(named)) if m is not None]
+        out += [m for name in sorted(named) for m in _never_written(schema.columns[name])]
         sources = {s for f in self.follows if f.column in schema.modelled for s in f.sources}
         for field in schema.fields.values():
             if isinstance(field, Derived) and field.output == "value":
@@ -139,20 +140,17 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
     names = columns_of(schema, constraint)
     _check_size(schema, names)
     columns = [schema.columns[name] for name in names]
-    shape = schema.domain.shape(names)
+    mask = np.zeros(schema.domain.shape(names), bool)
     if constraint.divide is not None:
         general, detailed = (_whole_numbers(schema, name) for name in names)
-        mask = np.zeros(shape, bool)
         fits = general[:, None] == detailed[None, :] // constraint.divide
         mask[: general.size, : detailed.size] = ~fits & fits.any(axis=0)
     elif constraint.require is not None:
         values = Expression(schema, constraint.require).values()
         if values.dtype != bool:
             raise SchemaError("require: expected an expression that is true or false")
-        mask = np.zeros(shape, bool)
         mask[tuple(slice(c.base) for c in columns)] = ~values
     else:
-        mask = np.zeros(shape, bool)
         for combination in constraint.allowed or constraint.forbidden or ():
             listed = [value if isinstance(value, tuple) else (value,) for value in combination]
             codes = [[code_of(c, v) for v in values] for c, values in zip(columns, listed)]
@@ -176,18 +174,13 @@ def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.
     return out
 
 
-class _blame:
+@contextmanager
+def _blame(number: int, constraint: Constraint) -> Iterator[None]:
     """A context that puts the constraint's number and text before the message of an error raised in it."""
-
-    def __init__(self, number: int, constraint: Constraint):
-        self.where = f"constraint {number + 1} ({constraint.text})"
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind, error, trace) -> None:
-        if isinstance(error, SchemaError):
-            raise SchemaError(f"{self.where}: {error}") from None
+    try:
+        yield
+    except SchemaError as error:
+        raise SchemaError(f"constraint {number + 1} ({constraint.text}): {error}") from None
 
 
 def _check_size(schema: Schema, names: Clique) -> None:
@@ -258,15 +251,11 @@ def _code(target: Column, value: np.generic) -> int:
     return -1 if code is None else code
 
 
-def _never_written(column: Column) -> Mask | None:
+def _never_written(column: Column) -> list[Mask]:
     """A mask that rules out the code of values outside the domain, where it would be written as a value of
-    the domain drawn at random; None elsewhere."""
+    the domain drawn at random; none elsewhere."""
     overflow = drawn_overflow(column)
-    if overflow is None:
-        return None
-    mask = np.zeros(column.size, bool)
-    mask[overflow] = True
-    return Mask((column.name,), mask)
+    return [] if overflow is None else [Mask((column.name,), np.arange(column.size) == overflow)]
 
 
 def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:

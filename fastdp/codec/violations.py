@@ -105,8 +105,7 @@ def _other_number(schema: Schema, name: str, expression: Expression, codes: Colu
     wanted = expression.of_rows(given)
     if isinstance(own, Timestamp):
         return np.logical_and.reduce(inside) & (np.floor(wanted / _unit(own)) != given[name] // _unit(own))
-    grid = isinstance(own, Numeric) and on_grid(own)
-    slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and grid else 0.0
+    slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and on_grid(own) else 0.0
     gap = np.abs(wanted - given[name])
     return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
 

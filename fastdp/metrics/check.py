@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -176,7 +177,9 @@ def check(
     parts = sources.open_parts(source, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
-    for piece in ingest.in_order(_jobs(parts, schema, wanted, counts.users), _threads.resolve(threads)):
+    bare, types = _with_codes(schema), ingest.source_types(schema)
+    look = partial(_look, schema=schema, bare=bare, types=types, users=counts.users)
+    for piece in ingest.of_batches(parts, schema, wanted, look, _threads.resolve(threads)):
         counts.add(piece)
     lines = [
         (part.where, number)
@@ -201,21 +204,6 @@ class _Piece:
     without: int = 0
 
 
-def _jobs(
-    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None
-) -> Iterator[Callable[[], list[_Piece]]]:
-    bare = _with_codes(schema)
-    types = ingest.source_types(schema)
-    for part in parts:
-        for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
-
-            def work(part: Part = part, unit: Any = unit) -> list[_Piece]:
-                batches = sources.guarded(part.where, unit())
-                return [_look(batch, part, schema, bare, types, users) for batch in batches]
-
-            yield work
-
-
 def _with_codes(schema: Schema) -> Schema:
     """The schema with one code for nulls and one for overflow in every column, so that both can be
     distinguished from other values."""
@@ -223,10 +211,6 @@ def _with_codes(schema: Schema) -> Schema:
     for entry in plain["columns"].values():
         entry["null"] = entry["overflow"] = OWN_CODE.to_plain()
     return Schema.from_dict(plain)
-
-
-def _code_column(item: Column | Derived) -> Column:
-    return item.parts[0] if isinstance(item, Derived) else item
 
 
 def _look(
@@ -244,7 +228,7 @@ def _look(
     drop = np.zeros(batch.num_rows, bool)
     fields = {}
     for name, item in bare.fields.items():
-        column, own = _code_column(item), schema.fields[name]
+        column, own = item.parts[0] if isinstance(item, Derived) else item, schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
         if part.is_text(item.source):  # text that is not a value of the column's type was read as null

@@ -17,7 +17,7 @@ from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
 from ..tables.ingest import read
-from ..tables.table import Table
+from ..tables.table import Table, code_dtype
 from ..tables.whole import read_whole
 
 MANY_VALUES = 100  # without a schema, numeric columns with more distinct values than this are binned
@@ -89,7 +89,7 @@ def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
     for part in parts:
         mark(part, low, seen)
     values = np.flatnonzero(seen)
-    table = np.zeros(span, dtype=smallest(len(values)))
+    table = np.zeros(span, dtype=code_dtype(len(values)))
     table[values] = np.arange(len(values))
     if table.dtype == np.uint8:
         first, second = (recode(part, low, table) for part in parts)
@@ -138,14 +138,9 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     rank = np.full(len(values) + 1, len(values))
     rank[order.to_numpy()] = np.arange(len(values))
     index = coded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False)
-    codes = rank[index].astype(smallest(len(values) + nulls))
+    codes = rank[index].astype(code_dtype(len(values) + nulls))
     order = pa.concat_arrays([order, pa.nulls(int(nulls), order.type)])
     return codes[: len(truth)], codes[len(truth) :], values.take(order)
-
-
-def smallest(size: int) -> np.dtype:
-    """The smallest unsigned dtype for codes 0..size-1."""
-    return np.dtype(np.uint8 if size <= 256 else np.uint16 if size <= 65536 else np.uint32)
 
 
 class Labels(Sequence[str]):

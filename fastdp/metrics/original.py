@@ -78,8 +78,7 @@ def score(
         items.sort(key=lambda i: -i["wrong"])
         wrong = [i["wrong"] for i in items]
         same = max((i["wrong"] for i in beside.get(kind, ())), default=None)
-        about = {"mean": float(np.mean(wrong)), "sample": same, "items": items[:LISTED]}
-        kinds[kind] = {**items[0], **about}
+        kinds[kind] = {**items[0], "mean": float(np.mean(wrong)), "sample": same, "items": items[:LISTED]}
     if not kinds:
         return None
     worst = max(kinds, key=lambda kind: kinds[kind]["wrong"])

@@ -178,7 +178,7 @@ class Schema:
     def select(self, names: Iterable[str]) -> Schema:
         """The schema with only the fields of these code columns, in the schema's order, and with the
         constraints that name no other columns."""
-        owners = {getattr(self.columns[n], "of", None) or n for n in set(self.domain.check(tuple(names)))}
+        owners = {getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))}
         fields = {k: f for k, f in self.fields.items() if k in owners}
         kept = {c.name for f in fields.values() for c in (f.parts if isinstance(f, Derived) else (f,))}
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}

@@ -160,13 +160,12 @@ def draft(
         if name in drop:
             continue
         looked = _Look(name, table.column(name), bins, public, names)
-        if looked.names_something and (name == user or looked.repeats):
-            users.append(looked.candidate())
         if name == user:
-            users = [u for u in users if u.name != name]
             users.insert(0, looked.candidate())
-        elif looked.problem or looked.names_something:
+        elif looked.problem or looked.why:
             left_out[name] = looked.problem or looked.why
+            if looked.why and looked.repeats:
+                users.append(looked.candidate())
         else:
             entry = looked.entry()
             try:
@@ -317,10 +316,6 @@ class _Look:
             self.problem = f"texts of the kind {most!r}; the reader takes plain numbers such as 1234.50"
         elif most in ("date in another form", "time of day"):
             self.problem = f"texts of the kind {most!r}; the reader takes 2024-12-31 and 2024-12-31 23:59"
-
-    @property
-    def names_something(self) -> bool:
-        return bool(self.why)
 
     @property
     def repeats(self) -> bool:

@@ -20,11 +20,8 @@ def overlap(one: Any, other: Any) -> bool:
     Compares files and memory addresses, never values: it does not recognise a copy, nor the rows that a query
     (a LazyFrame, a relation) will read.
     """
-    if one is other:
-        return True
-    if _files(one) & _files(other):
-        return True
-    return _meet(sorted(_rows(one)), sorted(_rows(other)))
+    same = one is other or bool(_files(one) & _files(other))
+    return same or _meet(sorted(_rows(one)), sorted(_rows(other)))
 
 
 def _files(source: Any) -> set[tuple[int, int]]:

@@ -41,7 +41,7 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     if t.is_dictionary(ids.type):
         values = normal(ids.dictionary, dtype)
         ids = pa.DictionaryArray.from_arrays(ids.indices, values, safe=False)
-        return ids if _is_text(values.type) and not values.null_count else ids.dictionary_decode()
+        return ids if is_text(values.type) and not values.null_count else ids.dictionary_decode()
     kind = ids.type
     if t.is_floating(kind):
         return pc.if_else(pc.is_nan(ids), pa.scalar(None, kind), ids)
@@ -49,7 +49,7 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
         return pc.subtract(ids.view(pa.int64()), _within_day(ids)).view(kind)
     if t.is_string_view(kind) or t.is_binary_view(kind) or t.is_fixed_size_binary(kind):
         ids = ids.cast(pa.large_binary())  # Arrow cannot filter arrays of view types
-    elif not _is_text(kind):
+    elif not is_text(kind):
         return ids
     family = "string" if dtype is None else dtypes.family(dtype)
     return ids if family in ("string", "bool") else _spelled(ids, family)
@@ -60,7 +60,7 @@ def has_id(ids: pa.Array) -> np.ndarray | None:
     return ids.is_valid().to_numpy(zero_copy_only=False) if ids.null_count else None
 
 
-def _is_text(kind: pa.DataType) -> bool:
+def is_text(kind: pa.DataType) -> bool:
 
     t = pa.types
     return t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)

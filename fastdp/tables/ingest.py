@@ -59,18 +59,15 @@ class _Column:
 
     def append(self, chunk: np.ndarray) -> None:
         self.rows += len(chunk)
-        if self.file is None:
-            self.chunks.append(chunk)
-        else:
-            self.file.write(np.ascontiguousarray(chunk).data)
+        self.chunks.append(chunk)
 
     def spill(self) -> None:
         """From now on in a file; nothing to do where it is in one already."""
         if self.file is None:
             self.file = tempfile.TemporaryFile(prefix="fastdp-")
-            chunks, self.chunks = self.chunks, []
-            for chunk in chunks:
-                self.file.write(np.ascontiguousarray(chunk).data)
+        chunks, self.chunks = self.chunks, []
+        for chunk in chunks:
+            self.file.write(np.ascontiguousarray(chunk).data)
 
     def finish(self) -> np.ndarray:
         if self.rows == 0:
@@ -143,11 +140,16 @@ def guarded(call: Callable[[], Any]) -> Any:
 
 
 def read_parts(
-    parts: Sequence[Part], schema: Schema, public: bool = False, threads: int | None = None
+    parts: Sequence[Part],
+    schema: Schema,
+    public: bool = False,
+    threads: int | None = None,
+    users: UserIndex | None = None,
 ) -> Table:
     """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
     wanted = checked_columns(parts, schema)
-    users = None if schema.user is None else UserIndex(schema.user)
+    if users is None and schema.user is not None:
+        users = UserIndex(schema.user)
     gathering = Gathering(schema, users)
     for piece in encoded(parts, schema, wanted, users, _threads.resolve(threads)):
         gathering.add(piece)
@@ -169,13 +171,13 @@ class Gathering:
         self.dropped += piece.dropped
         self.null_ids += piece.null_ids
         try:
-            if self.rows > SPOOL_ROWS:
-                for column in (*self._columns.values(), self._numbers):
-                    column.spill()
             for name, codes in piece.codes.items():
                 self._columns[name].append(codes)
             if self.users is not None and piece.user is not None:
                 self._numbers.append(self.users.add(piece.user))
+            if self.rows > SPOOL_ROWS:
+                for column in (*self._columns.values(), self._numbers):
+                    column.spill()
         except OSError as error:
             where = tempfile.gettempdir()
             raise DataError(f"cannot write temporary codes to {where!r}: {error.strerror}") from None
@@ -253,11 +255,19 @@ def encoded(
 ) -> Iterator[Encoded]:
     """Encoded batches in the order of the source, for any number of threads."""
     types = source_types(schema)
+    one = partial(_encode, schema=schema, types=types, users=users)
+    return of_batches(parts, schema, wanted, one, threads)
 
-    def work(part: Part, unit: Unit) -> list[Encoded]:
-        return [_encode(batch, part, schema, types, users) for batch in sources.guarded(part.where, unit())]
 
-    def jobs() -> Iterator[Callable[[], list[Encoded]]]:
+def of_batches(
+    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], one: Callable[..., Made], threads: int
+) -> Iterator[Made]:
+    """What `one(batch, part)` makes of every batch of the parts, in the order of the batches."""
+
+    def work(part: Part, unit: Unit) -> list[Made]:
+        return [one(batch, part) for batch in sources.guarded(part.where, unit())]
+
+    def jobs() -> Iterator[Callable[[], list[Made]]]:
         for part in parts:
             for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
                 yield partial(work, part, unit)

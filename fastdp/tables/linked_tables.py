@@ -35,7 +35,7 @@ from ..schema import Schema, dtypes
 from ..schema.derived import Derived
 from ..schema.linked_schema import LinkedSchema
 from ..users.people import size_bins
-from .ingest import Gathering, checked_columns, encoded, guarded, source_types
+from .ingest import guarded, read_parts, source_types
 from .sources import open_parts
 from .table import Table, code_dtype
 from .userids import UserIndex
@@ -163,11 +163,7 @@ def _read(sources: Mapping[str, Any], links: Links, threads: int):
     for name, schema in linked.tables.items():
         index.column = str(schema.user)
         parts = open_parts(sources[name], schema.dialect)
-        wanted = checked_columns(parts, schema)
-        gathering = Gathering(schema, index)
-        for piece in encoded(parts, schema, wanted, index, threads):
-            gathering.add(piece)
-        read[name] = gathering.table(malformed=sum(part.tally.lines for part in parts), threads=threads)
+        read[name] = read_parts(parts, schema, threads=threads, users=index)
     counts = {"rows": "rows", "dropped_rows": "_dropped", "malformed_lines": "_malformed"}
     numbers = {name: {k: getattr(t, v) for k, v in counts.items()} for name, t in read.items()}
     return link(read, links, index.hashes()), numbers

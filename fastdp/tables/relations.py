@@ -160,7 +160,7 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
             listed = sorted(pairs.drop_nulls().rows(), key=lambda pair: (str(type(pair[0])), pair))
             _as_list(columns.entries[column], [b for _, b in listed])
             own = columns.entries[source]
-            whole = own["kind"] == "categorical" or _gapless(own, listed)
+            whole = own["kind"] == "categorical" or len({a for a, _ in listed}) == own["max"] - own["min"] + 1
             if own["null"] == "code" or not whole:
                 columns.entries[column]["null"] = "code"
             table = [[plain(a), plain(b)] for a, b in listed]
@@ -174,10 +174,6 @@ def _determines(source: pl.Series, column: pl.Series) -> bool:
     pairs = pl.DataFrame({"a": source, "b": column}).unique()
     null_to_null = bool(pairs.filter(pl.col("a").is_null())["b"].is_null().all())
     return pairs.height == source.n_unique() and null_to_null
-
-
-def _gapless(entry: Mapping[str, Any], pairs: Sequence[tuple[Any, Any]]) -> bool:
-    return len({a for a, _ in pairs}) == entry["max"] - entry["min"] + 1
 
 
 def _as_list(entry: dict[str, Any], values: Sequence[Any]) -> None:
@@ -210,10 +206,6 @@ def _orders(columns: Columns) -> list[dict[str, Any]]:
 def _codes(entry: Mapping[str, Any]) -> int:
     if entry["kind"] == "numeric":
         return len(entry["edges"])
-    days = (_day(entry["max"]) - _day(entry["min"])).days + 2
+    days = (date.fromisoformat(entry["max"][:10]) - date.fromisoformat(entry["min"][:10])).days + 2
     sizes = {"year": days // 365 + 2, "month": 13, "day": 32, "day_of_week": 8, "hour": 25, "date": days}
     return math.prod(sizes[part] for part in entry["parts"])
-
-
-def _day(text: str) -> Any:
-    return date.fromisoformat(text[:10])

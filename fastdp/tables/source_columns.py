@@ -51,14 +51,10 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
         what = f"column {field.name!r} has type {field.type}, without a domain"
         raise UsageError(f"{where}: {what}; leave it out")
     family = dtypes.family(dtype)
+    kinds = {"bool": "categorical", "string": "any", "timestamp": "timestamp"}
+    entry = {"kind": kinds.get(family, "numeric")}
     if family == "bool":
-        entry = {"kind": "categorical", "overflow": "drop"}
-    elif family == "string":
-        entry = {"kind": "any"}
-    elif family == "timestamp":
-        entry = {"kind": "timestamp"}
-    else:
-        entry = {"kind": "numeric"}
+        entry["overflow"] = "drop"
     if not field.nullable:
         entry["null"] = "drop"
     return {**entry, "dtype": dtype, "domain": "private"}

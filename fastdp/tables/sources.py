@@ -177,7 +177,9 @@ def _ipc(path: str) -> Part:
 def _with_partition(part: Part, partition: dict[str, str]) -> Part:
     """The part with the values in the names of its Hive folders as constant columns of text."""
 
-    extra = {k: v for k, v in partition.items() if k not in part.schema.names}
+    null = "__HIVE_DEFAULT_PARTITION__"
+    texts = {k: None if v == null else v.encode() for k, v in partition.items() if k not in part.schema.names}
+    extra = {name: pa.scalar(text, pa.binary()) for name, text in texts.items()}
     schema = part.schema
     for name in extra:
         schema = schema.append(pa.field(name, pa.binary()))
@@ -187,15 +189,8 @@ def _with_partition(part: Part, partition: dict[str, str]) -> Part:
 
         def widened(unit: Unit) -> Iterator[pa.RecordBatch]:
             for batch in unit():
-                arrays = []
-                for name in columns:
-                    if name in extra:
-                        text = extra[name]
-                        null = text == "__HIVE_DEFAULT_PARTITION__"
-                        value = pa.scalar(None if null else text.encode(), pa.binary())
-                        arrays.append(pa.repeat(value, batch.num_rows))
-                    else:
-                        arrays.append(batch.column(name))
+                own = {name: pa.repeat(extra[name], batch.num_rows) for name in columns if name in extra}
+                arrays = [own[name] if name in own else batch.column(name) for name in columns]
                 yield pa.record_batch(arrays, names=list(columns))
 
         for unit in part.units(inner, user):

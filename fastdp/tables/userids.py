@@ -59,7 +59,8 @@ class UserIndex:
         if pa.types.is_null(kind):
             ids = ids.cast(pa.int64())
             kind = ids.type
-        valid = _validity(ids)
+        has_id = idvalues.has_id(ids)
+        valid = None if has_id is None else has_id.view(np.uint8)
         if pa.types.is_floating(kind):
             words = _values(ids.cast(pa.float64()), np.float64) + 0.0  # -0.0 becomes 0.0
             return self._words("float", words.view(np.uint64), valid)
@@ -74,8 +75,7 @@ class UserIndex:
             # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of
             # their own, different from texts.
             return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
-        texts = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-        if any(is_text(kind) for is_text in texts):
+        if idvalues.is_text(kind):
             return self._strings(ids, valid)
         raise DataError(f"user column {self.column!r}: expected integers, texts, dates or bytes, got {kind}")
 
@@ -161,12 +161,6 @@ def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray
     numbers = index.add(index.prepare(array))
     has_id = idvalues.has_id(array)
     return numbers, index.hashes(), np.ones(len(ids), bool) if has_id is None else has_id
-
-
-def _validity(ids: pa.Array) -> np.ndarray | None:
-    if ids.null_count == 0:
-        return None
-    return ids.is_valid().to_numpy(zero_copy_only=False).view(np.uint8)
 
 
 def _values(ids: pa.Array, dtype) -> np.ndarray:
