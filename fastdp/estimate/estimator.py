@@ -86,7 +86,10 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
 
 
 SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), DescentSolver())
-"""In the order in which they are asked."""
+"""In the order in which they are asked. A solver has `methods`, the values of `fit(method=)` that allow it;
+`takes`, what it can solve, for the error where a caller insists on it; `applies(task, options)`, whether it
+suits the measurements and the stopping rule (cheap); `plan(task, options)`, everything that `run` needs, or
+None where the task is too large for it; `run(plan, clock)`, the fit, which reports each oracle call."""
 
 
 def solve(task: Task, options: Options, clock: Clock) -> Solution:

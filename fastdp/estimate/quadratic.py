@@ -102,8 +102,7 @@ class Quadratic:
             for at in range(0, aim.target.size, LOOK):
                 gap = cells[at : at + LOOK] - aim.target[at : at + LOOK]
                 w = aim.precision
-                w = w[at : at + LOOK] if isinstance(w, np.ndarray) else w
-                slope = w * gap
+                slope = (w[at : at + LOOK] if isinstance(w, np.ndarray) else w) * gap
                 losses[k] += 0.5 * float(np.sum(slope * gap, dtype=np.float64))
                 steepest = max(steepest, float(np.abs(slope, out=slope).max(initial=0.0)))
         return losses, steepest
@@ -158,11 +157,8 @@ class Quadratic:
         answers = at.rows + self.b
         out = []
         for order in self.orders:
-            loss = order.constant
-            for where, w, t in order.cells:
-                loss += form(m[where] - t, w)
-            for where, v, b in order.functionals:
-                loss += form(answers[where] - b, v)
+            loss = sum((form(m[where] - t, w) for where, w, t in order.cells), order.constant)
+            loss = sum((form(answers[where] - b, v) for where, v, b in order.functionals), loss)
             loss += float(at.direct[order.targets].sum())
             out.append((order.k, loss, order.rows))
         return out

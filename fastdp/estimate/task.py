@@ -19,8 +19,6 @@ from .linear_rows import Part, check, usage
 from .quadratic import Quadratic
 from .total import estimate_total
 
-"""The potential of a structural zero: finite, so that the difference of two such potentials is 0."""
-
 LEAST = np.float32(1e-30)
 """The least float32 value of a cell that is not zero (csrc/infer.c raises smaller ones to it)."""
 

@@ -90,12 +90,8 @@ def _draw(model: Model, tables, fixed: Mapping[str, np.ndarray], combo: np.ndarr
             factors.append((scope, message / np.where(top > 0, top, 1.0)))
     drawn: dict[str, np.ndarray] = {}
     for a, scope, joint in reversed(steps):
-        if joint.shape[0] == 1:
-            index = np.zeros(len(combo), np.int64)
-        else:
-            index = combo
-        shape = joint.shape[:-1]
-        cell = np.ravel_multi_index((index, *(drawn[b] for b in scope)), shape)
+        index = np.zeros(len(combo), np.int64) if joint.shape[0] == 1 else combo
+        cell = np.ravel_multi_index((index, *(drawn[b] for b in scope)), joint.shape[:-1])
         drawn[a] = _pick(joint.reshape(-1, joint.shape[-1]), cell, generator)
     return drawn
 
@@ -107,8 +103,7 @@ def _product(factors, axes: tuple[str, ...]) -> np.ndarray:
         order = sorted(range(len(own)), key=lambda i: axes.index(own[i]))
         laid = table.transpose((0, *(i + 1 for i in order)))
         sizes = dict(zip(own, table.shape[1:]))
-        laid = laid.reshape(laid.shape[0], *(sizes.get(a, 1) for a in axes))
-        out = out * laid
+        out = out * laid.reshape(laid.shape[0], *(sizes.get(a, 1) for a in axes))
     return out
 
 

@@ -45,6 +45,12 @@ class Node:
         return self.sep + self.res
 
 
+def nodes_of(plan: Plan, tables: np.ndarray) -> list[Node]:
+    """The nodes of a model laid out so; they share memory with `tables`."""
+    spans = [(n, tables[n.table : n.table + n.rows * n.cells]) for n in plan.nodes]
+    return [Node(n.sep, n.res, span.reshape(n.rows, n.cells)) for n, span in spans]
+
+
 class Model:
     """A fitted graphical model: expected rows in the cells of a junction tree's cliques.
 
@@ -98,9 +104,7 @@ class Model:
     @classmethod
     def from_plan(cls, plan: Plan, tables: np.ndarray, **facts: Any) -> Model:
         """The model whose nodes are those of a plan; `tables` is kept, not copied."""
-        spans = [(n, tables[n.table : n.table + n.rows * n.cells]) for n in plan.nodes]
-        nodes = [Node(n.sep, n.res, span.reshape(n.rows, n.cells)) for n, span in spans]
-        return cls(plan.domain, nodes, **facts)
+        return cls(plan.domain, nodes_of(plan, tables), **facts)
 
     @property
     def errors(self) -> dict[Clique, np.ndarray]:
@@ -197,15 +201,12 @@ class Model:
 
         `where` fixes attributes to codes: rows are drawn exactly from the conditional distribution.
         """
+        how: dict[str, Any] = {"method": method, "shard": shard, "shard_rows": shard_rows, "threads": threads}
         if where:
-            return self.conditioned(where).sample(
-                n, seed, method=method, shard=shard, shard_rows=shard_rows, threads=threads
-            )
+            return self.conditioned(where).sample(n, seed, **how)
         if self._sampler is None:
             self._sampler = Sampler(self.domain, [(m.sep, m.res, m.table) for m in self.nodes])
-        drawn = self._sampler.draw(
-            n, method=method, seed=seed, shard=shard, shard_rows=shard_rows, threads=threads
-        )
+        drawn = self._sampler.draw(n, seed=seed, **how)
         return {name: drawn[name] for name in self.domain}
 
     def conditioned(self, where: Mapping[str, int]) -> Model:
@@ -218,16 +219,13 @@ class Model:
         share = float(self.marginal(tuple(where))[tuple(int(c) for c in where.values())])
         if not share > 0:
             raise UsageError(f"where: the model has no rows with {dict(where)}; choose another condition")
-        measured: dict[frozenset[str], None] = {frozenset(n.axes): None for n in self.nodes}
-        measured.update({frozenset((name,)): None for name in where})
-        tree = junction_tree(self.domain, [n.axes for n in self.nodes], 2**62)
-        plan = make_plan(self.domain, tree, measured)
+        held = [n.axes for n in self.nodes]
+        measured = dict.fromkeys(map(frozenset, [*held, *((name,) for name in where)]))
+        plan = make_plan(self.domain, junction_tree(self.domain, held, 2**62), measured)
         theta = self.potentials(plan)
         for name, code in where.items():
             place = plan.places[frozenset((name,))]
-            out = np.ones(self.domain[name], bool)
-            out[int(code)] = False
-            theta[place.at : place.at + place.size][out] = IMPOSSIBLE
+            theta[place.at : place.at + place.size][np.arange(place.size) != int(code)] = IMPOSSIBLE
         tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
         Engine(plan, 1).infer(theta, share, tables, m)
         return Model.from_plan(plan, tables, total=share, ended="conditioned")
@@ -274,10 +272,9 @@ class Model:
                 if node.table.shape != (domain.cells(node.sep), domain.cells(node.res)):
                     raise DataError(f"{path}: the table of {node.axes} has the wrong shape; restore the file")
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
-            loss = manifest["loss"]
+            loss = math.nan if manifest["loss"] is None else manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
             own = {key: manifest[key] for key in ("total", "iterations", "ended")}
-            loss = math.nan if loss is None else loss
             model = cls(domain, nodes, loss=loss, trace=trace, measured=measured, **own)
             model.private = manifest.get("private", True) is True
             model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
@@ -302,20 +299,20 @@ class Model:
             factors.append((node.axes, share.reshape(self.domain.shape(node.axes))))
         hidden = {a for axes, _ in factors for a in axes} - set(clique)
         while hidden:
-            a = min(hidden, key=lambda name: self._joined(factors, name, clique))
-            if self._joined(factors, a, clique) > max_cells:
+            a = min(hidden, key=lambda name: self._joined(factors, name))
+            if self._joined(factors, a) > max_cells:
                 raise ModelTooLargeError(f"marginal over {clique}: over {max_cells:,} cells; use fewer")
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
             axes = tuple(dict.fromkeys(b for f, _ in touching for b in f if b != a))
             factors.append((axes, _product(touching, axes)))
             hidden.remove(a)
-        if self.domain.cells(clique) > max_cells:
-            cells = self.domain.cells(clique)
+        cells = self.domain.cells(clique)
+        if cells > max_cells:
             raise ModelTooLargeError(f"marginal over {clique}: {cells:,} cells; use fewer columns")
         return self.total * _product(factors, clique)
 
-    def _joined(self, factors, a: str, clique: Clique) -> int:
+    def _joined(self, factors, a: str) -> int:
         return self.domain.cells({b for axes, _ in factors if a in axes for b in axes})
 
 

@@ -6,7 +6,6 @@ The size is known before anything is allocated: elimination only handles sets of
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -50,13 +49,9 @@ def junction_tree(
     for clique in wanted:
         for a in clique:
             graph[a].update(b for b in clique if b != a)
-    best: list[Clique] = []
-    best_cells = math.inf
-    for cost in (_weight, _fill, _weighted_fill):
-        cliques_tried = _eliminate(domain, graph, cost)
-        cells = sum(domain.cells(c) for c in cliques_tried)
-        if cells < best_cells:
-            best, best_cells = cliques_tried, cells
+    tried = [_eliminate(domain, graph, cost) for cost in (_weight, _fill, _weighted_fill)]
+    best = min(tried, key=lambda found: sum(map(domain.cells, found)))
+    best_cells = sum(map(domain.cells, best))
     limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
     if best_cells > limit:
         worst = max(best, key=domain.cells)
@@ -68,7 +63,7 @@ def junction_tree(
             f"{', '.join(map(str, blame[:4]))}{' ...' if len(blame) > 4 else ''}: leave one "
             "out, coarsen a column, or raise max_cells"
         )
-    return JunctionTree(tuple(best), tuple(_span(domain, best)), int(best_cells))
+    return JunctionTree(tuple(best), tuple(_span(domain, best)), best_cells)
 
 
 def _weight(domain, graph, a):
@@ -76,16 +71,16 @@ def _weight(domain, graph, a):
 
 
 def _fill(domain, graph, a):
-    around = list(graph[a])
-    missing = sum(1 for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b])
-    return (missing, domain.cells({a} | graph[a]))
+    return len(_apart(graph, a)), _weight(domain, graph, a)
 
 
 def _weighted_fill(domain, graph, a):
-    around = list(graph[a])
-    apart = [(b, c) for i, b in enumerate(around) for c in around[i + 1 :] if c not in graph[b]]
-    missing = sum(domain[b] * domain[c] for b, c in apart)
-    return (missing, domain.cells({a} | graph[a]))
+    return sum(domain[b] * domain[c] for b, c in _apart(graph, a)), _weight(domain, graph, a)
+
+
+def _apart(graph, a):
+    """The pairs of neighbours of an attribute that are not neighbours of each other."""
+    return [(b, c) for b, c in combinations(graph[a], 2) if c not in graph[b]]
 
 
 def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]:

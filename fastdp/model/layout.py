@@ -13,7 +13,7 @@ residual axes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -77,7 +77,7 @@ def make_plan(
     and flat numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are
     measured in every cell and nowhere else: one that is a whole node is left out of the vector, the node is
     *direct*."""
-    nodes, hosts = _root_tree(domain, tree, list(measured))
+    nodes, hosts = _root_tree(domain, tree)
     separators = set(hosts)
     for attrs in measured:
         if attrs not in hosts:
@@ -138,7 +138,7 @@ def make_plan(
     return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes)
 
 
-def _root_tree(domain: Domain, tree: JunctionTree, measured) -> tuple[list[Node], dict[frozenset[str], int]]:
+def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[frozenset[str], int]]:
     """Nodes from the roots down, and for every separator the node that hosts it."""
     often = {a: sum(a in c for c in tree.cliques) for a in domain}
     rank = {a: (-often[a], i) for i, a in enumerate(domain)}
@@ -229,18 +229,15 @@ def _local_potential(domain: Domain, node: Node, at: int, used) -> Place:
 
 def permute_cells(domain: Domain, clique: Clique, cells: np.ndarray | None, axes: Clique) -> np.ndarray:
     """Flat cell numbers in `clique` order as flat numbers in `axes` order (the same attributes)."""
-    shape = domain.shape(clique)
     if cells is None:
         numbers = np.arange(domain.cells(axes), dtype=np.int64).reshape(domain.shape(axes))
         return np.ascontiguousarray(numbers.transpose([axes.index(a) for a in clique])).reshape(-1)
-    codes = dict(zip(clique, np.unravel_index(cells, shape)))
-    out = np.zeros(cells.shape, np.int64)
-    for a in axes:
-        out = out * domain[a] + codes[a]
-    return out
+    codes = dict(zip(clique, np.unravel_index(cells, domain.shape(clique))))
+    return np.ravel_multi_index([codes[a] for a in axes], domain.shape(axes))
 
 
-def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
+def strides(domain: Domain, axes: Clique) -> dict[str, int]:
+    """How far apart neighbours along each axis lie in a table over `axes`."""
     out, step = {}, 1
     for a in reversed(axes):
         out[a] = step
@@ -248,29 +245,37 @@ def _strides(domain: Domain, axes: Clique) -> dict[str, int]:
     return out
 
 
+def offsets(domain: Domain, axes: Clique, stride: Mapping[str, int]) -> np.ndarray:
+    """Where each cell over `axes` begins in a table with these strides (0 for axes it does not have)."""
+    out = np.zeros(1, np.int64)
+    for name in axes:
+        out = (out[:, None] + stride.get(name, 0) * np.arange(domain[name])).reshape(-1)
+    if out[-1] >= HOSTED_CELLS:
+        raise ModelTooLargeError(f"the table between {axes} and the rest has 2^31 cells or more; use fewer")
+    return out.astype(np.int32)
+
+
+def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list[tuple[int, int]]:
+    """(length, stride) of the axes of a table inside another; neighbours that are both summed, or both kept
+    side by side, are one."""
+    out: list[tuple[int, int]] = []
+    for name in axes:
+        n, step = domain[name], stride.get(name, 0)
+        if out and out[-1][1] == step * n:
+            out[-1] = (out[-1][0] * n, step)
+        else:
+            out.append((n, step))
+    return out
+
+
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     if place.size >= HOSTED_CELLS:
-        size = (
-            f"{place.size} cells, the limit is {HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
-        )
-        raise ModelTooLargeError(f"the marginal {place.axes} inside a clique has {size}")
-    stride = _strides(domain, place.axes)
-    base = None
-    if sep:
-        base = np.zeros(1, np.int64)
-        for a in sep:
-            base = (base[:, None] + np.arange(domain[a]) * stride.get(a, 0)).reshape(-1)
-        base = base.astype(np.int32)
-    dims: list[list[int]] = []
-    for a in res:
-        n, ts = domain[a], stride.get(a, 0)
-        if n == 1:
-            continue
-        if dims and (dims[-1][1] == ts * n and (ts > 0 or dims[-1][1] == 0)):
-            dims[-1] = [dims[-1][0] * n, ts]
-        else:
-            dims.append([n, ts])
-    return Link(place.at, place.size, base, tuple(d[0] for d in dims), tuple(d[1] for d in dims))
+        most = f"the limit is {HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
+        raise ModelTooLargeError(f"the marginal {place.axes} inside a clique has {place.size} cells, {most}")
+    stride = strides(domain, place.axes)
+    base = offsets(domain, sep, stride) if sep else None
+    dims = runs(domain, (a for a in res if domain[a] > 1), stride)
+    return Link(place.at, place.size, base, tuple(n for n, _ in dims), tuple(ts for _, ts in dims))
 
 
 def _lanes(domain: Domain, node: Node) -> None:

@@ -15,8 +15,9 @@ import numpy as np
 from ..domain import Clique, Cliques, Domain
 from ..errors import ModelTooLargeError
 from .graphical_model import MARGINAL_CELLS, Model
+from .layout import offsets, strides
 from .out_of_clique import OutOfClique
-from .treesums import CARRIED_CELLS, Sums, Tree, offsets
+from .treesums import CARRIED_CELLS, Sums, Tree
 
 
 def marginals(
@@ -99,15 +100,11 @@ class _Way:
         """P(a, to) from P(a, separator) by the node's P(to | separator)."""
         domain = self._domain
         fresh = tuple(name for name in to if name not in separator)
-        row = domain.cells(fresh)
-        step = self._sums.add(node, (*separator, *fresh), row)
-        place, size = {}, 1
-        for name in reversed(to):
-            place[name] = size
-            size *= domain[name]
+        step = self._sums.add(node, (*separator, *fresh), domain.cells(fresh))
+        place = strides(domain, to)
         base = offsets(domain, separator, place)
         offset = None if to[len(to) - len(fresh) :] == fresh else offsets(domain, fresh, place)
-        out = np.empty(table.size // base.size * size)
+        out = np.empty(table.size // base.size * domain.cells(to))
         while len(self._levels) <= level:
             self._levels.append([])
         self._levels[level].append((table, step, base, offset, out, None, None))

@@ -18,7 +18,8 @@ import math
 import numpy as np
 
 from ..domain import Clique, Domain
-from .treesums import CARRIED_CELLS, Sums, Tree, offsets
+from .layout import offsets, strides
+from .treesums import CARRIED_CELLS, Sums, Tree
 
 
 class OutOfClique:
@@ -138,9 +139,5 @@ class OutOfClique:
         """Where each cell over `axes` begins in a table over `within`."""
         key = (axes, within)
         if key not in self._offsets:
-            place, size = {}, 1
-            for name in reversed(within):
-                place[name] = size
-                size *= self._domain[name]
-            self._offsets[key] = offsets(self._domain, axes, place)
+            self._offsets[key] = offsets(self._domain, axes, strides(self._domain, within))
         return self._offsets[key]

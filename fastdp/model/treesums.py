@@ -6,8 +6,8 @@ import numpy as np
 
 from .._core import cliques as kernel
 from ..domain import Clique, Domain
-from ..errors import ModelTooLargeError
 from .graphical_model import Model
+from .layout import runs, strides
 
 CARRIED_CELLS = 1 << 24
 """Cells of tables in flight (128 MB) before the kernel is run; more wait for its next call."""
@@ -78,35 +78,13 @@ class Sums:
         by `run`."""
         key = (node, axes, row)
         if key not in self._made:
-            place, size = {}, 1
-            for name in reversed(axes):
-                place[name] = size
-                size *= self._domain[name]
-            dims: list[list[int]] = []
-            for name in self._tree.axes[node]:
-                n, stride = self._domain[name], place.get(name, 0)
-                if dims and dims[-1][1] == stride * n:
-                    # one axis with the one before: both summed, or both kept side by side
-                    dims[-1] = [dims[-1][0] * n, stride]
-                else:
-                    dims.append([n, stride])
-            lengths, strides = (np.array([d[i] for d in dims], np.int64) for i in (0, 1))
-            out = np.empty(size)
-            self._steps.append((self._tree.tables[node], lengths, strides, row, out))
+            dims = runs(self._domain, self._tree.axes[node], strides(self._domain, axes))
+            lengths, steps = (np.array([d[i] for d in dims], np.int64) for i in (0, 1))
+            out = np.empty(self._domain.cells(axes))
+            self._steps.append((self._tree.tables[node], lengths, steps, row, out))
             self._made[key] = out
         return self._made[key]
 
     def run(self, levels: list, threads: int) -> None:
         kernel.run(self._steps, levels, threads)
         self._steps = []
-
-
-def offsets(domain: Domain, axes: Clique, place: dict[str, int]) -> np.ndarray:
-    """Where each cell over `axes` begins in a table whose strides are `place` (0 for axes it does not
-    have)."""
-    out = np.zeros(1, np.int64)
-    for name in axes:
-        out = (out[:, None] + place.get(name, 0) * np.arange(domain[name])).reshape(-1)
-    if out[-1] >= 1 << 31:
-        raise ModelTooLargeError(f"the table between {axes} and the rest has 2^31 cells or more; use fewer")
-    return out.astype(np.int32)

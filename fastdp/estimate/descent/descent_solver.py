@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 
 from ..._core.infer import Engine
+from ...model.graphical_model import nodes_of
 from ...model.layout import make_plan
 from ..fit_options import Options
 from ..linear_rows import direct
 from ..lower import lower
-from ..solver import Clock, Solution, nodes_of
+from ..solver import Clock, Solution
 from ..task import Task, errors_of, single
 from .optimisers import DescentState, Stop, accelerated, mirror_descent
 
@@ -63,6 +64,7 @@ def descend(task: Task, options: Options, clock: Clock, tables: np.ndarray | Non
     descent = DescentState(engine, quadratic, tables, task.total, task.team, clock.calls)
     del tables
     stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, options.flow)
-    result = OPTIMISERS[options.method](descent, stop, clock)
-    nodes, errors = nodes_of(layout, result.tables), errors_of(layout, quadratic)
-    return Solution(nodes, result.loss, result.iterations, result.ended, errors)
+    loss, ended = OPTIMISERS[options.method](descent, stop, clock)
+    clock.calls = descent.calls
+    nodes, errors = nodes_of(layout, descent.tables()), errors_of(layout, quadratic)
+    return Solution(nodes, loss, descent.calls, ended, errors)

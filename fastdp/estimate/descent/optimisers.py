@@ -24,7 +24,6 @@ averages of z's.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -40,16 +39,6 @@ STEADY = 0.1
 """The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs
 ahead in the directions that are measured worst, which is where the noise is: with this little of it an early
 stop is as good as plain mirror descent's, at a fifth of the calls (bench/stopping.py)."""
-
-
-@dataclass
-class DescentResult:
-    """What an optimiser hands back: node tables, the loss, and how it ended."""
-
-    tables: np.ndarray
-    loss: float
-    iterations: int
-    ended: str
 
 
 AGAIN = 10
@@ -235,7 +224,8 @@ class Stop:
         return loss <= best + small or since > max(10 * self.WINDOW, len(self.seen) // 2)
 
 
-def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> DescentResult:
+def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:
+    """(the loss, how it ended)."""
     smooth, loss, t = descent.steepest, descent.loss, 1.0
     steady, restarted = smooth, math.inf
     least = STEADY if stop.rule == "noise" else 0.0
@@ -272,11 +262,10 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> DescentResul
         steady = smooth if distance > 0 else steady
         smooth = max(SHRINK * smooth, MARGIN * need)
         t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
-    clock.calls = descent.calls
-    return DescentResult(descent.tables(), descent.restated(), descent.calls, ended)
+    return descent.restated(), ended
 
 
-def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> DescentResult:
+def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls enough.
     Monotone."""
     loss, step = descent.loss, 1 / descent.steepest
@@ -298,5 +287,4 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> DescentRe
             break
         loss = descent.accept(1.0)
         step *= 2
-    clock.calls = descent.calls
-    return DescentResult(descent.tables(), loss, descent.calls, ended)
+    return loss, ended

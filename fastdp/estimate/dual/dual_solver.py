@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...model.adjust import dot
+from ...model.graphical_model import nodes_of
 from ...model.layout import Plan, make_plan
 from ..descent.descent_solver import descend
 from ..fit_options import Options
-from ..solver import Clock, Solution, nodes_of
+from ..solver import Clock, Solution
 from ..task import Task, single
 from .local_consistency import closed_form, fit_tables
 from .raking import CliqueTables, Frame, merge_codes
@@ -131,9 +132,8 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
     """1/2 sum ((table - y) / sigma)^2 over the regions."""
     loss = 0.0
     for r in problem.regions:
-        numbers = dict(r.names)
-        bins = [problem.partitions.bins[a][numbers[a]] if numbers[a] else None for a in r.clique]
-        gap = (merge_codes(cliques.marginal(r.clique), bins).reshape(-1) - r.y) / r.sigma
+        table = merge_codes(cliques.marginal(r.clique), problem.partitions.maps(r))
+        gap = (table.reshape(-1) - r.y) / r.sigma
         loss += 0.5 * dot(gap, gap)
     return loss
 

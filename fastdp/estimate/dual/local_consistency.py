@@ -24,7 +24,7 @@ from ...model.junction_tree import JunctionTree
 from .newton import CANDIDATES, FIRST, Dual, Tick, denoise, least_squares
 from .possible_cells import possible_cells
 from .raking import FLOOR, CliqueTables, Frame, Target, merge_codes
-from .region_graph import Region, Regions, restrict
+from .region_graph import Regions, restrict
 from .shrinkage_targets import (
     first_centre,
     first_shares,
@@ -128,10 +128,10 @@ def fit_tables(
     tables = solver.around_start(start) if prior else solver.staged(start)
     if chosen is not None:
         cliques = _product(frame, problem, chosen, list(tables.values()), total)
-        return Estimate(cliques, solver.passes, solver.reached, True)
-    cliques = solver.model(start, tables, TOURS, by_tree=not prior)
-    cliques.calibrate(total)
-    return Estimate(cliques, solver.passes, solver.reached, False)
+    else:
+        cliques = solver.model(start, tables, TOURS, by_tree=not prior)
+        cliques.calibrate(total)
+    return Estimate(cliques, solver.passes, solver.reached, chosen is not None)
 
 
 class _Solver:
@@ -161,11 +161,10 @@ class _Solver:
         tick = self._tick and (lambda calls, loss: self._tick(round(work + calls * cells / self.cells), loss))
         dual = Dual(problem, self.total, self.threads, tick)
         for k, (i, r) in enumerate(zip(numbers, problem.regions)):
-            if i in self.centres:
-                centre = self.centres[i]
-            elif r.order == 1:
+            centre = self.centres.get(i)
+            if centre is None and r.order == 1:
                 centre = first_centre(self.problem, r)
-            else:
+            elif centre is None:
                 centre = independent(self.problem, r, self.shares, self.total)
             dual.centre(k, centre, self.possible.get(i))
         return dual
@@ -184,7 +183,9 @@ class _Solver:
         regions = self.problem.regions
         several = [i for i, r in enumerate(regions) if r.order > 1]
         for i in several if numbers is None else numbers:
-            self.centres[i] = merge_codes(model.marginal(regions[i].clique), self._bins(regions[i]))
+            self.centres[i] = merge_codes(
+                model.marginal(regions[i].clique), self.problem.partitions.maps(regions[i])
+            )
 
     def around_start(self, start: CliqueTables) -> dict[int, np.ndarray]:
         """The tables of all regions around one model."""
@@ -246,20 +247,16 @@ class _Solver:
         self._work += dual.passes * dual.cells / self.cells
         return dict(zip(numbers, tables))
 
-    def _bins(self, region: Region) -> list[np.ndarray | None]:
-        partitions = self.problem.partitions
-        return [partitions.bins[a][p] if (p := dict(region.names)[a]) else None for a in region.clique]
-
     def _targets(self, tables: Mapping[int, np.ndarray]) -> list[Target]:
         """Targets for raking: the tables that are not marginals of another one."""
-        regions, within = self.problem.regions, self.problem.partitions.within
+        regions, partitions = self.problem.regions, self.problem.partitions
         names = [regions[i].names for i in tables]
         out = []
         for i, table in tables.items():
             r = regions[i]
-            if not any(r.names != other and within(r.names, other) for other in names):
+            if not any(r.names != other and partitions.within(r.names, other) for other in names):
                 sigma = float(np.sqrt(np.mean(np.square(r.sigma))))
-                out.append(Target(r.clique, table, sigma, self._bins(r)))
+                out.append(Target(r.clique, table, sigma, partitions.maps(r)))
         return out
 
 

@@ -169,8 +169,7 @@ def _table(partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, fl
     inner = None
     for number, (_, size, _, names) in enumerate(lying):
         if names and 2 * size <= r.cells and all(partitions.within(s, names) for *_, s in lying):
-            clique = partitions.axes(names)
-            shape = tuple(partitions.size(a, dict(names)[a]) for a in clique)
+            clique, shape = partitions.axes(names), partitions.shape(names)
             small = replace(r, names=names, clique=clique, shape=shape, y=np.zeros(shape))
             sigma = float(np.max(r.sigma))
             inner = number, Table(size // shape[-1], shape[-1], small.y, sigma, links(small))

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...domain import Domain, Tables
 from ...errors import MeasurementError
+from ...model.adjust import laid
 from .raking import merge_codes
 from .region_graph import Regions
 
@@ -19,12 +20,8 @@ def possible_cells(domain: Domain, problem: Regions, zeros: Tables) -> dict[int,
         free = ~np.asarray(mask, bool).reshape(domain.shape(clique))
         for i, r in enumerate(problem.regions):
             if set(clique) <= set(r.clique):
-                kept = [a for a in r.clique if a in clique]
-                cube = free.transpose([clique.index(a) for a in kept])
-                bins = [partitions.bins[a][dict(r.names)[a]] for a in kept]
-                any_free = merge_codes(cube.astype(np.float64), bins) > 0
-                shape = [r.shape[k] if a in clique else 1 for k, a in enumerate(r.clique)]
-                any_free = any_free.reshape(shape)
+                bins = [partitions.bins[a][dict(r.names)[a]] for a in clique]
+                any_free = laid(merge_codes(free.astype(np.float64), bins) > 0, clique, r.clique)
                 out[i] = out.get(i, np.ones(r.shape, bool)) & any_free
     changed = bool(out)
     while changed:
@@ -48,7 +45,7 @@ def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarra
     """Which cells of a meet have a possible cell in region i."""
     p, r, number = problem.partitions, problem.regions[i], dict(names)
     if mask is None:
-        return np.ones([p.size(a, number[a]) for a in p.axes(names)], bool)
+        return np.ones(p.shape(names), bool)
     table = mask.astype(np.float64).sum(axis=tuple(k for k, a in enumerate(r.clique) if a not in number))
     return merge_codes(table, [p.lift(a, dict(r.names)[a], number[a]) for a in p.axes(names)]) > 0
 
@@ -58,5 +55,4 @@ def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:
     p, r, number = problem.partitions, problem.regions[i], dict(names)
     for axis, a in enumerate(p.axes(names)):
         mask = mask.take(p.lift(a, dict(r.names)[a], number[a]), axis)
-    shape = [r.shape[k] if a in number else 1 for k, a in enumerate(r.clique)]
-    return np.broadcast_to(mask.reshape(shape), r.shape)
+    return np.broadcast_to(laid(mask, p.axes(names), r.clique), r.shape)

@@ -20,6 +20,7 @@ import numpy as np
 from ..._core.rake import Tour, View
 from ..._core.team import Team
 from ...domain import Clique, Domain
+from ...model.adjust import laid, ratio
 from ...model.junction_tree import JunctionTree
 from ...model.layout import Plan
 
@@ -161,10 +162,7 @@ class CliqueTables:
             axes, shared = self.frame.axes[j], self.frame.separator(i, j)
             new = _sum(self.tables[i], self.frame.axes[i], shared)
             old = _sum(self.tables[j], axes, shared)
-            ratio = np.divide(new, old, out=np.zeros(new.shape), where=old > 0)
-            kept = [a for a in axes if a in shared]
-            ratio = ratio.transpose([shared.index(a) for a in kept])
-            self.tables[j] *= ratio.reshape([self.frame.domain[a] if a in shared else 1 for a in axes])
+            self.tables[j] *= laid(ratio(new, old), shared, axes)
         self.__dict__.pop("_separators", None)
 
     def marginal(self, clique: Sequence[str]) -> np.ndarray:

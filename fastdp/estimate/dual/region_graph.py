@@ -68,9 +68,8 @@ class Partitions:
         key = (a, min(p, q), max(p, q))
         if key not in self._joined:
             label = self.bins[a][p].copy()
-            while (
-                True
-            ):  # spread the least label through the bins of each partition in turn until nothing changes
+            # spread the least label through the bins of each partition in turn until nothing changes
+            while True:
                 before = label.copy()
                 for bins in (self.bins[a][q], self.bins[a][p]):
                     least = np.full(bins.max() + 1, label.size)
@@ -93,17 +92,22 @@ class Partitions:
     def meet(self, x: Set, y: Set) -> Set:
         if self.plain:
             return x & y
-        own_cells, out = dict(x), []
-        for a, q in y:
-            if a in own_cells:
-                joined = self.join(a, own_cells[a], q)
-                if joined is not None:
-                    out.append((a, joined))
-        return frozenset(out)
+        own_cells = dict(x)
+        joined = ((a, self.join(a, own_cells[a], q)) for a, q in y if a in own_cells)
+        return frozenset((a, number) for a, number in joined if number is not None)
 
     def within(self, x: Set, y: Set) -> bool:
         """Whether x is a marginal of y (or y itself)."""
         return x <= y if self.plain else self.meet(x, y) == x
+
+    def maps(self, region: Region) -> list[np.ndarray | None]:
+        """Code -> bin of each axis of a region; None where all codes are apart."""
+        numbers = dict(region.names)
+        return [self.bins[a][numbers[a]] if numbers[a] else None for a in region.clique]
+
+    def shape(self, names: Set) -> tuple[int, ...]:
+        """Bins of each of the `axes`."""
+        return tuple(self.size(a, dict(names)[a]) for a in self.axes(names))
 
     def axes(self, names: Set) -> Clique:
         """The attributes by their number of codes, so that the longest axis is last; the same order
@@ -222,17 +226,15 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
             names.append((a, number))
     kept = frozenset(names)
     order = [a for a in m.clique if a in dict(kept)]
-    lone = tuple(
-        i for i, a in enumerate(m.clique) if a not in dict(kept)
-    )  # merged into a single bin: no axis
+    # merged into a single bin: no axis
+    lone = tuple(i for i, a in enumerate(m.clique) if a not in dict(kept))
     cube, spread = cube.squeeze(lone), spread.squeeze(lone)
     turn = [order.index(a) for a in partitions.axes(kept)]
     return kept, cube.transpose(turn).reshape(-1), spread.transpose(turn).reshape(-1), constant
 
 
 def _fused(partitions: Partitions, names: Set, group) -> Region:
-    clique = partitions.axes(names)
-    shape = tuple(partitions.size(a, dict(names)[a]) for a in clique)
+    clique, shape = partitions.axes(names), partitions.shape(names)
     rows, constant = sum(g[2] for g in group), sum(g[3] for g in group)
     y, variance = group[0][0], group[0][1]
     if len(group) > 1:
@@ -296,9 +298,7 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
         for t in up:
             if t not in inner and owner[t] != owner[s]:
                 out[Constraint(owner[t], owner[s], s)] = None
-    for s in sets:
-        if s in least:
-            out[Constraint(owner[s], None, s)] = None
+    out |= dict.fromkeys(Constraint(owner[s], None, s) for s in sets if s in least)
     return list(out)
 
 

@@ -32,11 +32,12 @@ import numpy as np
 from ..._core.infer import Engine, State
 from ...errors import MeasurementError
 from ...model.adjust import dot
+from ...model.graphical_model import nodes_of
 from ...model.layout import Plan, make_plan
 from ..fit_options import MOST_CALLS, NOISY, Options
 from ..lower import lower
 from ..quadratic import Quadratic
-from ..solver import Clock, Solution, nodes_of
+from ..solver import Clock, Solution
 from ..task import Task, errors_of, single
 from .functionals import Functionals, adaptive
 
@@ -215,8 +216,7 @@ class Flow:
         rest of the Hessian is the diagonal `soft`, which changes with the stride."""
         q, kept = slope.copy(), []
         changes = [(s, c + soft * s) for s, c in self._pairs]
-        pairs = [(s, y, dot(s, y)) for s, y in changes]
-        pairs = [pair for pair in pairs if pair[2] > 0]
+        pairs = [(s, y, sy) for s, y in changes if (sy := dot(s, y)) > 0]
         for s, y, sy in reversed(pairs):
             a = dot(s, q) / sy
             q -= a * y

@@ -177,9 +177,7 @@ def _parts(
             onto = places.get(frozenset(some))
             if onto is None:
                 return own
-            number = np.zeros(cells.size, np.int64)
-            for a in onto.axes:
-                number = number * domain[a] + codes[a]
+            number = np.ravel_multi_index([codes[a] for a in onto.axes], domain.shape(onto.axes))
             if onto.cells is not None:
                 spots = np.minimum(np.searchsorted(onto.cells, number), max(onto.size - 1, 0))
                 if not onto.size or (onto.cells[spots] != number).any():

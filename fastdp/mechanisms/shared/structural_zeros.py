@@ -11,6 +11,7 @@ import numpy as np
 from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
 from ...errors import SchemaError
+from ...model.adjust import laid
 from ...model.junction_tree import junction_tree
 from ...schema import Schema
 
@@ -102,7 +103,7 @@ def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
     possible = [np.ones(domain.shape(c), bool) for c in tree.cliques]
     for clique, mask in impossible.items():
         i = next(i for i, c in enumerate(tree.cliques) if set(clique) <= set(c))
-        possible[i] &= _laid(~mask, clique, tree.cliques[i])
+        possible[i] &= laid(~mask, clique, tree.cliques[i])
     around = tree.neighbours()
     seen: set[int] = set()
 
@@ -113,14 +114,7 @@ def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
             if j != parent:
                 kept = tuple(a for a in tree.cliques[j] if a in tree.cliques[i])
                 away = tuple(k for k, a in enumerate(tree.cliques[j]) if a not in kept)
-                table = table & _laid(np.any(collect(j, i), axis=away), kept, tree.cliques[i])
+                table = table & laid(np.any(collect(j, i), axis=away), kept, tree.cliques[i])
         return table
 
     return all(bool(collect(i, None).any()) for i in range(len(tree.cliques)) if i not in seen)
-
-
-def _laid(table: np.ndarray, axes: Clique, clique: Clique) -> np.ndarray:
-    """The table with an axis for each attribute of the clique, of length 1 where it has none."""
-    order = [axes.index(a) for a in clique if a in axes]
-    inner = iter(table.transpose(order).shape)
-    return table.transpose(order).reshape([next(inner) if a in axes else 1 for a in clique])
