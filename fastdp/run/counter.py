@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..engines import Counter, sparkcheck
 from ..engines.local import local
@@ -17,6 +17,9 @@ from ..tables.objects import open_object, read_once
 from ..tables.sources import open_parts
 from ..tables.sql import Query
 from ..tables.table import Table
+
+if TYPE_CHECKING:
+    from .spec import RunOptions
 
 ENGINES = ("local", "spark")
 
@@ -32,50 +35,47 @@ class OpenCounter:
     reading: Mapping[str, int] = field(default_factory=dict)
 
 
-def engine_for(source: Any, engine: str | None, partitions: int | None, report: bool) -> str:
+def engine_for(source: Any, options: RunOptions) -> str:
     """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
     UsageError where an engine is unknown or cannot do what is asked."""
 
+    engine = options.engine
     if engine is None:
-        engine = "spark" if sparkcheck.is_spark(source) else "local"
+        engine = "spark" if is_spark(source) else "local"
     if engine not in ENGINES:
         raise UsageError(f"engine must be one of {', '.join(ENGINES)}, got {engine!r}")
-    if engine == "spark" and not sparkcheck.is_spark(source):
+    if engine == "spark" and not is_spark(source):
         raise UsageError(f"engine='spark' needs a Spark DataFrame, got a {type(source).__name__}")
-    if partitions is not None:
+    if options.partitions is not None:
         if engine != "spark":
             raise UsageError("partitions= needs engine='spark'")
-        sparkcheck.check_partitions(partitions)
-    if engine == "spark" and report:
+        sparkcheck.check_partitions(options.partitions)
+    if engine == "spark" and options.report:
         raise UsageError("report= needs the true rows in one table: call fastdp.evaluate where they fit")
     return engine
 
 
-def open_counter(
-    source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
-) -> OpenCounter:
+def open_counter(source: Any, schema: Schema, options: RunOptions) -> OpenCounter:
     """Reads the source and opens the engine over it. The caller closes the engine after the last count."""
-    if engine == "spark":
+    if options.engine == "spark":
         from ..engines import spark
 
-        counter = spark.spark(source, schema, partitions)
+        counter = spark.spark(source, schema, options.partitions)
         kept = counter.partitions
         assert isinstance(kept, spark.SparkPartitions)
         return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
     if is_table(source):
-        return OpenCounter(local(source, threads), source, lambda: None)
+        return OpenCounter(local(source, options.threads), source, lambda: None)
 
-    table = read(source, schema, threads=threads)
+    table = read(source, schema, threads=options.threads)
     reading = _reading(table.rows, table.users, table._dropped, table._malformed)
-    return OpenCounter(local(table, threads), table, table.close, reading)
+    return OpenCounter(local(table, options.threads), table, table.close, reading)
 
 
 @contextlib.contextmanager
-def counter_for(
-    source: Any, schema: Schema, engine: str | None, partitions: int | None, threads: int | None
-) -> Iterator[Counter]:
+def counter_for(source: Any, schema: Schema, options: RunOptions) -> Iterator[Counter]:
     """A context with an engine over the source, for a few counts; the engine is closed at its end."""
-    opened = open_counter(source, schema, engine, partitions, threads)
+    opened = open_counter(source, schema, options)
     try:
         yield opened.counter
     finally:

@@ -77,7 +77,7 @@ def execute(
     if folder is not None:
         _diagnose(spec, source, folder)
         folder.publish()
-        spec.status.published()
+        spec.status.published = True
     reserved.finish(() if folder is None else statement_hashes(folder.out))
     if folder is not None:
         folder.forget()
@@ -97,7 +97,7 @@ def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
 def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str, Any]:
     """The run's name in the ledger and its seed for rows: new ones, or those of the run that is resumed."""
     spec.check_source(source)
-    spec.status.follow(spec.reporter)
+    spec.status.reporter = spec.reporter
     seed = spec.options.sample_seed
     seed = secrets.randbits(62) if seed is None else seed
     names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": seed}
@@ -107,7 +107,7 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
             spec.open_ledger(folder).release(names["run"])
             folder.forget()
             raise StoppedEarly(folder.stopped)
-        spec.status.opened(folder)
+        spec.status.folder = folder
     preload()
     return names
 
@@ -137,17 +137,15 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     )
     asked = ", ".join(f"{e:g}" for e in spec.promised)
     where = "" if options.dataset is None else f" of data set {options.dataset!r}"
-    spec.status.reserved(options.ledger, run, f"epsilon {asked} at delta {spec.delta:g}", where)
+    spec.status.reserved(options.ledger, run, f"epsilon {asked} at delta {spec.delta:g}{where}")
     return reserved
 
 
 def _find_domains(spec: RunSpec, reserved: Reserved, source: Any) -> Schema:
     """Finds the schema's private columns within the reservation."""
 
-    def engine(schema: Schema):
-        return counter_for(source, schema, spec.engine, spec.options.partitions, spec.options.threads)
-
     with spec.reporter.stage("read", "finding the domain"):
+        engine = partial(counter_for, source, options=spec.options)
         return reserved.learn(source, engine, spec.reporter.check)
 
 
@@ -157,7 +155,7 @@ def _measure_and_write(
     """Reads the private rows, runs the mechanism for every epsilon and finalizes each run."""
     options = spec.options
     with spec.reporter.stage("read", "reading and encoding"):
-        counter = open_counter(source, spec.schema, spec.engine, options.partitions, options.threads)
+        counter = open_counter(source, spec.schema, options)
     if folder is not None and counter.reading:
         write_json(folder.private / "reading.json", dict(counter.reading))
     truth = None
@@ -247,7 +245,7 @@ def _stopped(
     text = f"{stop}. {charged} {ADVICE}"
     spec.status.entered = True
     if folder is not None:
-        folder.keep_stopped(text)
+        folder.keep(stopped=text)
     reserved.finish()
     if folder is not None:
         _diagnose(spec, source, folder)

@@ -119,9 +119,7 @@ class RunFolder:
                 if before.get(key) != arguments.get(key):
                     raise RunError(f"resume=True: {key} differs from the run in {self.private}")
             return self.state["fresh"]
-        self.state = {"version": STATE_VERSION, "arguments": arguments, "limits": kept}
-        self.state |= {"fresh": dict(fresh), "staging": []}
-        self.save_state()
+        self.keep(version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(fresh), staging=[])
         return fresh
 
     @property
@@ -129,29 +127,22 @@ class RunFolder:
         """For each epsilon, the limits with which the interrupted run was started or last resumed."""
         return self.state.get("limits", [])
 
-    def keep_limits(self, limits: Sequence[Mapping[str, Any]]) -> None:
-        self.state["limits"] = list(limits)
-        self.save_state()
-
     @property
     def stopped(self) -> str | None:
         """Why the run's own noisy answers stopped it, None where they did not. A stopped run cannot be
         resumed."""
         return self.state.get("stopped")
 
-    def keep_stopped(self, why: str) -> None:
-        self.state["stopped"] = why
-        self.save_state()
-
-    def save_state(self) -> None:
+    def keep(self, **facts: Any) -> None:
+        """Stores these facts in the run's state, in place of those of the same names."""
+        self.state |= facts
         write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
 
     def staging(self) -> Path:
         """The folder to write into; its name is kept in the state before it is made."""
         if self._staging is None:
             path = self.out.with_name(f"{self.out.name}.tmp-{secrets.token_hex(4)}")
-            self.state.setdefault("staging", []).append(path.name)
-            self.save_state()
+            self.keep(staging=[*self.state.get("staging", []), path.name])
             path.mkdir()
             self._staging = path
         return self._staging

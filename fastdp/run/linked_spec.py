@@ -127,7 +127,6 @@ def validate_linked(
         epsilons=epsilons,
         delta=float(delta),
         several=True,
-        engine="local",
         reporter=Reporter(shown_by(options.progress), options.cancel, len(links.names)),
         status=status,
         links=links,

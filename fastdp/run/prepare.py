@@ -79,4 +79,4 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
                 f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. Its step "
                 f"{fixed[0]!r} is already charged and may depend on the earlier choice; that run used {used}"
             )
-    folder.keep_limits(spec.limits())
+    folder.keep(limits=spec.limits())

@@ -101,7 +101,6 @@ class RunSpec:
     epsilons: tuple[float, ...]
     delta: float
     several: bool
-    engine: str
     reporter: Reporter
     status: RunStatus
 

@@ -28,38 +28,26 @@ class Charge:
 
 
 class RunStatus:
-    """Filled in by a run as it goes; `entered`: whether a step was charged. Its methods may be called from
-    any thread, also while the run is stuck in a long computation: they ask the ledger through a handle of
-    their own."""
+    """Filled in by a run as it goes; `entered`: whether a step was charged; `published`: whether the folder
+    is in its final place. Its methods may be called from any thread, also while the run is stuck in a long
+    computation: they ask the ledger through a handle of their own."""
 
     def __init__(self) -> None:
-        self._reporter: Reporter | None = None
-        self._folder: RunFolder | None = None
+        self.reporter: Reporter | None = None
+        self.folder: RunFolder | None = None
         self._ledger: Any = None
         self._run, self._promise = "", ""
-        self._over = False
-        self.entered = False
+        self.published = self.entered = False
 
     @property
     def stage(self) -> str:
         """The current stage, one of `_util.progress.STAGES`, or "" between two stages."""
-        return "" if self._reporter is None else self._reporter.current
+        return "" if self.reporter is None else self.reporter.current
 
-    def follow(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-
-    def opened(self, folder: RunFolder) -> None:
-        self._folder = folder
-
-    def reserved(self, ledger: Any, run: str, promise: str, where: str) -> None:
-        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it, and two
-        texts for people: the promise asked for, and the data set it is charged to."""
-        self._ledger, self._run = ledger, run
-        self._promise = f"{promise}{where}"
-
-    def published(self) -> None:
-        """Notes that the folder is in its final place."""
-        self._over = True
+    def reserved(self, ledger: Any, run: str, promise: str) -> None:
+        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it, and for
+        people the promise asked for, with the data set it is charged to."""
+        self._ledger, self._run, self._promise = ledger, run, promise
 
     def charge(self) -> Charge | None:
         """What is charged so far; None where nothing was reserved, or the ledger is locked."""
@@ -78,23 +66,23 @@ class RunStatus:
     def give_up(self) -> None:
         """For a process that is about to end without running its `finally` blocks: removes what is half
         written and, where no step was entered, the reservation and the private folder too."""
-        if self._folder is None or self._over:
+        if self.folder is None or self.published:
             return
         charge = self.charge()
-        for name in self._folder.state.get("staging", ()):
-            shutil.rmtree(self._folder.out.parent / name, ignore_errors=True)
-        if charge is not None and not charge.steps and not self._folder.resume:
+        for name in self.folder.state.get("staging", ()):
+            shutil.rmtree(self.folder.out.parent / name, ignore_errors=True)
+        if charge is not None and not charge.steps and not self.folder.resume:
             book = self._book()
             with contextlib.suppress(FastdpError, OSError):
                 if book is not None:
                     book.release(self._run)
-            self._folder.remove_fresh()
+            self.folder.remove_fresh()
 
     def text(self, again: str, resume: str) -> str:
         """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the commands (or
         words) that start the run again and that resume it."""
-        folder = self._folder
-        if self._over and folder is not None:
+        folder = self.folder
+        if self.published and folder is not None:
             return f"the run was finished: its results are in {folder.out}; end it with: {resume}"
         if not self._run:
             return f"nothing was charged and nothing is kept; start again with: {again}"
@@ -120,8 +108,8 @@ class RunStatus:
         path: Any = self._ledger
         if not self._run:
             return None
-        if path is None and self._folder is not None:
-            path = self._folder.private / "ledger.db"
+        if path is None and self.folder is not None:
+            path = self.folder.private / "ledger.db"
         if isinstance(path, Ledger):
             path = path.path
         if not isinstance(path, str | os.PathLike):

@@ -38,7 +38,7 @@ def validate(
     epsilons = checked_epsilons(epsilon, delta)
     options = checked_values(options)
     check_sources(table, options)
-    engine = engine_for(table, options.engine, options.partitions, options.report)
+    options = replace(options, engine=engine_for(table, options))
     recipe = recipes.load(mechanism).limited(
         clip=options.clip, max_cells=options.max_cells, memory=options.memory, deadline=options.deadline
     )
@@ -56,7 +56,6 @@ def validate(
         epsilons=tuple(epsilons),
         delta=float(delta),
         several=isinstance(epsilon, Sequence),
-        engine=engine,
         reporter=Reporter(shown_by(options.progress), options.cancel, len(epsilons)),
         status=status,
     )

@@ -30,8 +30,8 @@ def folder(tmp_path):
 
 def standing(folder, ledger):
     out = RunStatus()
-    out.opened(folder)
-    out.reserved(ledger, "r", "epsilon 1", " of people")
+    out.folder = folder
+    out.reserved(ledger, "r", "epsilon 1 of people")
     return out
 
 
@@ -70,7 +70,7 @@ def test_runs_that_are_resumed_or_published_are_left_alone(tmp_path, folder, led
     seen = standing(folder, ledger)
     folder.staging()
     folder.publish()
-    seen.published()
+    seen.published = True
     seen.give_up()
     assert folder.out.exists() and folder.private.exists() and ledger.spent("people")["mu"] > 0
     assert "the run was finished" in seen.text("AGAIN", "RESUME")
