@@ -24,7 +24,7 @@ from ..tables.ingest import checked_columns
 from ..tables.linked_tables import Links
 from ..tables.sources import open_parts
 from ..tables.userids import UserIndex
-from .counter import check_source, is_table, opens_again
+from .source import check_source, is_table, opens_again
 from .spec import RunOptions, RunSpec
 from .status import RunStatus
 from .validate import check_sources, checked_epsilons, checked_values

@@ -9,9 +9,9 @@ from ..mechanisms.shared.model_size import check_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.with_users import check_users
 from ..public.data import PublicTable
-from .counter import check_source, is_table
 from .folder import RunFolder
 from .public_data import read_public
+from .source import check_source, is_table
 from .spec import RunSpec
 
 

@@ -18,9 +18,9 @@ from ..privacy.ledger import Ledger
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema
-from .counter import check_source
 from .folder import RunFolder
 from .public_data import public_entry
+from .source import check_source
 from .status import RunStatus
 
 Path = str | os.PathLike[str]

@@ -24,7 +24,8 @@ from ..tables.identity import overlap
 from ..tables.ingest import guarded
 from ..tables.objects import read_once
 from ..tables.source_columns import asked_of
-from .counter import check_rereading, engine_for, is_table
+from .counter import engine_for
+from .source import check_rereading, is_table
 from .spec import FLAGS, RunOptions, RunSpec
 from .status import RunStatus
 
