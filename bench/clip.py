@@ -45,7 +45,7 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
         error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
         sigma = 1 / (mu * math.sqrt(0.02))
         chosen = [
-            clip_rules.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200).clip
+            clip_rules.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200, sigma).clip
             for _ in range(draws)
         ]
         away = np.array([abs(grid.index(c) - grid.index(best.clip)) for c in chosen])

@@ -101,7 +101,7 @@ def clipping_of(
     if "rows_up_to" in of_users:
         rows = (of_users["rows"], *of_users["rows_up_to"]["interval"], of_users["rows_up_to"]["most"])
     if choice is not None:
-        made = from_histogram(clip, choice["users"], choice["bound"], choice.get("sigma"), rows)
+        made = from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], rows)
         return replace(made, parts=_parts(of_users))
     if bound is not None and clip >= bound:
         text = f"no rows are left out if no user has more than {bound} rows, as the schema says"
@@ -131,7 +131,7 @@ def from_histogram(
     clip: int,
     values: Sequence[float],
     bound: int,
-    sigma: float | None,
+    sigma: float,
     counted: tuple[float, float, float, int] | None = None,
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `counted`: where

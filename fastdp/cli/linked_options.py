@@ -53,15 +53,11 @@ def rows_of(text: str | None) -> int | dict[str, int] | None:
 
 def write_tables(made: Any, out: Path) -> None:
     """Writes a table to the file `out`, or linked tables to NAME.parquet in the folder `out`."""
-    import pyarrow.csv as csv
-    import pyarrow.parquet as pq
-
-    from ..run.folder import whole_file
+    from ..run.result import write_rows
 
     tables = {out: made}
     if isinstance(made, dict):
         out.mkdir(parents=True, exist_ok=True)
         tables = {out / f"{name}.parquet": table for name, table in made.items()}
     for path, table in tables.items():
-        with whole_file(path) as part:
-            (csv.write_csv if path.suffix.lower() == ".csv" else pq.write_table)(table, part)
+        write_rows(table.to_reader(), path)

@@ -39,6 +39,15 @@ def as_arrow(source: Any, what: str) -> pa.Table:
     return _events(source, what)
 
 
+def with_columns(source: Any, what: str, metric: str, columns: Sequence[str], also: str = "") -> pa.Table:
+    """The columns that a metric needs of a source, and the column `also` where the source has it."""
+    table = as_arrow(source, what)
+    missing = [c for c in columns if c not in table.column_names]
+    if missing:
+        raise DataError(f"{what}: the {metric} score needs the column {missing[0]!r}")
+    return table.select([c for c in (*columns, also) if c in table.column_names])
+
+
 def _events(table: pa.Table, what: str) -> pa.Table:
     """The table with one row per event. A table marked as a histogram has rows that stand for `count` events
     each; any other table is returned unchanged."""

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..errors import UsageError
 from ..schema import Schema
-from .baselines import FRACTIONS
 from .compare import Comparison
 from .inputs import Pair
 
@@ -86,14 +87,8 @@ def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     return metric
 
 
-def fractions_of(baselines: Sequence[float] | None) -> Sequence[float]:
-    return FRACTIONS if baselines is None else tuple(baselines)
-
-
 def several(synthetic: Any) -> bool:
     """Whether this is a mapping from names to tables, not one table given as a mapping of columns."""
     if not isinstance(synthetic, Mapping) or not synthetic:
         return False
-    import numpy as np
-
     return not any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values())

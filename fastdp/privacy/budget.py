@@ -28,11 +28,6 @@ from . import accountant, gdp
 from .accountant import GAUSSIAN, Event, Gaussian, Threshold, mu_of
 
 
-def to_dict(event: Event) -> dict:
-    """`{"law": ..., parameter: ...}`; floats survive JSON unchanged (shortest round-trip form)."""
-    return event.to_dict()
-
-
 def from_dict(entry: Mapping) -> Event:
     """The event; LedgerError if this version does not know its kind."""
     try:

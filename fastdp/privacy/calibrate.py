@@ -8,11 +8,10 @@ arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has
 from __future__ import annotations
 
 import math
-import operator
 from fractions import Fraction
 
-from ..errors import UsageError
-from .gdp import least, mu_from, mu_of_pure
+from ..errors import UsageError, is_whole
+from .gdp import as_number, least, mu_from, mu_of_pure
 
 METHODS = ("gdp", "classic-rdp", "classic-gaussian", "laplace", "pure")
 # The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it here.
@@ -77,12 +76,6 @@ def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
     return _round_up(square, lambda sigma: sigma * sigma, sensitivity * math.sqrt(count) / mu)
 
 
-def mu_from_sigma(sigma: float, sensitivity: float = 1.0, count: int = 1) -> float:
-    """sensitivity sqrt(count) / sigma, rounded up: what measurements with this noise cost."""
-    sigma, sensitivity = positive("sigma", sigma), positive("sensitivity", sensitivity)
-    return sigma_from_mu(sigma, sensitivity, count)
-
-
 def _round_up(bound: Fraction, measure, start: float) -> float:
     """The first double from `start` (an approximation) upward whose `measure` is at least `bound`."""
     if not (math.isfinite(start) and start > 0.0):
@@ -98,33 +91,22 @@ def _method(method: str) -> None:
         raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
 
 
-def _number(name: str, value: float) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, got {value!r}") from None
-
-
 def positive(name: str, value: float) -> float:
     """The value as a finite float > 0; UsageError names it otherwise."""
-    number = _number(name, value)
+    number = as_number(name, value)
     if not (math.isfinite(number) and number > 0.0):
         raise UsageError(f"{name} must be finite and positive, got {value!r}")
     return number
 
 
 def _count(count: int) -> int:
-    try:
-        whole = operator.index(count)
-    except TypeError:
-        whole = 0
-    if isinstance(count, bool) or whole < 1:
+    if not is_whole(count, 1):
         raise UsageError(f"count must be a whole number >= 1, got {count!r}")
-    return whole
+    return int(count)
 
 
 def _delta(delta: float, zero: bool = False) -> float:
-    number = _number("delta", delta)
+    number = as_number("delta", delta)
     if zero and number == 0.0:
         return number
     if not 0.0 < number < 1.0:

@@ -144,12 +144,8 @@ def choose(
     reported, not chosen. Without any rows all clips cost the same.
     """
     sizes, users = [int(r) for r in sizes], [float(u) for u in users]
-    if len(sizes) != len(users) or not sizes or min(sizes) < 0 or not all(0 <= u < math.inf for u in users):
-        raise UsageError("choosing a clip needs whole numbers of rows, and the number of users with each")
-    if not all(0 <= n < math.inf for n in noise) or not 0 <= displaced <= 1 or not 0 < alone <= 1:
-        raise UsageError("the noise per unit of clip must be finite and >= 0, displaced and alone in 0..1")
-    if not clips or min(*clips, *also, 1) < 1:
-        raise UsageError("the clips to choose from must be whole numbers of rows >= 1")
+    if not all(0 <= n < math.inf for n in noise):
+        raise UsageError("the noise per unit of clip must be finite and >= 0")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
     lines = {c: _line(sizes, users, rows, noise, c, displaced, alone) for c in sorted({*clips, *also})}
     best = min((lines[c] for c in clips), key=lambda line: line.error)
@@ -186,20 +182,18 @@ def seen(values: Sequence[float], sigma: float) -> list[float]:
     return [0.0] * n
 
 
-def from_histogram(
-    values: Sequence[float], bound: int, sigma: float | None = None
-) -> tuple[list[int], list[float]]:
+def from_histogram(values: Sequence[float], bound: int, sigma: float) -> tuple[list[int], list[float]]:
     """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with the same
     sum, divided evenly among sizes inside each bin. The last bin ends at the bound. sigma: standard deviation
-    of the noise, by which the last bins are set to 0 where no user is `seen` (None: they are not, as in
-    statements of earlier versions)."""
+    of the noise, by which the last bins are set to 0 where no user is `seen`."""
     edges = size_edges(bound)
     if len(values) != len(edges):
         raise UsageError(f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}")
-    values = values if sigma is None else seen(values, sigma)
     sizes: list[int] = []
     users: list[float] = []
-    for low, high, count in zip(edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(values)):
+    for low, high, count in zip(
+        edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))
+    ):
         steps = min(SPREAD, high - low + 1)
         inside = {low + round(i * (high - low) / max(1, steps - 1)) for i in range(steps)}
         sizes += sorted(inside)
@@ -207,9 +201,7 @@ def from_histogram(
     return sizes, users
 
 
-def from_release(
-    values: Sequence[float], noise: Sequence[float], bound: int, sigma: float | None = None
-) -> ClipChoice:
+def from_release(values: Sequence[float], noise: Sequence[float], bound: int, sigma: float) -> ClipChoice:
     """The clip of a run that measured this noisy histogram: a function of what was released and of public
     numbers."""
     sizes, users = from_histogram(values, bound, sigma)
@@ -231,10 +223,9 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
     stated = [first.get(k) for k in ("label", "kind", "attributes", "cap", "count")]
     if stated != [entry["release"], "user_histogram", ["RowsPerUser"], 1, len(entry["users"])]:
         yield "the histogram from which the clip was chosen is not the first release"
-    sigma = entry.get("sigma")
-    if sigma is not None and sigma != first.get("sigma"):
+    if entry["sigma"] != first.get("sigma"):
         yield "the noise stated for the choice of the clip is not the histogram's noise"
-    chosen = from_release(entry["users"], entry["noise"], entry["bound"], sigma)
+    chosen = from_release(entry["users"], entry["noise"], entry["bound"], entry["sigma"])
     if chosen.clip != clip:
         yield f"the clip is stated as {clip}, but the histogram gives {chosen.clip}"
     elif abs(chosen.line.lost - entry["lost"]) > 1e-9:

@@ -260,14 +260,19 @@ def _mu(mu: float) -> float:
     return mu
 
 
+def as_number(name: str, value: float) -> float:
+    """The value as a float; UsageError names it where it is not a number."""
+    try:
+        if not isinstance(value, bool):
+            return float(value)
+    except (TypeError, ValueError):
+        pass
+    raise UsageError(f"{name} must be a number, got {value!r}")
+
+
 def nonnegative(name: str, value: float) -> float:
     """The value as a finite float >= 0; UsageError names it otherwise."""
-    if isinstance(value, bool):
-        raise UsageError(f"{name} must be a number, got {value!r}")
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number, got {value!r}") from None
+    number = as_number(name, value)
     if not (math.isfinite(number) and number >= 0.0):
         raise UsageError(f"{name} must be finite and not negative, got {value!r}")
     return number

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from .._util.files import as_path
 from ..errors import LedgerError, UsageError
 from ..schema import Schema
 from .accountant import Event
-from .budget import Budget, Totals, to_dict
+from .budget import Budget, Totals
 from .chain import Run, State, part_budget, summary
 from .ledger_store import FileStore, MemoryStore
 from .sampler_distance import check_sampler
@@ -43,7 +42,7 @@ class Ledger:
     Parameters
     ----------
     path : str or path
-        The file, or a URL `sqlite:PATH`.
+        The file.
     timeout : float
         Seconds to wait for another process that holds it.
     """
@@ -187,7 +186,7 @@ class Ledger:
         None: a run that protects nobody). about: for people who look at the ledger, such as mechanism and
         folder.
         """
-        described = [to_dict(e) for e in parts]
+        described = [e.to_dict() for e in parts]
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
@@ -258,7 +257,7 @@ class Reservation:
                 raise LedgerError(f"run {self.run!r} is finished; it cannot take another step")
             if step is None:
                 body = {"run": self.run, "part": part, "step": number, "digest": digest, "label": label}
-                body |= {"events": [to_dict(e) for e in events], "draws": int(draws)}
+                body |= {"events": [e.to_dict() for e in events], "draws": int(draws)}
                 work.append("step", body if group is None else body | {"group": sorted(group)})
                 return None
             if step.digest != digest:
@@ -312,14 +311,14 @@ class Reservation:
 def _entry(name: str, run: Run) -> dict:
     steps = []
     for (part, number), step in sorted(run.steps.items()):
-        events = [to_dict(e) for e in step.events]
+        events = [e.to_dict() for e in step.events]
         drawn = {"part": part, "step": number, "label": step.label, "events": events, "draws": step.draws}
         answers = {"answered": step.answer is not None, "answers": [dict(a) for a in step.answer or ()]}
         steps.append(drawn | answers)
     known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
     known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
-    known |= {"parts": [to_dict(e) for e in run.parts], "steps": steps, "finished": run.finished}
-    return known | {"published": list(run.published), "charged": [to_dict(e) for e in run.charge()]}
+    known |= {"parts": [e.to_dict() for e in run.parts], "steps": steps, "finished": run.finished}
+    return known | {"published": list(run.published), "charged": [e.to_dict() for e in run.charge()]}
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:
@@ -356,8 +355,8 @@ def _check_claims(run: Run, statement: Mapping) -> None:
         claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
     except (KeyError, TypeError):
         raise LedgerError("the statement does not state the charges of its parts and releases") from None
-    drawn = [[to_dict(e) for e in run.drawn(i)] for i in range(len(run.parts))]
-    charged = [to_dict(e) for e in run.parts], drawn
+    drawn = [[e.to_dict() for e in run.drawn(i)] for i in range(len(run.parts))]
+    charged = [e.to_dict() for e in run.parts], drawn
     if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
         raise LedgerError("the statement states a different charge than the ledger's record of this run")
 
@@ -368,19 +367,9 @@ def _same_unit(unit: Unit, stated: Any) -> bool:
 
 def _path_of(path: str | os.PathLike) -> Path:
     named = as_path(path, "a ledger")
-    text = path if isinstance(path, str) else str(named)
-    if not text:
-        raise UsageError("ledger: expected a path")
-    if "://" in text or text.startswith("sqlite:"):
-        url = urlsplit(text)
-        if url.scheme != "sqlite" or url.netloc:
-            raise UsageError(f"ledger: expected a path or a URL sqlite:PATH, got {text!r}")
-        text = unquote(url.path)
-        if not text:
-            raise UsageError("ledger: the URL names no file; expected sqlite:PATH")
-    if not Path(text).name:
-        raise UsageError(f"ledger: expected a file, but {text!r} is a folder")
-    return Path(text)
+    if "://" in str(path) or not named.name:
+        raise UsageError(f"ledger: expected the path of a file, got {str(path)!r}")
+    return named
 
 
 def _now() -> int:

@@ -191,9 +191,10 @@ class FileStore:
 
     @contextlib.contextmanager
     def _locked(self, create: bool):
-        if not create and not self.path.exists():
-            if self.head.exists():
-                raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
+        there = self.path.exists()
+        if not there and self.head.exists():
+            raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
+        if not there and not create:
             raise LedgerError(
                 f"there is no ledger at {self.path}; open a data set in it first: "
                 "Ledger(path).open(name, epsilon=..., delta=...), or `fastdp ledger open`"
@@ -217,13 +218,8 @@ class FileStore:
             os.close(handle)
 
     def _connect(self, create: bool) -> sqlite3.Connection:
-        fresh = not self.path.exists()
-        if fresh and self.head.exists():
-            raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
-        if fresh and not create:
-            raise LedgerError(f"there is no ledger at {self.path}")
         with self._sqlite_errors():
-            uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if fresh else 'rw'}"
+            uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
             connection = sqlite3.connect(
                 uri, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
             )

@@ -25,7 +25,6 @@ from ..measurement import SCALE, Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy import noise, scale, select
 from ..privacy.accountant import Event, Gaussian
-from ..privacy.budget import to_dict
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts
 from .distances import DistancePlan, Distances, plan_distances, plan_guesses
@@ -235,7 +234,9 @@ class Session:
         if steps.clip is not None:
             raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip} already; choose it once")
         bound, noise = steps.bound, [float(n) for n in noise]
-        clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound)  # refuses bad noise
+        clip_rules.from_release(
+            [0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0
+        )  # refuses bad noise
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
         values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma)
@@ -269,7 +270,7 @@ class Session:
         )
         asked = plan.asked_digest(recoding)
         question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
-        question["event"] = to_dict(plan.event)
+        question["event"] = plan.event.to_dict()
 
         def draw() -> list[np.ndarray]:
             if self.__scores is None or self.__scores[0] != asked:

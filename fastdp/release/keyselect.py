@@ -28,7 +28,6 @@ from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
-from ..privacy.budget import to_dict
 from ..privacy.chain import digest
 from ..privacy.ledger import Ledger, Reservation, opened
 from ..privacy.sampler_distance import allowed_draws
@@ -127,7 +126,7 @@ def select_keys(
         reservation, 0, 0, source, schema.columns[column], schema, cap, event, f"keys of {column}", seed
     )
     statement = {"kind": "keys", "private": seed is None, "column": column, "epsilon": float(epsilon)}
-    statement |= {"delta": float(delta), "event": to_dict(event), "unit": schema.user or "row"}
+    statement |= {"delta": float(delta), "event": event.to_dict(), "unit": schema.user or "row"}
     statement |= {"keys_per_user": cap, **noise_facts, "second": agreed}
     statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
@@ -153,7 +152,7 @@ def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
 
 def key_question(schema: Schema, column: str, cap: int, event: Threshold, known: Collection) -> dict:
     """The public facts that decide what a step of key selection releases; the ledger holds their digest."""
-    about = {"kind": "keys", "column": column, "cap": cap, "event": to_dict(event)}
+    about = {"kind": "keys", "column": column, "cap": cap, "event": event.to_dict()}
     return {**about, "schema": schema.digest(), **({"known": list(known)} if known else {})}
 
 

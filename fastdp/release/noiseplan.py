@@ -19,7 +19,6 @@ from ..errors import MeasurementError, PrivacyError, UsageError, is_whole
 from ..measurement import SCALE, Request
 from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure
-from ..privacy.budget import to_dict
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
 
@@ -115,7 +114,7 @@ class HistogramPlan:
     @property
     def question(self) -> dict:
         asked = {"kind": "users", "key": self.key.digest(), "size": self.size}
-        return asked | {"cap": self.cap, "event": to_dict(self.event)}
+        return asked | {"cap": self.cap, "event": self.event.to_dict()}
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: L2 sensitivity for Gaussian noise, L1 for Laplace noise."""
@@ -216,7 +215,7 @@ def release_of(
     """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian noise, L1
     for Laplace, change of the score for a selection."""
     release: dict[str, Any] = {"label": label, "kind": kind, "attributes": list(about), "law": law}
-    release |= {"event": to_dict(event), "sensitivity": sensitivity, "count": int(count)}
+    release |= {"event": event.to_dict(), "sensitivity": sensitivity, "count": int(count)}
     if sigma is not None:
         release["sigma"] = float(np.min(sigma))
         if np.max(sigma) > np.min(sigma):

@@ -43,7 +43,7 @@ from ..codec.bins import digits
 from ..measurement import Measurement, Request
 from ..privacy import clip as clip_rules
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
-from ..privacy.budget import mu2, root_down, to_dict
+from ..privacy.budget import mu2, root_down
 from ..privacy.chain import digest
 from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Column, Numeric
@@ -455,7 +455,7 @@ class Learning:
         """Stores the finished schema as a step of its own, which is charged nothing. Returns it, or the one
         that the ledger stored before an interruption."""
         free = Gaussian(0.0)
-        question = digest({"kind": "schema", "asked": self.asked.digest(), "event": to_dict(free)})
+        question = digest({"kind": "schema", "asked": self.asked.digest(), "event": free.to_dict()})
         arrays = self.reservation.enter(self.part, self.steps, question, FINISHED, [free], draws=0)
         self.trace("entered")
         if arrays is None:

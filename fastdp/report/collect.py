@@ -9,19 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from ..metrics import inputs
+from ..metrics.total_variation import between, counted
 from ..tables.table import Table
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column
 MAX_PAIR_COLUMNS = 40  # columns in the heat map
-MAX_PAIR_CELLS = 1 << 18  # larger joint domains are grouped before they are compared
 WORST = 12
 HABIT_ROWS = 5  # habits are computed for users with at least this many rows
 _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
@@ -33,32 +32,17 @@ Labels = dict[str, tuple[list[str], bool]]
 """A text per code of each column, and whether the codes have an order."""
 
 
-@dataclass(frozen=True)
-class Coded:
-    """One table as codes: `codes[name]` is one array per column, `user` the dense user number of each row or
-    None.
-
-    `table` is the fastdp table that the codes belong to, if there is one; the compiled counters use it.
-    """
-
-    codes: dict[str, np.ndarray]
-    user: np.ndarray | None
-    rows: int
-    table: Any = None
-
-    @property
-    def users(self) -> int | None:
-        return None if self.user is None else int(np.count_nonzero(np.bincount(self.user)))
-
-
-def coded(source: Any, schema: Any, what: str) -> Coded:
+def coded(source: Any, schema: Any, what: str) -> Table:
     """`source` as codes: those of a fastdp table, or any other source read with the schema as public rows.
 
     Columns of the schema that the source lacks (the user column may be one) are left out.
     """
-    source = inputs.coded(source, schema, what, users=True)
-    table = source if isinstance(source, Table) else None
-    return Coded(dict(source.codes), source.user, int(source.rows), table)
+    return inputs.coded(source, schema, what, users=True)
+
+
+def users_of(table: Table) -> int | None:
+    """The number of users that have a row; None if the table has no users."""
+    return None if table.user is None else int(np.count_nonzero(np.bincount(table.user)))
 
 
 def tells_time(column: str) -> bool:
@@ -96,8 +80,8 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
 
 
 def columns(
-    truth: Coded | None,
-    tables: Sequence[Coded],
+    truth: Table | None,
+    tables: Sequence[Table],
     labels: Labels,
     intervals: Sequence[Any] = (),
 ) -> list[dict]:
@@ -138,7 +122,7 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
     return 1.0 if p.any() != q.any() else float(np.abs(p - q).sum() / 2)
 
 
-def pairs(truth: Coded, tables: Sequence[Coded], labels: Labels) -> tuple[dict | None, list[list[dict]]]:
+def pairs(truth: Table, tables: Sequence[Table], labels: Labels) -> tuple[dict | None, list[list[dict]]]:
     """For each table, the total variation of every pair of columns, and the cells of pairs whose share
     differs most from the truth."""
     names = [n for n in labels if len(labels[n][0]) > 1]
@@ -150,55 +134,20 @@ def pairs(truth: Coded, tables: Sequence[Coded], labels: Labels) -> tuple[dict |
         names = [n for n in names if n in chosen]
     if len(names) < 2:
         return None, [[] for _ in tables]
-    matrices: list[list[list[float]]] = [[[0.0] * i for i in range(len(names))] for _ in tables]
-    worst: list[list[dict]] = [[] for _ in tables]
-    grouped = False
-    for i in range(1, len(names)):
-        cliques = [(names[j], names[i]) for j in range(i)]
-        steps = [_step(len(labels[a][0]), len(labels[b][0])) for a, b in cliques]
-        grouped |= max(steps) > 1
-        real = _joints(truth, cliques, steps, labels)
-        for t, table in enumerate(tables):
-            for j, (p, q) in enumerate(zip(real, _joints(table, cliques, steps, labels), strict=True)):
-                matrices[t][i][j] = float(f"{_tv(p, q):.4g}")
-                if steps[j] == 1:
-                    worst[t] += _largest(*cliques[j], labels, p, q)
-    out = {"names": names, "tables": matrices, "left_out": left_out, "grouped": grouped}
-    return out, [sorted(w, key=lambda c: -abs(c["table"] - c["truth"]))[:WORST] for w in worst]
-
-
-def _step(m: int, n: int) -> int:
-    """How many neighbouring codes of each column are merged so that the pair has at most MAX_PAIR_CELLS
-    cells."""
-    step = 1
-    while -(-m // step) * -(-n // step) > MAX_PAIR_CELLS:
-        step *= 2
-    return step
-
-
-def _joints(
-    table: Coded,
-    cliques: Sequence[tuple[str, str]],
-    steps: Sequence[int],
-    labels: Labels,
-) -> list[np.ndarray]:
-    """For each pair of columns, the share of rows per cell, as a flat array."""
-    plain = [c for c, step in zip(cliques, steps, strict=True) if step == 1]
-    counted: dict[tuple[str, ...], np.ndarray] = {}
-    if table.table is not None and plain:
-        from ..engines.truth import marginals
-
-        counted = marginals(table.table, plain, sparse=False)
-    out = []
-    for (a, b), step in zip(cliques, steps, strict=True):
-        if (a, b) in counted:
-            out.append(counted[a, b].ravel() / max(table.rows, 1))
-            continue
-        wide = -(-len(labels[b][0]) // step)
-        key = table.codes[a].astype(np.int64) // step * wide
-        key += table.codes[b] // step
-        out.append(shares(key, -(-len(labels[a][0]) // step) * wide))
-    return out
+    at, sizes = {n: i for i, n in enumerate(names)}, {n: len(labels[n][0]) for n in names}
+    cliques = [(first, second) for second in names for first in names[: at[second]]]
+    matrices, worst = [], []
+    for table in tables:
+        matrix, cells = [[0.0] * i for i in range(len(names))], []
+        pair = inputs.Pair(truth.codes, table.codes, sizes, {}, {}, (truth.rows, table.rows))
+        for (a, b), p, q in counted(pair, cliques):
+            matrix[at[b]][at[a]] = float(f"{between(p, q, pair.rows):.4g}")
+            if isinstance(p, np.ndarray):
+                p, q = (counts.ravel() / max(rows, 1) for counts, rows in zip((p, q), pair.rows))
+                cells += _largest(a, b, labels, p, q)
+        matrices.append(matrix)
+        worst.append(sorted(cells, key=lambda c: -abs(c["table"] - c["truth"]))[:WORST])
+    return {"names": names, "tables": matrices, "left_out": left_out}, worst
 
 
 def _largest(a: str, b: str, labels: Labels, real: np.ndarray, table: np.ndarray, k: int = 2) -> list[dict]:
@@ -219,8 +168,8 @@ def _entropy(p: np.ndarray) -> float:
 
 
 def users(
-    truth: Coded | None,
-    tables: Sequence[Coded],
+    truth: Table | None,
+    tables: Sequence[Table],
     labels: Labels,
     unit: str | None,
     kept: Sequence[str] | None = None,
@@ -264,7 +213,7 @@ def _bin_names(edges: Sequence[int]) -> list[str]:
     return [*names, f"{edges[-1]} and more"]
 
 
-def _split(name: str, labels: list[str], hists: list[list[float]], truth: Coded | None) -> dict:
+def _split(name: str, labels: list[str], hists: list[list[float]], truth: Table | None) -> dict:
     real, made = (None, hists) if truth is None else (hists[0], hists[1:])
     return {"name": name, "labels": labels, "truth": real, "tables": made}
 

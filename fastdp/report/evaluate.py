@@ -10,8 +10,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from .._util.files import synthetic_path
 from ..errors import UsageError
+from ..metrics.baselines import FRACTIONS
 from ..metrics.linked_scores import linked_scores
-from ..metrics.scores import Metric, fractions_of, score, several
+from ..metrics.scores import Metric, score, several
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema, is_linked
 from . import runs
@@ -118,7 +119,8 @@ def evaluate(
         ```
     """
     options = dict(user=user, k=k, marginals=marginals, target=target, seed=seed, threads=threads)
-    fractions, own = fractions_of(baselines), getattr(synthetic, "schema", None)
+    fractions = FRACTIONS if baselines is None else tuple(baselines)
+    own = getattr(synthetic, "schema", None)
     if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
         return _linked(truth, synthetic, schema, metrics, report, fractions, options)
     many = several(synthetic)

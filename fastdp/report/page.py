@@ -1,7 +1,7 @@
 """The report page: one HTML file that loads nothing from the network.
 
 `collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both. There are
-two kinds of pages: with the truth (marked as not private), and without it (`without_truth=True`), which holds
+two kinds of pages: with the truth (marked as not private), and without it (`truth=None`), which holds
 released facts only and may be published.
 """
 
@@ -14,12 +14,13 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import numpy as np
-
 from .. import __version__
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
+from ..metrics.inputs import KNOWN_USERS, as_arrow
+from ..metrics.scores import several
 from ..tables.drafting import draft
+from ..tables.table import Table
 from . import collect as collecting
 from . import quotes, sections, workload
 from . import runs as running
@@ -63,16 +64,16 @@ def collect(
         raise UsageError("report: the tables have no common column in the schema; check the column names")
 
     runs, sizes = _aligned(run, len(tables), "run"), {n: len(names) for n, (names, _) in labels.items()}
-    scores = _aligned(scores, len(tables), "scores")
+    scores = _aligned(None if real is None else scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
     spans = [quotes.Intervals(k) for k in known] if real is None else []
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
     return {
         "title": title or _title(schema, real is not None),
         "with_truth": real is not None,
-        "truth": None if real is None else {"rows": real.rows, "users": real.users},
-        "tables": [{"name": n, "rows": t.rows, "users": t.users} for n, t in zip(named, tables, strict=True)],
-        "scores": normalise(scores) if real is not None else [],
+        "truth": None if real is None else _size(real),
+        "tables": [{"name": n, **_size(t)} for n, t in zip(named, tables, strict=True)],
+        "scores": normalise(scores),
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
@@ -116,28 +117,23 @@ def write(
     scores: Mapping | Sequence[Mapping] | None = None,
     run: Any = None,
     *,
-    without_truth: bool = False,
     title: str | None = None,
 ) -> ReportData:
-    """Collects, renders and writes the page to `path` (atomically); returns the page's data.
-
-    With `without_truth=True`, `truth` and `scores` are ignored, and the page may be published.
-    """
-    if without_truth:
-        truth, scores = None, None
+    """Collects, renders and writes the page to `path` (atomically); returns the page's data."""
     data = collect(truth, synthetic, schema, scores, run, title=title)
     write_atomic(path, render(data).encode())
     return data
 
 
-def write_public(
-    path: str | os.PathLike[str], folder: str | os.PathLike[str], *, title: str | None = None
-) -> ReportData:
+def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> ReportData:
     """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
     place = Path(folder)
     facts = running.folder(place)
-    rows = synthetic_path(place)
-    return write(path, None, rows, facts["schema"], None, facts, without_truth=True, title=title)
+    return write(path, None, synthetic_path(place), facts["schema"], None, facts)
+
+
+def _size(table: Table) -> dict[str, int | None]:
+    return {"rows": table.rows, "users": collecting.users_of(table)}
 
 
 def _habits(runs: Sequence[Any]) -> list[str]:
@@ -151,12 +147,9 @@ def _habits(runs: Sequence[Any]) -> list[str]:
 def _named(synthetic: Any) -> dict[str, Any]:
     """The synthetic tables by name. A mapping from names to columns is one table, as everywhere in
     `evaluate`."""
-    if not isinstance(synthetic, Mapping):
-        return {"synthetic": synthetic}
-    if not synthetic:
+    if isinstance(synthetic, Mapping) and not synthetic:
         raise UsageError("report: give at least one synthetic table")
-    columns = any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values())
-    return {"synthetic": synthetic} if columns else {str(k): v for k, v in synthetic.items()}
+    return {str(k): v for k, v in synthetic.items()} if several(synthetic) else {"synthetic": synthetic}
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
@@ -165,8 +158,6 @@ def _schema(schema: Any, *sources: Any) -> Any:
     own = [s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")]
     if schema is not None or own:
         return own[0] if schema is None else schema
-    from ..metrics.inputs import KNOWN_USERS, as_arrow
-
     first = as_arrow(next(s for s in sources if s is not None), "report")
     user = next((name for name in KNOWN_USERS if name in first.column_names), None)
     return draft(first, user=user).schema.with_constraints(())

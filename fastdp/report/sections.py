@@ -181,8 +181,6 @@ def pairs(data: dict) -> str:
     lead = blocks.sections_said()["pairs"]["lead"]
     if found["left_out"]:
         lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
-    if found["grouped"]:
-        lead += " Very fine columns are grouped for this picture."
     return section("pairs", per_table(data, draw), lead)
 
 

@@ -31,8 +31,7 @@ def one_unit(promise: dict) -> str:
         return "any single record"
     if column is None or kind == "row":
         return "any single row"
-    who = column.removesuffix("_id").replace("_", " ")
-    return f"any one {who} with all of its records"
+    return f"any one {_who(column)} with all of its records"
 
 
 def promise_words(promise: dict) -> list[str]:
@@ -46,9 +45,10 @@ def promise_words(promise: dict) -> list[str]:
             f"Even someone who knows everything else and is told that the odds are even would guess right "
             f"at most {shown} times in 100; a coin is right 50 times."
         )
-    bound = promise.get("bound")
-    if bound and (promise.get("unit") or {}).get("kind") == "user":
-        out.append(f"No {_who(promise)} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
+    bound, unit = promise.get("bound"), promise.get("unit") or {}
+    if bound and unit.get("kind") == "user":
+        who = _who(unit.get("column") or "person")
+        out.append(f"No {who} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
     if promise.get("asked") is not None:
         out.append(
             f"This table was made with ε = {promise['asked']:.4g}; the figures above cover all "
@@ -59,9 +59,8 @@ def promise_words(promise: dict) -> list[str]:
     return out
 
 
-def _who(promise: dict) -> str:
-    column = (promise.get("unit") or {}).get("column")
-    return column.removesuffix("_id").replace("_", " ") if column else "person"
+def _who(column: str) -> str:
+    return column.removesuffix("_id").replace("_", " ")
 
 
 def strength(promise: dict) -> str:

@@ -6,21 +6,20 @@ Errors are total variations: the share of rows that would have to move to anothe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-
+from ..metrics.inputs import Pair
+from ..metrics.total_variation import total_variation
+from ..tables.table import Table
 from .blocks import folded_table, per_table, section, sections_said
-from .collect import Coded
 from .svg import percent
 
-DENSE_CELLS = 1 << 26
 SHOWN = 12
 """Sets that are shown at once; the others are shown when the reader opens the list."""
 
 
 def collect(
-    truth: Coded | None, table: Coded, statement: Mapping | None, sizes: Mapping[str, int]
+    truth: Table | None, table: Table, statement: Mapping | None, sizes: Mapping[str, int]
 ) -> list[dict] | None:
     """One entry per set of the run's workload whose columns the table has, by decreasing weight; None if the
     run had no workload. `off`, the total variation from the truth, is None without the truth."""
@@ -33,28 +32,12 @@ def collect(
             continue
         off = None
         if truth is not None:
-            off = float(f"{distance(truth.codes, table.codes, columns, sizes):.4g}")
+            own = {name: sizes[name] for name in columns}
+            pair = Pair(truth.codes, table.codes, own, {}, {}, (truth.rows, table.rows))
+            off = float(f"{total_variation(pair, [columns])[0]:.4g}")
         noted = {key: item.get(key) for key in ("expected_error", "distance", "distance_error")}
         out.append({"columns": list(columns), "weight": float(item.get("weight", 1.0)), "off": off, **noted})
     return sorted(out, key=lambda item: -item["weight"]) or None
-
-
-def distance(
-    a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray], columns: Sequence[str], sizes: Mapping[str, int]
-) -> float:
-    """Total variation between two tables' marginals; 1 if one of the tables has no rows."""
-    keys, size = [np.zeros(len(side[columns[0]]), np.int64) for side in (a, b)], 1
-    rows = [len(key) for key in keys]
-    if 0 in rows:
-        return 1.0
-    for name in columns:
-        keys = [key * sizes[name] + side[name] for key, side in zip(keys, (a, b), strict=True)]
-        size *= sizes[name]
-        if size > DENSE_CELLS:  # too many cells: renumber those that occur
-            values, joined = np.unique(np.concatenate(keys), return_inverse=True)
-            keys, size = np.split(joined, [rows[0]]), len(values)
-    p, q = (np.bincount(key, minlength=size) / n for key, n in zip(keys, rows, strict=True))
-    return float(np.abs(p - q).sum() / 2)
 
 
 def sets(data: dict) -> str:

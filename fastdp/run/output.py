@@ -10,7 +10,6 @@ import copy
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,8 +106,7 @@ class Output:
         if self.rows.total == 0:
             yield self.arrow_schema().empty_table()
             return
-        for _, future in self._futures(reporter, lambda table, i: table):
-            yield future.result()
+        yield from self._finished(reporter, lambda table, i: table)
 
     def block_tables(self, number: int) -> Iterator[pa.Table]:
         """The tables of one block of shards, equal to those that `tables` gives for these shards. Other
@@ -116,7 +114,7 @@ class Output:
         start = number * BLOCK_SHARDS
         stop = min(start + BLOCK_SHARDS, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
-            block = self._draw(pool, start, stop, None)
+            block = self._draw(pool, start, stop, Reporter())
         owners = self._owners(block, start)
         for k, i in enumerate(range(start, stop)):
             codes, block[k] = block[k], None
@@ -151,8 +149,8 @@ class Output:
                 pq.write_table(table, folder / name, **self._parquet(table.schema))
                 hashes[name] = file_hash(folder / name)
 
-            for _, future in self._futures(reporter, save):
-                future.result()
+            for _ in self._finished(reporter, save):
+                pass
             return hashes
         except OSError as error:
             raise RunError(f"cannot write the synthetic rows to {folder.parent}: {error.strerror}") from error
@@ -167,24 +165,26 @@ class Output:
         dictionaries = [name for name in kind.names if name != user]
         return _PARQUET | {"use_dictionary": dictionaries, "column_encoding": {user: "DELTA_BINARY_PACKED"}}
 
-    def _futures(self, reporter: Reporter | None, last) -> Iterator[tuple[int, Future]]:
-        """(shard, future of last(table, shard)) in order. Few shards are in flight at a time. While ids are
+    def _finished(self, reporter: Reporter | None, last) -> Iterator[Any]:
+        """last(table, shard) of every shard in order. Few shards are in flight at a time. While ids are
         dealt, which does not keep all threads busy, the first shards are decoded."""
+        reporter = reporter or Reporter()
         with ThreadPoolExecutor(self._threads) as pool:
             waiting: list[tuple[int, Future]] = []
             try:
                 for start in range(0, self.shards, BLOCK_SHARDS):
                     stop = min(start + BLOCK_SHARDS, self.shards)
-                    with _timed(reporter, "sample", start / self.shards):
+                    reporter.update("sample", start / self.shards)
+                    with reporter.stage("sample"):
                         block = self._draw(pool, start, stop, reporter)
                     early = self.source is not None and self.source.dealer is None
                     ahead = range(start, min(start + self._threads + 1, stop) if early else start)
                     decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
-                    with _timed(reporter, "ids", start / self.shards):
+                    reporter.update("ids", start / self.shards)
+                    with reporter.stage("ids"):
                         owners = self._owners(block, start)
                     for k, i in enumerate(range(start, stop)):
-                        if reporter is not None:
-                            reporter.check()
+                        reporter.check()
                         codes, block[k] = decoded.pop(i, block[k]), None
                         work = pool.submit(self._finish, codes, owners[k], start, i, last)
                         waiting.append((i, work))
@@ -198,10 +198,9 @@ class Output:
 
     def _next(self, waiting, reporter):
         i, future = waiting.pop(0)
-        future.result()
-        if reporter is not None:
-            reporter.update("write", (i + 1) / self.shards)
-        return i, future
+        result = future.result()
+        reporter.update("write", (i + 1) / self.shards)
+        return result
 
     def _draw(self, pool, start: int, stop: int, reporter) -> list:
         """The codes of a block's shards."""
@@ -209,9 +208,8 @@ class Output:
         block = []
         for i, future in enumerate(futures, start):
             block.append(future.result())
-            if reporter is not None:
-                reporter.check()
-                reporter.update("sample", (i + 1) / self.shards)
+            reporter.check()
+            reporter.update("sample", (i + 1) / self.shards)
         return block
 
     def _shard(self, i: int) -> dict[str, np.ndarray]:
@@ -286,16 +284,6 @@ def stamped(table: pa.Table, private: bool) -> pa.Table:
 
 
 _PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
-
-
-@contextmanager
-def _timed(reporter: Reporter | None, stage: str, part: float) -> Iterator[None]:
-    if reporter is None:
-        yield
-        return
-    reporter.update(stage, part)
-    with reporter.stage(stage):
-        yield
 
 
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:

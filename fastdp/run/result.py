@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -274,22 +274,17 @@ def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> No
     suffix = target.suffix.lower()
     if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
         raise UsageError(f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather")
-    with whole_file(target) as part:
-        if suffix == ".parquet":
-            with pq.ParquetWriter(part, reader.schema, compression="zstd") as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
-        elif suffix == ".csv":
-            import pyarrow.csv as csv
+    import pyarrow.csv as csv
 
-            plain = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in reader.schema])
-            with csv.CSVWriter(part, plain) as writer:
-                for batch in reader:
-                    writer.write_table(pa.Table.from_batches([batch]).cast(plain))
-        else:
-            with pa.ipc.new_file(part, reader.schema) as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
+    kind, opened = reader.schema, pa.ipc.new_file
+    if suffix == ".parquet":
+        opened = partial(pq.ParquetWriter, compression="zstd")
+    elif suffix == ".csv":  # has no dictionaries
+        kind = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in kind])
+        opened = csv.CSVWriter
+    with whole_file(target) as part, opened(part, kind) as writer:
+        for batch in reader:
+            writer.write_table(pa.Table.from_batches([batch]).cast(kind))
 
 
 def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:

@@ -114,6 +114,6 @@ class RunStatus:
             path = path.path
         if not isinstance(path, str | os.PathLike):
             return None
-        if not str(path).startswith("sqlite:") and not Path(path).exists():
+        if not Path(path).exists():
             return None
         return Ledger(path, timeout=ASK_SECONDS)

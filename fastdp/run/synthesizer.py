@@ -6,9 +6,9 @@ and costs nothing.
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ from .result import Run
 from .synthesize import synthesize
 
 
+@dataclass(eq=False, repr=False)
 class Synthesizer:
     """An estimator whose `fit` learns a private model of a table and whose `sample` draws rows like it.
 
@@ -46,46 +47,28 @@ class Synthesizer:
     n_features_in_ : int
     """
 
-    def __init__(
-        self,
-        mechanism: str | os.PathLike[str] | Mapping[str, Any] = "auto",
-        epsilon: float | None = None,
-        delta: float = 1e-9,
-        *,
-        schema: Schema | str | os.PathLike[str] | None = None,
-        clip: int | str | None = None,
-        public: Any = None,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-        dataset: str | None = None,
-        memory: int | None = None,
-        threads: int | None = None,
-        random_state: int | None = None,
-    ):
-        self.mechanism = mechanism
-        self.epsilon = epsilon
-        self.delta = delta
-        self.schema = schema
-        self.clip = clip
-        self.public = public
-        self.ledger = ledger
-        self.dataset = dataset
-        self.memory = memory
-        self.threads = threads
-        self.random_state = random_state
-
-    @classmethod
-    def _names(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+    mechanism: str | os.PathLike[str] | Mapping[str, Any] = "auto"
+    epsilon: float | None = None
+    delta: float = 1e-9
+    _: KW_ONLY
+    schema: Schema | str | os.PathLike[str] | None = None
+    clip: int | str | None = None
+    public: Any = None
+    ledger: Ledger | str | os.PathLike[str] | None = None
+    dataset: str | None = None
+    memory: int | None = None
+    threads: int | None = None
+    random_state: int | None = None
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, by name, as they were given."""
-        return {name: getattr(self, name) for name in self._names()}
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Sets parameters by name; UsageError for one that does not exist."""
         for name, value in params.items():
-            if name not in self._names():
-                raise UsageError(f"there is no parameter {name!r}; choose from {', '.join(self._names())}")
+            if name not in (known := self.get_params()):
+                raise UsageError(f"there is no parameter {name!r}; choose from {', '.join(known)}")
             setattr(self, name, value)
         return self
 
@@ -130,9 +113,9 @@ class Synthesizer:
         return table
 
     def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = {n: v for n, v in self.get_params().items() if v is not defaults[n].default}
-        return f"Synthesizer({', '.join(f'{name}={value!r}' for name, value in changed.items())})"
+        values = [(field, getattr(self, field.name)) for field in fields(self)]
+        changed = [f"{field.name}={value!r}" for field, value in values if value is not field.default]
+        return f"Synthesizer({', '.join(changed)})"
 
 
 def _spawned(seed: int, number: int) -> int:

@@ -60,7 +60,7 @@ def test_a_budget_split_and_composed_again_still_fits(epsilon, count):
     parts = [Gaussian(mu / math.sqrt(count))] * count
     assert epsilon * (1 - 1e-9) < spent(parts, delta) <= epsilon
     sigma = calibrate.calibrate(epsilon, delta, 150.0, count)
-    measured = [Gaussian(calibrate.mu_from_sigma(sigma, 150.0))] * count
+    measured = [Gaussian(calibrate.sigma_from_mu(sigma, 150.0))] * count  # mu and sigma exchange roles
     assert spent(measured, delta) <= epsilon
     shares = np.random.default_rng(count).dirichlet(np.ones(count))
     assert spent([Gaussian(mu * math.sqrt(s)) for s in shares], delta) <= epsilon
@@ -178,7 +178,7 @@ def test_disagreement_stops_the_run(kind, monkeypatch):
 def test_a_missing_square_root_of_the_count_is_caught():
     """The planted bug: 66 measurements calibrated as if they were one."""
     sigma = calibrate.calibrate(1.0, 2.5e-5, 150.0, 1)
-    measured = [Gaussian(calibrate.mu_from_sigma(sigma, 150.0))] * 66
+    measured = [Gaussian(calibrate.sigma_from_mu(sigma, 150.0))] * 66
     with pytest.raises(PrivacyError, match="more than the stated"):
         crosscheck.agree(measured, 1.0, 2.5e-5)
 

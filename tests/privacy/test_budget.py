@@ -185,6 +185,6 @@ def test_budgets_that_make_no_sense_are_refused(wrong):
 @given(EVENTS)
 def test_events_survive_json_and_strangers_are_refused(events):
     for event in events:
-        assert budget.from_dict(json.loads(json.dumps(budget.to_dict(event)))) == event
+        assert budget.from_dict(json.loads(json.dumps(event.to_dict()))) == event
     with pytest.raises(LedgerError, match="malformed"):
         budget.from_dict({"law": "unheard of", "mu": 1.0})

@@ -68,7 +68,7 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
     clips, edges = clip_rules.candidates(bound), clip_rules.size_edges(bound)
     assert clips[0] == 1 and clips[-1] == bound and list(clips) == sorted(set(clips))
     assert edges[0] == 1 and edges[-1] <= bound and list(edges) == sorted(set(edges))
-    sizes, users = clip_rules.from_histogram([2.0] * len(edges), bound)
+    sizes, users = clip_rules.from_histogram([2.0] * len(edges), bound, 0.01)
     assert min(sizes) == 1 and max(sizes) <= bound and math.isclose(sum(users), 2 * len(edges))
 
 
@@ -89,7 +89,7 @@ def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
 
 
 def test_an_empty_table_has_a_clip_too():
-    choice = clip_rules.from_release([-3.0] * 15, [5.0], 200)
+    choice = clip_rules.from_release([-3.0] * 15, [5.0], 200, 1.0)
     assert 1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)
 
 

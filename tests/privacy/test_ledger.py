@@ -53,9 +53,9 @@ def test_a_missing_ledger_is_an_error_until_a_data_set_is_opened(path):
 
 def test_a_ledger_is_one_file_and_a_budget_one_number(path, ledger):
     other = path.with_name("other.db")
-    Ledger(f"sqlite://{other}").open("trips", mu=0.5)
+    Ledger(other).open("trips", mu=0.5)
     assert Ledger(str(other)).datasets() == {"trips": {"mu": 0.5}}
-    for wrong in ("postgres://host/db", "sqlite://host/db", "", "sqlite:"):
+    for wrong in ("postgres://host/db", "sqlite:///a.db", "", "/"):
         with pytest.raises(UsageError):
             Ledger(wrong)
     ledger.open("trips", epsilon=1.0, delta=1e-5)

@@ -21,7 +21,7 @@ from ..._core.score import recode
 from ..._util.lazy import pa
 from ..._util.threads import resolve
 from ...errors import DataError
-from ..inputs import as_arrow, codes_of_pair, kernel_ready, numbers
+from ..inputs import codes_of_pair, kernel_ready, numbers, with_columns
 from . import conjunction
 
 PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
@@ -124,7 +124,8 @@ class Prepared:
 def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
     """Both tables of values, encoded. Codes are positions in the union of both tables' values, or official
     bins."""
-    truth, synthetic = _columns(truth, "truth"), _columns(synthetic, "synthetic")
+    sources = {"truth": truth, "synthetic": synthetic}
+    truth, synthetic = (with_columns(s, what, "deid2", COLUMNS, TAXI) for what, s in sources.items())
     with ThreadPoolExecutor(threads) as pool:
         names = (PICKUP, SHIFT, *CATEGORIES)
         both = truth, synthetic
@@ -156,14 +157,6 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         scaled = np.floor(values / step) + 1.0
     return np.clip(np.nan_to_num(scaled, nan=0.0), 0, BINS - 1).astype(np.uint8)
-
-
-def _columns(source: Any, what: str) -> pa.Table:
-    table = as_arrow(source, what)
-    missing = [c for c in COLUMNS if c not in table.column_names]
-    if missing:
-        raise DataError(f"{what}: the deid2 score needs the column {missing[0]!r}")
-    return table.select([c for c in (*COLUMNS, TAXI) if c in table.column_names])
 
 
 def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:

@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._util.lazy import pa
-from ...errors import DataError
-from ..inputs import as_arrow, codes_of_pair
+from ..inputs import codes_of_pair, with_columns
 
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
 NEIGHBORHOODS, TYPES = 278, 174
@@ -29,7 +27,8 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     Rows are all 278 neighbourhoods (and any other value that occurs) times all twelve months of each year
     that occurs.
     """
-    a, b = (_columns(s, w) for s, w in ((truth, "truth"), (synthetic, "synthetic")))
+    sources = {"truth": truth, "synthetic": synthetic}
+    a, b = (with_columns(s, what, "sprint1", COLUMNS) for what, s in sources.items())
     codes, axes = [], []
     for name in COLUMNS:
         first, second, values = codes_of_pair(a[name], b[name])
@@ -80,11 +79,3 @@ def _axis(name: str, values: list) -> list:
     official = {"neighborhood": range(NEIGHBORHOODS), "month": range(1, 13), "incident_type": range(TYPES)}
     listed = list(official.get(name, ()))
     return listed + [v for v in values if v not in set(listed)]
-
-
-def _columns(source: Any, what: str) -> pa.Table:
-    table = as_arrow(source, what)
-    missing = [c for c in COLUMNS if c not in table.column_names]
-    if missing:
-        raise DataError(f"{what}: the sprint1 score needs the column {missing[0]!r}")
-    return table.select(list(COLUMNS))
