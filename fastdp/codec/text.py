@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, since_1970
-from ..schema.kind_of_text import DATE, KINDS, NUMBER, TEXT, TIME, WHOLE, TextKind
+from ..schema.kind_of_text import DATE, KINDS, NUMBER, TEXT, TIME, WHOLE, ZONED, TextKind, is_missing
 from .policy import ends, nan_code, null_code, other_code
 
 
@@ -71,8 +70,8 @@ def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
 
 
 def text_kind(text: bytes) -> str:
-    """The kind of a text that is not blank. Whole numbers with leading zeros are text: they are ids or postal
-    codes more often than amounts."""
+    """The kind of a text that is not missing. Whole numbers with leading zeros are text: they are ids or
+    postal codes more often than amounts."""
     text = text.strip()
     number = _number(text)
     if number is not None and math.isfinite(number):
@@ -80,16 +79,17 @@ def text_kind(text: bytes) -> str:
         if isinstance(number, int):
             return TEXT if digits[:1] == b"0" and len(digits) > 1 else WHOLE
         return NUMBER
-    if _moment(text) is None:
+    moment = _moment(text)
+    if moment is None:
         return TEXT
-    return DATE if len(text) <= 10 else TIME
+    return DATE if len(text) <= 10 else TIME if moment.tzinfo is None else ZONED
 
 
 def _text_rule(column: Column) -> Callable[[bytes], int]:
     kind = dtypes.family(column.dtype)
     other, null = other_code(column), null_code(column)
     if isinstance(column, TextKind):
-        return lambda text: KINDS.index(text_kind(text)) if text.strip() else null
+        return lambda text: null if is_missing(text) else KINDS.index(text_kind(text))
     if isinstance(column, Categorical) and kind == "string":
         code_of = {str(v).encode(): code for code, v in enumerate(column.values)}
         return lambda text: code_of.get(text, other)
@@ -99,12 +99,10 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         assert isinstance(column, Categorical)
         listed = {_listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)}
         listed.pop(None, None)
-        return lambda text: listed.get(_listed_moment(column, text), other) if text.strip() else null
+        return lambda text: null if is_missing(text) else listed.get(_listed_moment(column, text), other)
     low, high = ends(column)
 
     def number(text: bytes) -> int:
-        if not text.strip():
-            return null
         value: Any
         if kind == "bool":
             value = _TRUTH.get(text.strip().lower())
@@ -114,6 +112,8 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
             value = _number(text)
         if isinstance(value, float) and value != value:
             return nan_code(column)
+        if value is None and is_missing(text):
+            return null
         code = None if value is None else _code_of(column, value)
         if code is None and isinstance(value, int | float) and isinstance(column, Integer | Numeric):
             first = column.min if isinstance(column, Integer) else column.edges[0]
@@ -133,7 +133,7 @@ def _time_rule(column: Numeric) -> Callable[[bytes], int]:
     def code(text: bytes) -> int:
         moment = _moment(text)
         if moment is None:
-            return other if text.strip() else null
+            return null if is_missing(text) else other
         try:
             passed = since_1970(moment.date().isoformat() if day else moment.isoformat(), "s", tz)
         except OverflowError:
@@ -160,7 +160,7 @@ def _local_moment(text: bytes, tz: str | None) -> int | None:
         return None
     try:
         if moment.tzinfo is not None and tz is not None:
-            moment = moment.astimezone(ZoneInfo(tz))
+            moment = moment.astimezone(dtypes.zone(tz))
     except OverflowError:
         return None
     return int((moment.replace(tzinfo=None) - EPOCH).total_seconds() // 1)
@@ -173,7 +173,7 @@ def parsed(item: Derived, texts: Sequence[bytes | None]) -> tuple[np.ndarray, np
     null = np.zeros(len(texts), dtype=bool)
     timely = dtypes.family(item.dtype) in ("date", "timestamp")
     for i, text in enumerate(texts):
-        if text is None or not text.strip():
+        if text is None or is_missing(text):
             null[i] = True
         elif timely:
             seconds = _local_moment(text, getattr(dtypes.arrow(item.dtype), "tz", None))

@@ -27,6 +27,7 @@ import numpy as np
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
 from ..schema.inside import after, unit_of
+from ..schema.transforms import MIDNIGHT, STEPS
 
 ATOM = 1.0
 """A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of bins)
@@ -34,7 +35,8 @@ rows."""
 SURE = 3.0
 """The noisy count of such a value must also be at least this many standard errors."""
 FEW = 0.01
-"""Share of the rows that may have more digits after the point than the column is written with."""
+"""Share of the rows that may have more digits after the point than the column is written with, or lie on a
+finer step of the clock."""
 OUTER = 4.0
 """The first and the last cell with rows are split into at least this many parts, to locate the bounds."""
 MARGIN = 2
@@ -51,8 +53,6 @@ MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
 OTHERS = 0.12
 """A column is read as clock times only where the noise is less than this share of its rows: of even numbers
 0.4 have last digits above 59, of clock times none."""
-MIDNIGHT = 0.8
-"""Times with this share in the hour after midnight are written as days (as in drafts)."""
 UPPER = 0.2
 """A column fills such a range if at least this share of its rows lies in the upper half of the range. Numbers
 that become rarer as they grow (children, purchases) do not."""
@@ -322,6 +322,14 @@ def calendar(counts: np.ndarray, sigma: float, most: int) -> list[float] | None:
     return None
 
 
+def step_of(counts: np.ndarray, sigma: float) -> int:
+    """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of STEPS."""
+    if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
+        return STEPS[0]
+    found = digits_of(counts, sigma)
+    return 1 if found is None else STEPS[found]
+
+
 def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
     """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of numbers
     that are none (minutes above 59): there are next to no others, and the two largest hours hold less than
@@ -332,9 +340,10 @@ def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
 
 
 def digits_of(counts: np.ndarray, sigma: float) -> int | None:
-    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`: the
-    smallest number that almost no rows exceed (a share below FEW, or below the noise). None where many rows
-    have more digits than were counted separately, or where no count stands out of the noise."""
+    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
+    step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
+    None where many rows have more digits than were counted separately, or where no count stands out of the
+    noise."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
     for digits in range(len(counts) - 1):

@@ -62,7 +62,7 @@ is left. Chosen on the same columns: a second round of two to eight times the fi
 CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of mu^2; it
 is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times (HHMM) costs the
-same, where they lie in 0..5000, and so does finding out whether times are at midnight."""
+same, where they lie in 0..5000, and so does finding the step of times."""
 KINDS, ODD = 0.2, 0.05
 """What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the share of
 the texts that may be of another kind than the column is read as: they lie outside its domain."""
@@ -113,7 +113,7 @@ def columns_paid(schema: Schema) -> float:
     columns = KINDS * sum(c.wanted == ANY for c in schema.pending.values()) + sum(
         VALUES
         if c.keyed
-        else 1 + EXTRA + CALENDARS * (c.countable or c.may_be_days) + PLACES * counts_places(c)
+        else 1 + EXTRA + CALENDARS * (c.countable or c.may_have_step) + PLACES * counts_places(c)
         for c in schema.pending.values()
     )
     return columns + (ROWS if schema.user is not None else 0.0)
@@ -196,10 +196,11 @@ def keys_cap(schema: Schema, column: Column) -> int:
 
 def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
     """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.KINDS`: the first that
-    all rows are of but a share ODD, or no more than the noise. Whole numbers are numbers, dates are times.
+    all rows are of but a share ODD, or no more than the noise. Whole numbers are numbers, dates are times;
+    times with and without a zone are read on the clock as written.
     `typed`: the source says that these are texts; only dates and times are looked for."""
     total = float(counts.sum())
-    tried: list[list[int]] = [*([] if typed else [[0], [0, 1]]), [2], [2, 3]]
+    tried: list[list[int]] = [*([] if typed else [[0], [0, 1]]), [2], [2, 3], [4], [2, 4, 3]]
     for chosen in tried:
         rest = total - float(counts[chosen].sum())
         noise = SURE * sigma * math.sqrt(len(counts) - len(chosen))

@@ -8,8 +8,8 @@ of the run's one reservation and is entered in the ledger before anything is cou
   over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
   the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
   post-processing.
-* For every column of times, and of whole numbers up to 5,000: noisy numbers of rows by the hour of the time,
-  or of the number read as a clock time (`Session.measure` at clip 1).
+* For every column of times: noisy numbers of rows by the coarsest step of the clock that a time lies on. For
+  whole numbers up to 5,000: by the hour of the number read as a clock time (`Session.measure` at clip 1).
 * For every column of texts of unknown kind: noisy numbers of rows by kind of text (number, date, time, text;
   `Session.measure` at clip 1). What the column is read as is post-processing.
 * For every column whose values are to be found: the values that enough users have, in up to two rounds
@@ -56,7 +56,7 @@ from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs
 from . import sums
-from .cells import CALENDAR_CELLS, MIDNIGHT, MOST_CALENDAR, SURE, Line, calendar, digits_of, is_clock
+from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of, is_clock, step_of
 from .domaincosts import DomainCosts
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
@@ -395,8 +395,8 @@ class Learning:
         self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
         """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their hours; of
-        columns of times, notes those that are at midnight. A user's rows weigh 1 together."""
-        some = {n: c for n, c in columns.items() if c.may_be_days or grids[n].may_be_clock(lines[n])}
+        columns of times, notes their step. A user's rows weigh 1 together."""
+        some = {n: c for n, c in columns.items() if c.may_have_step or grids[n].may_be_clock(lines[n])}
         out: dict[str, dict] = {}
         if not some:
             return out
@@ -409,9 +409,9 @@ class Learning:
             size = fields[name].parts[0].count
             hours, (other, nulls) = answer.values[:size], answer.values[size:]
             total = max(float(hours.sum() + other), sigma)
-            if column.may_be_days and hours[0] - SURE * sigma > MIDNIGHT * total:
-                self.columns[name] = column.at_midnight()
-            elif not column.may_be_days and is_clock(hours, other, sigma):
+            if column.may_have_step:
+                self.columns[name] = column.with_step(step_of(hours, sigma))
+            elif is_clock(hours, other, sigma):
                 part = f"{name}_hour"
                 while part in self.asked.columns:
                     part += "_part"

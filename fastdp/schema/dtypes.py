@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import re
+from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
+from zoneinfo import ZoneInfo
 
 from .._util.lazy import pa
 
@@ -33,8 +35,19 @@ def canonical(text: str) -> str | None:
             return f"decimal128({precision}, {scale})"
         return None
     if parts := _TIME.match(text):
-        return f"timestamp[{parts[1]}, tz={parts[2]}]" if parts[2] else f"timestamp[{parts[1]}]"
+        try:
+            return f"timestamp[{parts[1]}, tz={parts[2]}]" if parts[2] and zone(parts[2]) else text
+        except (ValueError, KeyError, OSError):
+            pass
     return None
+
+
+@lru_cache(maxsize=64)
+def zone(name: str) -> tzinfo:
+    """The zone of a name, or of an offset such as +05:30."""
+    return (
+        datetime.fromisoformat(f"1970-01-01T00:00{name}").tzinfo or UTC if name[0] in "+-" else ZoneInfo(name)
+    )
 
 
 def machine_dtype(kind: pa.DataType) -> str:

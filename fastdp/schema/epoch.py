@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from zoneinfo import ZoneInfo
 
 from . import dtypes
 
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EPOCH = datetime(1970, 1, 1)
+
+
+def local_day(passed: int, dtype: str) -> int:
+    """The day since 1970, on the column's own clock, of a number of days or seconds since 1970 in UTC."""
+    first, last = day_range(dtype)
+    day = passed if dtypes.family(dtype) == "date" else passed // 86_400
+    if first < day < last and (tz := getattr(dtypes.arrow(dtype), "tz", None)) is not None:
+        moment = (EPOCH + timedelta(seconds=passed)).replace(tzinfo=UTC).astimezone(dtypes.zone(tz))
+        return (moment.replace(tzinfo=None) - EPOCH).days
+    return min(max(day, first), last)
 
 
 def since_1970(text: str, unit: str, tz: str | None) -> int:
@@ -17,7 +26,7 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
     a zone: on the local clock."""
     moment = datetime.fromisoformat(text)
     if tz is not None and moment.tzinfo is None:
-        moment = moment.replace(tzinfo=ZoneInfo(tz))
+        moment = moment.replace(tzinfo=dtypes.zone(tz))
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     passed = moment - EPOCH

@@ -1,19 +1,29 @@
-"""A column whose codes are the kind of a text: a number, a date, other text. It is only counted, never
-written."""
+"""The kind of a text (a number, a date, other text), and a column whose codes are these kinds. It is only
+counted, never written."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from .columns import Column
 
-WHOLE, NUMBER, DATE, TIME, TEXT = KINDS = ("whole number", "number", "date", "time", "text")
+KINDS = ("whole number", "number", "date", "time", "time with a zone", "text")
+WHOLE, NUMBER, DATE, TIME, ZONED, TEXT = KINDS
+MISSING = r"(?i)^\s*(na|n/a|nan|null|none|nil|missing|unknown|\?|-+|\.)\s*$"
+"""Words for missing values. They are public."""
+_BLANK = re.compile(rf"{MISSING}|^\s*$".encode())
+
+
+def is_missing(text: bytes) -> bool:
+    """Whether a text is blank or a word for missing. Columns of numbers, dates and times read it as null."""
+    return _BLANK.match(text) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextKind(Column):
-    """Code i: the text is of the kind KINDS[i]. Blank texts are null. `codec.text` reads the texts."""
+    """Code i: the text is of the kind KINDS[i]. Missing texts are null. `codec.text` reads them."""
 
     kind: ClassVar[str] = "textkind"
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..errors import SchemaError
 from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
-from .derived import Derived, Timestamp, Transform
+from .derived import Derived, Transform
 from .inside import EVEN, OPTIONS
 from .inside import PRIVATE as MEASURED
 
@@ -102,23 +102,22 @@ class Pending(Column):
         return numbers and self.low is None and self.high is None
 
     @property
-    def may_be_days(self) -> bool:
-        """Whether these are times that may all be at midnight, by what the document says."""
+    def may_have_step(self) -> bool:
+        """Whether these are times whose step is to be found: the document states none."""
         stated = {"parts", "step"} & set(self.stated)
         return self.wanted == "timestamp" and dtypes.family(self.dtype) == "timestamp" and not stated
 
     @property
     def clock(self) -> Derived:
-        """The hours of the column's times, or of its numbers read as clock times (HHMM), as codes; numbers
-        that are not clock times have a code of their own. It is only counted."""
+        """The grids (`transforms.STEPS`) that the column's times lie on, or the hours of its numbers read as
+        clock times (HHMM), as codes; numbers that are not clock times have a code of their own. It is only
+        counted."""
         own: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
-        if self.may_be_days:
-            return Timestamp(**own, names={"hour": self.name}, output="parts")
-        return Transform(**own, transform="hhmm", names=(self.name,))
+        return Transform(**own, transform="step" if self.may_have_step else "hhmm", names=(self.name,))
 
-    def at_midnight(self) -> Pending:
-        """This column of times as one whose times are all at midnight."""
-        return replace(self, stated={**self.stated, "step": 86_400})
+    def with_step(self, step: int) -> Pending:
+        """This column of times as one whose times lie on this grid of seconds (86,400: at midnight)."""
+        return replace(self, stated={**self.stated, "step": step})
 
     def with_clock(self, part: str, nulls: bool) -> dict[str, Any]:
         """The document of a finished column of clock times written as HHMM; `part`: the name of its hours."""
@@ -192,10 +191,8 @@ class Pending(Column):
         return self._finished("numeric", null, "clamp", edges=listed, **more)
 
     def _with_span(self, edges: Sequence[float], null: str) -> dict[str, Any]:
-        scale = self.day
-        least, most = epoch.day_range(self.dtype)
         ends = edges[0], max(edges[-1] - 1, edges[0])
-        first, last = (min(max(int(edge // scale), least), most) for edge in ends)
+        first, last = (epoch.local_day(int(edge), self.dtype) for edge in ends)
         parts = self.stated.get("parts")
         if parts is None:
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
@@ -217,6 +214,7 @@ class Pending(Column):
 
 _READ_AS = {kind_of_text.WHOLE: ("numeric", "int64"), kind_of_text.NUMBER: ("numeric", "float64")}
 _READ_AS |= {kind_of_text.DATE: ("timestamp", "date32"), kind_of_text.TIME: ("timestamp", "timestamp[us]")}
+_READ_AS[kind_of_text.ZONED] = ("timestamp", "timestamp[us, tz=UTC]")
 
 
 def _wide(edges: Sequence[float]) -> bool:

@@ -22,6 +22,7 @@ from ..errors import SchemaError, did_you_mean
 from ..schema import Schema, dtypes, toml_write
 from ..schema.dialect import Dialect
 from ..schema.fields import parse_field
+from ..schema.transforms import MIDNIGHT, STEPS
 from . import textkinds
 from .relations import Columns, plain, propose
 from .whole import look_of, other_encoding, parsed, read_whole
@@ -42,8 +43,6 @@ or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
 ROWS_A_YEAR = 100
 EMPTY = 0.99
 """A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
-MIDNIGHT = 0.8
-"""Times of which this share is at midnight are drafted as days (senators' terms: 88 %)."""
 _ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
 )
@@ -391,7 +390,7 @@ class _Look:
                         f"{self.name!r}: times of day, in {1 - midnight:.1%} of it, are left out."
                     )
             else:
-                step = next((s for s in (3600, 900, 300, 60) if bool((seconds % s == 0).all())), 1)
+                step = next(s for s in STEPS if bool((seconds % s == 0).all()))
         if days >= DAYS_LISTED and len(self.values) < ROWS_A_YEAR * years:
             wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins)
             ends = range(self.low.year // wide, self.high.year // wide + 2)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from .._util.lazy import pa, pl
+from ..schema.kind_of_text import MISSING
 from .textvalues import to_text
 
 _DAY = r"\d{4}-\d{2}-\d{2}"
 _CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 KINDS = {
     "blank text": r"^\s*$",
-    "word for missing (NA, null, ...)": r"(?i)^\s*(na|n/a|nan|null|none|nil|missing|unknown|\?|-+|\.)\s*$",
+    "word for missing (NA, null, ...)": MISSING,
     "whole number": r"^\s*[+-]?\d+\s*$",
     "number with a point": r"^\s*[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?\d+[eE][+-]?\d+\s*$",
     "money": r"^\s*[+-]?[$€£¥]\s*[+-]?[\d.,]+\s*$|^\s*[+-]?[\d.,]+\s*([$€£¥]|EUR|USD|GBP|CHF)\s*$",
@@ -20,7 +21,7 @@ KINDS = {
     "number with commas": r"^\s*[+-]?\d[\d.,' ]*\d\s*$",
     "ISO date": rf"^\s*{_DAY}\s*$",
     "ISO time": rf"^\s*{_DAY}[T ]{_CLOCK}\s*$",
-    "ISO time with a zone": rf"^\s*{_DAY}[T ]{_CLOCK}\s*(Z|[+-]\d{{2}}:?\d{{2}})\s*$",
+    "ISO time with a zone": rf"^\s*{_DAY}[T ]{_CLOCK}\s*(Z|[+-]\d{{2}}(:?\d{{2}})?)\s*$",
     "date in another form": r"^\s*\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([ T].*)?$",
     "time of day": r"^\s*\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([AaPp][Mm])?\s*$",
     "truth value": r"(?i)^\s*(true|false|yes|no|t|f|y|n)\s*$",

@@ -7,6 +7,8 @@ too large for 64 bits are outside the domain. The value of one text never depend
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from .._core import lines
@@ -16,6 +18,7 @@ from ..schema import dtypes
 
 _CLOCKS = ("%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M")
 _TIMES = (*(f"{clock}:%S%.f" for clock in _CLOCKS), *_CLOCKS, "%m/%d/%Y %I:%M:%S %p")
+_ZONED = tuple(f"{clock}{rest}%#z" for clock in _CLOCKS for rest in (":%S%.f", ""))
 _FARTHEST = 8_200_000_000_000_000_000
 """Microseconds: about 259,800 years."""
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
@@ -105,21 +108,27 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         low = text.str.to_lowercase()
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
         return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
-    zone = "tz=" in dtype
+    zone = dtype.partition("tz=")[2].rstrip("]")
     if not zone:  # the clock as written, as for texts of other sources
-        text = text.str.replace(r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}:?\d{2})$", "${1}")
-    times = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
-    for form in _TIMES:
-        if not (times.is_null() & text.is_not_null()).any():
-            break
-        times = times.zip_with(times.is_not_null(), text.str.strptime(pl.Datetime("us"), form, strict=False))
+        text = text.str.replace(r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}(:?\d{2})?)$", "${1}")
+    dates = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
+    times = _first_read(dates, pl.Datetime("us"), text, _TIMES)
     if zone:
-        name = dtype.split("tz=")[1].rstrip("]")
-        form = "%Y-%m-%dT%H:%M:%S%.f%#z"
-        offset = text.str.strptime(pl.Datetime("us", "UTC"), form, strict=False).dt.convert_time_zone(name)
         # Polars cannot convert times further from 1970 than _FARTHEST. Such times are outside every domain,
         # and so is the limit.
         times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
-        local = times.dt.replace_time_zone(name, ambiguous="earliest", non_existent="null")
-        return offset.zip_with(offset.is_not_null(), local)
+        if (fixed := dtypes.zone(zone).utcoffset(None)) is not None:
+            times, zone = times - fixed, "UTC"
+        local = times.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
+        local = local.dt.convert_time_zone("UTC")
+        return _first_read(local, pl.Datetime("us", "UTC"), text, _ZONED).dt.convert_time_zone(zone)
+    return times
+
+
+def _first_read(times: pl.Series, kind: pl.Datetime, text: pl.Series, forms: Sequence[str]) -> pl.Series:
+    """The times; where they are null, the texts read by the first of the forms that fits."""
+    for form in forms:
+        if not (times.is_null() & text.is_not_null()).any():
+            break
+        times = times.zip_with(times.is_not_null(), text.str.strptime(kind, form, strict=False))
     return times

@@ -188,7 +188,8 @@ def test_a_plan_says_what_finding_domains_costs():
 def test_a_text_file_needs_no_schema(tmp_path):
     """Numbers, dates and times written as text are recognised by noisy counts; hours are complete although
     almost nobody has the first and the last; postal codes with leading zeros stay texts. Times at midnight
-    come back at midnight, clock times written as HHMM without minutes above 59."""
+    come back at midnight, those on the half hour on the half hour, clock times written as HHMM without
+    minutes above 59. Words for missing in a fifth of the cells are nulls, times with offsets times in UTC."""
     import pyarrow.csv as csv
 
     rng = np.random.default_rng(3)
@@ -200,7 +201,11 @@ def test_a_text_file_needs_no_schema(tmp_path):
             "id": rng.integers(0, 8000, rows),
             "hour": hour,
             "price": np.round(rng.lognormal(3, 1, rows), 2),
-            "at": [f"{t}Z" for t in at],
+            "at": [f"{t} -05:00".replace("T", " ") for t in at],
+            "slot": [
+                f"{t.astype('datetime64[h]')}:{m:02}" for t, m in zip(at, 30 * rng.integers(0, 2, rows))
+            ],
+            "dose": np.where(rng.random(rows) < 0.2, "NA", rng.integers(1, 9, rows).astype(str)),
             "day": [str(t)[:10] for t in at],
             "zip": [f"0{2138 + i}" for i in rng.integers(0, 3, rows)],
             "visit": [f"{str(t)[:10]}T00:00:00" for t in at],
@@ -222,10 +227,12 @@ def test_a_text_file_needs_no_schema(tmp_path):
     assert fields["visit"].step == 86_400 and fields["clock"].transform == "hhmm"
     assert {fields["year"].kind, fields["paid"].kind} <= {"integer", "numeric"}
     of_day = {t.time() for t in run.data["visit"].drop_null().to_pylist()}
-    assert of_day == {datetime.time()} and fields["at"].step == 1
+    assert of_day == {datetime.time()} and (fields["at"].step, fields["slot"].step) == (1, 1800)
+    assert {t.minute for t in run.data["slot"].drop_null().to_pylist()} == {0, 30}
+    assert fields["dose"].kind == "integer" and abs(run.data["dose"].null_count / rows - 0.2) < 0.05
     assert max(v % 100 for v in run.data["clock"].drop_null().to_pylist()) < 60
-    assert "'at' as timestamp[us]" in run.schema.provenance
-    assert run.data["at"].type == pa.timestamp("us") and run.data["day"].type == pa.date32()
+    assert "'at' as timestamp[us, tz=UTC]" in run.schema.provenance
+    assert run.data["at"].type == pa.timestamp("us", "UTC") and run.data["day"].type == pa.date32()
     missing = run.privacy["schema"]["found"]["missing"]
     assert set(missing) == set(fields) and all(0 <= s <= 1 and e > 0 for s, e in missing.values())
     assert missing["zip"][0] < 0.05

@@ -80,6 +80,18 @@ def test_a_span_that_nanoseconds_cannot_hold_is_refused(span):
         field(["year"], span, "timestamp[ns]")
 
 
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo", "+05:30"])
+def test_days_of_a_private_domain_are_those_of_the_columns_own_clock(zone):
+    """No row of the first or last day is lost where that is another day in UTC, and times stay on the hour
+    of their own clock. Noise of a row or two."""
+    instants = pa.array(np.arange(4000) % 96 * 3600 + 1800 * (zone == "+05:30"), pa.int64())
+    table = pa.table({"x": instants.cast(pa.timestamp("s", zone))})
+    run = fastdp.synthesize(table, "mst", domain="private", epsilon=50, delta=1e-6, seed=1, sample_seed=2)
+    assert abs(run.data.num_rows - 4000) < 20
+    local = run.data["x"].cast(pa.timestamp("s", zone)).to_pylist()
+    assert all(t.minute == t.second == 0 for t in local) and len({t.date() for t in local}) <= 5
+
+
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_a_far_date_in_a_private_domain_is_found_and_decoded(unit):
     """9999-12-31 (2200 in nanoseconds) stands for "none": a tenth of the rows have it."""

@@ -287,8 +287,13 @@ def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
         ),
         (
             "timestamp[us, tz=America/Chicago]",
-            ["2020-01-02 03:04:05", "2020-01-02T09:04:05+00:00"],
-            [dt.datetime(2020, 1, 2, 9, 4, 5, tzinfo=dt.UTC)] * 2,
+            ["2020-01-02 03:04:05", "2020-01-02T09:04:05+00:00", "2020-01-02 10:04:05 +01"],
+            [dt.datetime(2020, 1, 2, 9, 4, 5, tzinfo=dt.UTC)] * 3,
+        ),
+        (
+            "timestamp[us, tz=+05:30]",
+            ["2020-01-02 05:30", "2020-01-02 01:00+01:00", "2020-01-02T00:00Z"],
+            [dt.datetime(2020, 1, 2, tzinfo=dt.UTC)] * 3,
         ),
     ],
 )
