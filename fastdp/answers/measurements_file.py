@@ -42,7 +42,7 @@ class StoredMeasurements(Sequence[Measurement]):
             columns = {n: table.column(n).to_numpy() for n in ("value", "standard_error")}
             cell = table.column("cell").fill_null(-1).to_numpy()
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(f"{data}: these are no measurements ({error}); restore the run folder") from None
+            raise RunError(f"{data}: not a file of measurements ({error}); restore the run folder") from None
         ends = np.cumsum([0, *(int(m["rows"]) for m in listed)])
         if ends[-1] != cell.size:
             raise RunError(f"{data}: {cell.size} answers, but {ends[-1]} are listed; restore the run folder")

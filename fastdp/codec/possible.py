@@ -185,7 +185,10 @@ def _blame(number: int, constraint: Constraint) -> Iterator[None]:
 
 def _check_size(schema: Schema, names: Clique) -> None:
     if (cells := schema.domain.cells(names)) > MAX_MASK:
-        raise SchemaError(f"{cells:,} combinations of {', '.join(names)}; the limit is {MAX_MASK:,}")
+        raise SchemaError(
+            f"{cells:,} combinations of {', '.join(names)}; the limit is {MAX_MASK:,}: "
+            "use fewer columns or coarser bins"
+        )
 
 
 def _whole_numbers(schema: Schema, name: str) -> np.ndarray:

@@ -42,10 +42,11 @@ MOST_ROUNDS = 1 << 14
 
 
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`workload`: the marginals that matter (default: all of `degree` columns; None: 3, or 2 for tables of
-    more than `MOST_COLUMNS` columns). `rounds`: the most rounds;
-    the first rounds get the budget of one of so many (default: 16 per column). `selection`: share of a
-    round's budget that pays for the choice. `max_cells`: the most cells of the junction tree."""
+    """`workload`: the marginals that matter (default: all of `degree` columns). `degree`: None means 3, or 2
+    for tables of more than `MOST_COLUMNS` columns. `rounds`: the largest number of rounds (default: 16 per
+    column); the first rounds get an equal part of the budget each, as if all of them took place.
+    `selection`: share of a round's budget that pays for the choice. `max_cells`: the most cells of the
+    junction tree."""
 
     name: ClassVar[str] = "aim"
     ones_first: ClassVar[bool] = True

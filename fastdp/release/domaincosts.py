@@ -175,8 +175,9 @@ def keys_delta(costs: DomainCosts, columns: int) -> float:
 
 
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
-    """(share of mu^2, delta) by which a plan says what can be found: of the second round where all columns of
-    values take part alike and no column needs a fourth partition, else of the first round."""
+    """(share of mu^2, delta) on which a plan bases its forecast of what can be found. They are those of the
+    second round if all columns of values take an equal part in it and no column needs a fourth partition;
+    otherwise those of the first round."""
     unit = _unit(schema)
     keyed = sum(c.keyed for c in schema.pending.values())
     kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())

@@ -80,7 +80,7 @@ def shift_parts(
     if part == "day_of_week":
         return shift // per_day
     if u is None:
-        raise ValueError("the hour within a shift is random, so it needs uniform numbers")
+        raise ValueError('part="hour" needs u=, a uniform number for each row, to draw the hour in its shift')
     hours = 24 // per_day
     return shift % per_day * hours + np.minimum((u * hours).astype(np.int64), hours - 1)
 

@@ -122,7 +122,7 @@ def _bar(bins: int) -> float:
 
 
 def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
-    """Of each bin, the mean of whole numbers drawn evenly in the logarithm."""
+    """For each bin, the mean of whole numbers whose logarithms are spread evenly over it."""
     out = []
     for low, high in zip(edges, [*edges[1:], bound + 1]):
         rows = np.arange(low, max(high, low + 1), dtype=np.float64)
