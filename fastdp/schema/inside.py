@@ -68,7 +68,7 @@ def with_atoms(column: Any) -> tuple[float, ...]:
         if unit is not None and not multiple(atom, unit):
             raise fail(column.name, where, f"{atom:g} must be a multiple of {unit}, the column's last digit")
         if not column.edges[0] <= atom < column.edges[-1]:
-            raise fail(column.name, where, f"{atom:g} is in no bin. A bin ends below its upper edge; add an edge above {atom:g}")
+            raise fail(column.name, where, f"{atom:g} is not in any bin: each ends below its upper edge")
         edges |= {atom, after(atom, column.dtype, unit)}
     return tuple(sorted(edges))
 
