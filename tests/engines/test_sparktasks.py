@@ -146,6 +146,13 @@ def test_a_partition_that_comes_back_with_other_rows_is_refused():
             counter.marginals([("a",)], 1)
 
 
+def test_batches_with_ids_of_two_kinds_are_refused():
+    """The text "7" and the number 7 would be two users."""
+    index = pieces.UserIndex()
+    with pytest.raises(DataError, match="string elsewhere"):
+        pieces._users([index.prepare(pa.array([7])), index.prepare(pa.array(["7"]))])
+
+
 def test_errors_of_tasks_reach_the_driver_without_what_they_say():
     """Another build is refused in words; an error that is not fastdp's own may quote rows, so only its class
     is passed on."""

@@ -110,6 +110,7 @@ FORGERIES = {  # of more than one value; the test above changes each alone
         budget={"epsilon": 1.0, "delta": 1e-6, "mu": 0.2372}
     ),
     "many keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] + 2),
+    "a smaller share": lambda s: s["schema"]["found"].update(share=0.6 * s["schema"]["found"]["share"]),
     "fewer warnings": lambda s: s.update(not_protected=[]),
     "a field of one's own": lambda s: s.update(certified=True),
 }
