@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from fastdp.errors import FastdpError, MeasurementError, PrivacyError
-from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
+from fastdp.queries import Binned, Grid, Identity, Sparse, Weighted
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
-from .world import SCHEMA, SIZES, Swap, no_noise, open_door, table
+from .world import SCHEMA, SIZES, Swap, adagrid, no_noise, open_door, table
 
 CELLS = SIZES["a"] * SIZES["b"]
 
@@ -19,11 +19,6 @@ CELLS = SIZES["a"] * SIZES["b"]
 def engine():
     rng = np.random.default_rng(3)
     return Swap(table([rng.integers(0, n, 200) for n in SIZES.values()], np.arange(200) % 7))
-
-
-def grid():
-    ones = {n: Grid((n,), (SIZES[n],), np.arange(SIZES[n])) for n in "ab"}
-    return AdaGrid(Grid(("a", "b"), (3, 4), np.array([1, 6]), (ones["a"], ones["b"])))
 
 
 def negative(query):
@@ -48,8 +43,8 @@ def mirrored(query):
     [
         (lambda: Sparse(np.eye(CELLS)), negative),
         (lambda: Sparse(np.eye(CELLS)), mirrored),
-        (grid, doubled),
-        (grid, louder),
+        (adagrid, doubled),
+        (adagrid, louder),
         (lambda: Identity(CELLS), louder),
         (lambda: Weighted(np.ones(CELLS, np.int64)), louder),
         (lambda: Binned((3, 4), [None, [0, 0, 1, 1]]), louder),

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fastdp.domain import Domain
-from fastdp.engines import messages, pieces, sparkcheck
+from fastdp.engines import messages, pieces
 from fastdp.engines import partitioned as engine
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import Answer, MarginalRequest, PartitionedCounter
@@ -188,6 +188,3 @@ def test_refused_before_any_partition_is_asked():
     with pytest.raises(UsageError, match="cap"):
         counter.user_histogram(RowsPerUser((1,)), 0)
     assert counter.marginals([]) == {}
-    for wrong in (0, 1 << 16, 1.5, True):
-        with pytest.raises(UsageError, match="partitions"):
-            sparkcheck.check_partitions(wrong)

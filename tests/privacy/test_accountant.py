@@ -29,7 +29,8 @@ events = st.one_of(
         {}, [], {"law": "magic", "mu": 1.0}, {"law": "gaussian"}, {"law": "gaussian", "mu": 1.0, "more": 1},
         {"law": "gaussian", "mu": -1.0}, {"law": "pure", "epsilon": float("nan")},
         {"law": "pure", "epsilon": "a lot"}, {"law": "bounded-range", "epsilon": True},
-        {"law": ["pure"], "epsilon": 1.0},
+        {"law": ["pure"], "epsilon": 1.0}, {"law": "threshold", "mu": 1.0},
+        {"law": "threshold", "mu": 1.0, "delta": 1.0}, {"law": "threshold", "mu": 1.0, "delta": 0.1, "x": 1},
     ],
 )  # fmt: skip
 def test_malformed_events_are_refused(data):

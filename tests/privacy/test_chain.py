@@ -65,6 +65,8 @@ def refused(*records, match) -> None:
 
 
 RUN = [opened(), reserve(Gaussian(0.3), Pure(0.2))]
+SUMS = [opened(), reserve(Gaussian(0.3125), Pure(0.2)), step(Gaussian(0.1875))]
+KEYS = [opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=2e-6)), reserve(Threshold(0.1, 1e-6))]
 
 
 def test_a_whole_run():
@@ -109,6 +111,8 @@ def test_a_whole_run():
         ([*RUN, step(Gaussian(0.1), part=1)], "exceeds its budget"),
         ([*RUN, step(Pure(0.20001), part=1)], "exceeds its budget"),
         ([*RUN, step(Threshold(0.1, 1e-9))], "exceeds its budget"),
+        ([*SUMS, step(Gaussian(0.2501), number=1)], "exceeds its budget"),
+        ([*KEYS, step(Threshold(0.1, 1.1e-6))], "exceeds its budget"),
         ([*RUN, ("novelty", {})], "unknown kind"),
         ([*RUN, ("step", {"run": "r"})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": [{"law": "magic"}]})], "malformed"),
@@ -129,11 +133,8 @@ def test_records_that_may_not_come_next_are_refused(records, match):
         [*RUN, step(Gaussian(0.1), draws=1000)],
         [*RUN, step(Gaussian(0.1), draws=0)],
         [*RUN, step(Gaussian(0.1), draws=999), step(Gaussian(0.1), number=1, draws=1)],
-        [
-            opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=1e-6)),
-            reserve(Threshold(0.1, 1e-6)),
-            step(Threshold(0.1, 1e-6)),
-        ],
+        [*SUMS, step(Gaussian(0.25), number=1), step(*[Pure(0.1)] * 2, part=1)],
+        [*KEYS, step(Threshold(0.1, 1e-6))],
         [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
         [opened(), reserve(Pure(1.0)), reserve(Pure(1.0), run="s")],
     ],
@@ -216,16 +217,3 @@ def test_canonical_json_has_one_form():
         with pytest.raises(ValueError, match="JSON compliant"):
             canonical({"a": bad})
     assert chain.digest({"a": 1}) == chain.digest({"a": 1}) != chain.digest({"a": 2})
-
-
-def test_parts_take_their_own_kind():
-    assert chain.part_budget(Gaussian(0.625)).admits([Gaussian(0.375), Gaussian(0.5)])
-    assert chain.part_budget(Gaussian(0.5)).admits([Pure(0.1)])
-    assert not chain.part_budget(Gaussian(0.625)).admits([Gaussian(0.375), Gaussian(0.5001)])
-    assert chain.part_budget(Pure(0.3)).admits([Pure(0.1)] * 3) and not chain.part_budget(Pure(0.3)).admits(
-        [Gaussian(0.01)]
-    )
-    assert chain.part_budget(Threshold(0.5, 1e-6)).admits([Threshold(0.5, 1e-6)])
-    assert not chain.part_budget(Threshold(0.5, 1e-6)).admits([Threshold(0.5, 1.1e-6)])
-    assert chain.part_budget(Pure(0.3)).left([Pure(0.1)])["pure_epsilon"] == pytest.approx(0.2)
-    assert chain.part_budget(Gaussian(0.5)).left([Gaussian(0.3)])["mu"] == pytest.approx(0.4)

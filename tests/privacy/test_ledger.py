@@ -212,21 +212,9 @@ def test_a_local_ledger_counts_for_itself_alone(tmp_path):
             )
 
 
-def test_mixed_laws_need_the_all_mu_route_or_a_part_set_aside():
-    """p + epsilon(mu) <= epsilon is no filter when the split is chosen by earlier answers, so it is not
-    enough."""
-    mixed = [Pure(0.5), Gaussian(gdp.mu_from(0.4, 1e-5))]
-    assert compose(mixed).epsilon(1e-5) < 1.0
-    assert not Budget.of(epsilon=1.0, delta=1e-5).admits(mixed)
-    aside = Budget.of(epsilon=1.0, delta=1e-5, pure=0.5)
-    assert aside.admits(mixed)
-    assert not aside.admits([Pure(0.51)])
-    assert not aside.admits([Gaussian(gdp.mu_from(0.51, 1e-5))])
-
-
 def test_the_adaptive_attack_on_the_mixed_rule():
-    """Why: an adversary who turns to pure noise only when the loss is already high exceeds delta under that
-    rule.
+    """Why p + epsilon(mu) <= epsilon is no filter (tests/privacy/test_budget.py: which are): an adversary who
+    turns to pure noise only when the loss is already high exceeds delta under that rule.
 
     Loss after Gaussian noise of m = mu0^2 is normal (m/2, m); where it is high, randomised response with the
     epsilon that the mixed rule would leave beats going on with Gaussian noise. Computed by quadrature, no

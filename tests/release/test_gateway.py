@@ -17,7 +17,6 @@ from fastdp.errors import (
     UsageError,
 )
 from fastdp.privacy import scale
-from fastdp.privacy.ledger import Ledger
 from fastdp.queries import Binned, Sparse, Weighted
 from fastdp.release import noiseplan, reserve
 from fastdp.release.gateway import Request
@@ -26,6 +25,7 @@ from fastdp.tables.table import Table
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
 from ..audit.world import SCHEMA, SIZES, Swap, ask_everything, no_noise, open_door, table
+from ..builders import open_ledger
 
 
 @pytest.fixture(scope="module")
@@ -211,14 +211,15 @@ def test_who_is_a_user(engine):
     with pytest.raises(UsageError, match="number of rows of one user"):
         reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5)])
     nobody = local(Table(SCHEMA, codes, rows=300), 1)
-    with pytest.raises(PrivacyError, match="has no user column"):
-        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(nobody)
     stranger = copy.copy(engine)  # an engine of any kind is asked, not only one with a table
     stranger.has_users = False
-    with pytest.raises(PrivacyError, match="has no user column"):
-        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(stranger)
-    with pytest.raises(PrivacyError, match="different schema"):
-        reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=5)]).sessions(rows)
+    for other, text in (
+        (nobody, "has no user column"),
+        (stranger, "no user column"),
+        (rows, "different schema"),
+    ):
+        with pytest.raises(PrivacyError, match=text):
+            open_door(other)
 
 
 def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
@@ -240,8 +241,7 @@ def test_seeds_repeat_and_ledgers_refuse_them(engine, tmp_path):
     first, again, other = (ask_everything(open_door(engine, seed=s)) for s in (3, 3, 4))
     assert all((x.values == y.values).all() for x, y in zip(first, again, strict=True))
     assert not any((x.values == y.values).any() for x, y in zip(first, other, strict=True))
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=20.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     with pytest.raises(UsageError, match="seed"):
         open_door(engine, seed=1, ledger=ledger)
     assert ledger.entries() == []

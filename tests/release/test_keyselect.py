@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import fastdp
 from fastdp.errors import BudgetError, PrivacyError, UsageError
-from fastdp.privacy import accountant, budget, crosscheck
-from fastdp.privacy.accountant import Gaussian, Pure, Threshold
+from fastdp.privacy import accountant, crosscheck
+from fastdp.privacy.accountant import Gaussian, Threshold
 from fastdp.release import keyselect
 from fastdp.release.keyselect import SCALE, count_keys, select_keys, weight
 from fastdp.schema import Schema
@@ -178,12 +178,6 @@ def test_thresholds_in_the_accountant():
     assert accountant.spent(events, 1e-7) == math.inf
     composed = accountant.compose(events)
     assert composed.delta(plain) == pytest.approx(1e-6, rel=1e-3)
-    assert budget.pure_epsilon([*events, Pure(0.1)]) is None
-    for event in events:
-        assert accountant.event_from_dict(event.to_dict()) == event
-    for wrong in ({"mu": 1.0}, {"mu": 1.0, "delta": 1.0}, {"mu": 1.0, "delta": 0.1, "x": 1}):
-        with pytest.raises(UsageError):
-            accountant.event_from_dict({"law": "threshold", **wrong})
 
 
 @pytest.mark.parametrize("columns", [1, 3])

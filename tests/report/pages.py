@@ -43,27 +43,10 @@ def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) 
 
 def statement(**changes: Any) -> dict:
     """The parts of a privacy.json that the page reads."""
-    releases = [
-        {
-            "label": "round 1",
-            "kind": "marginal",
-            "attributes": [a],
-            "law": "gaussian",
-            "sigma": 71.5,
-            "count": 21,
-        }
-        for a in ("shift", "fare", "payment_type")
-    ]
-    releases.append(
-        {
-            "label": "rows per user",
-            "kind": "user_histogram",
-            "attributes": [],
-            "law": "gaussian",
-            "sigma": 4.0,
-            "count": 12,
-        }
-    )
+    one = {"label": "round 1", "kind": "marginal", "law": "gaussian", "sigma": 71.5, "count": 21}
+    releases = [one | {"attributes": [a]} for a in ("shift", "fare", "payment_type")]
+    users = {"label": "rows per user", "kind": "user_histogram", "attributes": [], "sigma": 4.0, "count": 12}
+    releases.append(one | users)
     document = {
         "private": True,
         "epsilon": 1.0,
@@ -93,13 +76,8 @@ def scores(overall: float = 720.0) -> dict:
     """What `fastdp.evaluate` gives, shortened."""
 
     def deid2(value: float) -> dict:
-        part = value / 1000
-        return {
-            "k_marginal_score": part,
-            "pickup_dropoff_score": part,
-            "higher_order_conjunction": part,
-            "overall": value,
-        }
+        parts = ("k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
+        return dict.fromkeys(parts, value / 1000) | {"overall": value}
 
     samples = {
         "1 % sample": {"deid2": deid2(560.0), "tv1": {"mean": 0.05}},

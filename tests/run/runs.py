@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 import fastdp
+from tests.builders import schema_with_users
 
 SIZES = {"a": 4, "b": 3, "c": 2}
 ADAGRID = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": "private", "threshold": 3.0}
@@ -11,9 +12,7 @@ EPSILON, DELTA = 2.0, 1e-6
 
 
 def schema():
-    plain = fastdp.Schema.from_domain(SIZES, user="u").to_dict()
-    plain["user"]["max_rows"] = 6
-    return fastdp.Schema.from_dict(plain)
+    return schema_with_users(SIZES, max_rows=6)
 
 
 def rows(count=4000):

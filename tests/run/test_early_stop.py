@@ -14,6 +14,7 @@ from fastdp.mechanisms.shared.empty_columns import empty_columns
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import event_from_dict, mu_of
 from fastdp.privacy.gdp import mu_from
+from tests.builders import killed_at, open_ledger
 
 DELTA = 1e-6
 # At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left to chance.
@@ -55,12 +56,6 @@ def data(rows=60_000, colours=("red", "green", "blue"), seed=0):
 SPELT = ("RED", "GREEN", "BLUE")
 
 
-def ledger_of(tmp_path, epsilon=5.0):
-    ledger = fastdp.Ledger(tmp_path / "budget.db")
-    ledger.open("people", epsilon=epsilon, delta=DELTA)
-    return ledger
-
-
 @pytest.fixture
 def draws(monkeypatch):
     """How many random numbers were drawn, call by call."""
@@ -79,7 +74,7 @@ def draws(monkeypatch):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name):
     """Numbers drawn against numbers entered, and the budget left against the steps' own mu, exactly."""
-    ledger = ledger_of(tmp_path)
+    ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     with pytest.raises(StoppedEarly, match=r"'colour' \(.*outside the schema's domain\).*went back") as stop:
         fastdp.synthesize(
             data(colours=SPELT),
@@ -144,54 +139,32 @@ def test_the_rule(sigma, known, where, stops):
         assert max(empty[0].null, empty[0].outside) == pytest.approx(1)
 
 
-class Killed(BaseException):
-    pass
-
-
-def test_only_noisy_answers_decide(tmp_path, monkeypatch):
+def test_only_noisy_answers_decide(tmp_path):
     """A run dies after its 1-ways were stored and is resumed on other rows, good ones: it reads the stored
     answers and stops by them. A rule that looked at the rows would go on."""
-    ledger = ledger_of(tmp_path)
+    ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
-
-    def die(*args):
-        raise Killed
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fastdp.run.execute.stop_if_empty", die)
-        with pytest.raises(Killed):
-            fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
+    with killed_at("fastdp.run.execute.stop_if_empty"):
+        fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     before = ledger.entries("people")[0]["steps"]
     with pytest.raises(StoppedEarly):
         fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options)
     assert ledger.entries("people")[0]["steps"] == before and ledger.entries("people")[0]["finished"]
     # The other way round: good answers are stored, the rows are bad when it comes back. It goes on.
     options["out"] = tmp_path / "other"
-    with monkeypatch.context() as patched:
-        patched.setattr("fastdp.run.execute.stop_if_empty", die)
-        with pytest.raises(Killed):
-            fastdp.synthesize(data(), "mst", 0.5, DELTA, **options)
+    with killed_at("fastdp.run.execute.stop_if_empty"):
+        fastdp.synthesize(data(), "mst", 0.5, DELTA, **options)
     assert fastdp.synthesize(data(colours=SPELT), "mst", 0.5, DELTA, resume=True, **options).out.is_dir()
 
 
-@pytest.mark.parametrize("where", ["finish", "forget"])
-def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, monkeypatch, where):
-    ledger = ledger_of(tmp_path)
+@pytest.mark.parametrize("where", ["release.reserve.Reserved.finish", "run.folder.RunFolder.forget"])
+def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, where):
+    ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
-
-    def die(*args, **kwargs):
-        raise Killed
-
-    target = "fastdp.release.reserve.Reserved.finish" if where == "finish" else None
-    with monkeypatch.context() as patched:
-        patched.setattr(target or "fastdp.run.folder.RunFolder.forget", die)
-        with pytest.raises(Killed):
-            fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
+    with killed_at(f"fastdp.{where}"):
+        fastdp.synthesize(data(colours=SPELT), "mst", 4.0, DELTA, **options)
     kept = json.loads((tmp_path / "run.private" / "state.json").read_text())
-    for insist in (
-        {"ignore_empty_columns": True},
-        {},
-    ):
+    for insist in ({"ignore_empty_columns": True}, {}):
         if (tmp_path / "run.private" / "state.json").exists():
             with pytest.raises(StoppedEarly, match="went back") as stop:
                 fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options, **insist)

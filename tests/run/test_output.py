@@ -115,10 +115,11 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
     query = QUERIES[name]
     rows = CELLS if query is None else query.rows
     values = np.arange(rows) + 0.5
-    table, described = released(tmp_path, Measurement(("a", "b"), values, 2.0, query, label="x"))
+    table, described = released(tmp_path, Measurement(("a", "b"), values, values + 1, query, label="x"))
     frame = table.to_pydict()
     assert table.column_names == ["measurement", "row", "cell", "value", "standard_error"]
     assert frame["row"] == list(range(rows)) and frame["value"] == values.tolist()
+    assert np.allclose(frame["standard_error"], values + 1)
     matrix = np.eye(CELLS) if query is None else np.array([query.product(e) for e in np.eye(CELLS)]).T
     for row, cell in enumerate(frame["cell"]):
         if cell is not None:
@@ -126,7 +127,8 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
     named = [cell for cell in frame["cell"] if cell is not None]
     wanted = {"adagrid": [1, 4], "binned": [], "sparse": [2]}.get(name, list(range(CELLS)))
     assert named == wanted
-    assert described["measurements"][0]["rows"] == rows
+    (told,) = described["measurements"]
+    assert told["rows"] == rows and told["clique"] == ["a", "b"]
 
 
 # Rows made elsewhere: an output that went to another process makes each block as it is made here.

@@ -17,40 +17,16 @@ from fastdp.errors import RunError, UsageError
 from fastdp.run import matching_rows
 from tests.run.test_synthesize import go, small_data, small_schema
 
-AWKWARD = """
-[columns.size]
-kind = "categorical"
-values = ["s", "m", "l"]
-dtype = "enum"
-
-[columns.place]
-kind = "categorical"
-values = ["here", "there"]
-null = "drop"
-
-[columns.named]
-kind = "categorical"
-values = ["x", "y"]
-other = "elsewhere"
-null = "drop"
-
-[columns.price]
-kind = "numeric"
-edges = [0, 10, 100]
-dtype = "float64"
-null = "drop"
-"""
+AWKWARD = {
+    "size": {"kind": "categorical", "values": ["s", "m", "l"], "dtype": "enum"},
+    "place": {"kind": "categorical", "values": ["here", "there"], "null": "drop"},
+    "named": {"kind": "categorical", "values": ["x", "y"], "other": "elsewhere", "null": "drop"},
+    "price": {"kind": "numeric", "edges": [0, 10, 100], "dtype": "float64", "null": "drop"},
+}
 
 
 @pytest.fixture(scope="module")
-def awkward(tmp_path_factory):
-    path = tmp_path_factory.mktemp("awkward") / "awkward.toml"
-    path.write_text(AWKWARD)
-    return path
-
-
-@pytest.fixture(scope="module")
-def run(awkward):
+def run():
     """Half of the places and prices lie outside the lists."""
     rng = np.random.default_rng(1)
     frame = pl.DataFrame(
@@ -61,7 +37,7 @@ def run(awkward):
             "price": rng.choice([5.0, 50.0, 500.0], 4000),
         }
     )
-    return go(frame, schema=awkward, mechanism="mst", seed=2)
+    return go(frame, schema=fastdp.Schema.from_dict({"columns": AWKWARD}), mechanism="mst", seed=2)
 
 
 def test_enums_are_dictionaries_of_different_values_and_text_in_csv(run, tmp_path):

@@ -5,19 +5,17 @@ import pytest
 
 from fastdp.errors import RunError
 from fastdp.privacy.accountant import Gaussian
-from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 from fastdp.run.folder import STATE_VERSION, RunFolder
 from fastdp.run.status import RunStatus
+from tests.builders import open_ledger
 
 EVENTS = [Gaussian(0.1), Gaussian(0.2)]
 
 
 @pytest.fixture
 def ledger(tmp_path):
-    out = Ledger(tmp_path / "budget.db")
-    out.open("people", epsilon=2.0, delta=1e-6)
-    return out
+    return open_ledger(tmp_path, "people", epsilon=2.0, delta=1e-6)
 
 
 @pytest.fixture

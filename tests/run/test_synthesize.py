@@ -15,23 +15,16 @@ import fastdp
 from fastdp.errors import BudgetError, Cancelled, LedgerError, RunError, UsageError
 from fastdp.run import folder as folders
 from fastdp.run import output
+from tests.builders import killed_at, open_ledger, schema_with_users
 
 SIZES = {"a": 4, "b": 3, "c": 2}
 RECIPE = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": 5, "threshold": 3.0}
-RELEASED = {
-    "synthetic.parquet",
-    "privacy.json",
-    "model.fastdp",
-    "measurements.parquet",
-    "measurements.json",
-    "schema.json",
-}
+RELEASED = {"synthetic.parquet", "privacy.json", "model.fastdp", "schema.json"}
+RELEASED |= {"measurements.parquet", "measurements.json"}
 
 
 def small_schema():
-    plain = fastdp.Schema.from_domain(SIZES, user="u").to_dict()
-    plain["user"]["max_rows"] = 5
-    return fastdp.Schema.from_dict(plain)
+    return schema_with_users(SIZES, max_rows=5)
 
 
 def small_data(rows=3000, seed=0):
@@ -105,18 +98,11 @@ def test_a_table_without_rows_runs_like_any_other(schema):
     assert set(run.data.column_names) == {"u", *SIZES}
 
 
-def test_public_data_gives_ids_for_free_and_is_named(table, schema):
-    public = fastdp.read(small_data(seed=9), schema, public=True)
-    run = go(table, public=public, seed=1)
-    assert all("rows per user" != r["label"] for r in run.privacy["parts"][0]["releases"])
-    assert run.privacy["public_data"]
-    per_user = np.unique(run.data["u"].to_numpy(), return_counts=True)[1]
-    assert per_user.max() <= 5
-
-
-def test_public_files_are_named_without_their_folders_and_ids_may_be_left_out(table, tmp_path):
+def test_public_files_give_ids_for_free_and_are_named_without_their_folders(table, tmp_path):
     pq.write_table(small_data(seed=9), tmp_path / "last-year.parquet")
     run = go(table, public=str(tmp_path / "last-year.parquet"), seed=1)
+    assert all("rows per user" != r["label"] for r in run.privacy["parts"][0]["releases"])
+    assert np.unique(run.data["u"].to_numpy(), return_counts=True)[1].max() <= 5
     assert [p["name"] for p in run.privacy["public_data"]] == ["last-year.parquet"]
     assert str(tmp_path) not in json.dumps(run.privacy)
     assert "u" not in go(table, mechanism=RECIPE | {"ids": {"source": "none"}}).data.column_names
@@ -139,20 +125,6 @@ def test_the_folder_holds_what_may_be_released_verifies_and_keeps_the_rest_priva
     assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
 
 
-def test_released_answers_come_with_their_errors(table, tmp_path):
-    run = go(table, out=tmp_path / "run")
-    frame = pq.read_table(tmp_path / "run" / "measurements.parquet").to_pandas()
-    described = json.loads((tmp_path / "run" / "measurements.json").read_text())["measurements"]
-    assert len(described) == len(run.measurements)
-    for i, m in enumerate(run.measurements):
-        cells = frame[frame.measurement == i]
-        assert np.allclose(cells.value, m.values)
-        assert np.allclose(cells.standard_error, np.sqrt(m.variances))
-        assert described[i]["clique"] == list(m.clique)
-    ones = frame[frame.measurement == 1]
-    assert ones.cell.tolist() == list(range(len(ones)))
-
-
 def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(tmp_path, table):
     (tmp_path / "run").mkdir()
     with pytest.raises(RunError, match="exists"):
@@ -173,8 +145,7 @@ class Unreadable:
 
 
 def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_path):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=6.0, delta=1e-6)
+    ledger = open_ledger(tmp_path, epsilon=6.0, delta=1e-6)
     go(table, ledger=ledger, dataset="d", out=tmp_path / "one")
     spent = ledger.spent("d")["epsilon"]
     with pytest.raises(BudgetError):
@@ -213,18 +184,10 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     assert not list(tmp_path.glob("*.tmp-*"))
 
 
-def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_path, monkeypatch):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=6.0, delta=1e-6)
-    from fastdp.release.reserve import Reserved
-
-    def dies(self, published=()):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Reserved, "finish", dies)
-    with pytest.raises(KeyboardInterrupt):
+def test_a_run_that_died_after_publishing_only_ends_its_reservation(table, tmp_path):
+    ledger = open_ledger(tmp_path, epsilon=6.0, delta=1e-6)
+    with killed_at("fastdp.release.reserve.Reserved.finish"):
         go(table, out=tmp_path / "run", ledger=ledger, dataset="d")
-    monkeypatch.undo()
     assert fastdp.verify(tmp_path / "run").ok
     assert not ledger.entries("d")[0]["finished"]
     run = go(table, out=tmp_path / "run", ledger=ledger, dataset="d", resume=True)
@@ -268,8 +231,7 @@ def test_two_processes_cannot_share_a_folder(table, tmp_path):
 
 
 def test_several_epsilons_are_one_reservation_and_one_joint_statement(table, tmp_path):
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=12.0, delta=1e-6)
+    ledger = open_ledger(tmp_path, epsilon=12.0, delta=1e-6)
     low, high = go(table, epsilon=[1.0, 10.0], out=tmp_path / "both", ledger=ledger, dataset="d")
     assert {p.name for p in (tmp_path / "both").iterdir()} == {"eps-1", "eps-10", "privacy.json"}
     assert {p.name for p in (tmp_path / "both" / "eps-1").iterdir()} == RELEASED

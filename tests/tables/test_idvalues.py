@@ -16,6 +16,7 @@ from fastdp.engines.local import local
 from fastdp.errors import DataError
 from fastdp.tables import idvalues, sql
 from fastdp.tables.userids import UserIndex
+from tests.builders import schema_with_users
 
 UTC = datetime.UTC
 EAST = datetime.timezone(datetime.timedelta(hours=2))
@@ -124,7 +125,6 @@ def test_a_long_number_is_spelled_in_linear_time():
     assert idvalues.number_spelled(b"0" + digits) == idvalues.number_spelled(digits + b".0") == digits + b"e0"
 
 
-SIZES = {"a": 5}
 MIXED = [7, 7.0, "7", decimal.Decimal("7.00"), 0.0, -0.0, 0, None, float("nan"), "x", b"x", 7.5]
 USERS = [0, 0, 0, 0, 1, 1, 1, None, None, 2, 2, 3]
 
@@ -147,9 +147,7 @@ class Cursor:
 
 @pytest.mark.parametrize("null", ["drop", "own"])
 def test_a_driver_gives_the_users_of_the_values(null):
-    plain = fastdp.Schema.from_domain(SIZES, user="who").to_dict()
-    plain["user"]["null"] = null
-    schema = fastdp.Schema.from_dict(plain)
+    schema = schema_with_users({"a": 5}, "who", null=null)
     alone = itertools.count(100)
     owners = [next(alone) if who is None else who for who in USERS if who is not None or null == "own"]
     table = fastdp.read(fastdp.sql(Cursor(), "select"), schema, threads=1)
@@ -169,9 +167,8 @@ def test_a_driver_gives_the_users_of_the_values(null):
 )
 @pytest.mark.parametrize("null", ["drop", "own"])
 def test_codes_with_ids_follow_the_null_policy(ids, users, null):
-    plain = fastdp.Schema.from_domain({"a": 6}, user="who").to_dict()
-    plain["user"]["null"] = null
-    table = fastdp.Table.from_codes(fastdp.Schema.from_dict(plain), {"a": np.arange(6)}, ids)
+    schema = schema_with_users({"a": 6}, "who", null=null)
+    table = fastdp.Table.from_codes(schema, {"a": np.arange(6)}, ids)
     kept = [i for i, who in enumerate(users) if who is not None or null == "own"]
     assert table.codes["a"].tolist() == kept and table.rows == len(kept) == len(table.user)
     alone = [("row", i) if users[i] is None else users[i] for i in kept]

@@ -19,6 +19,7 @@ from fastdp.release.keyselect import count_keys
 from fastdp.tables import ingest
 from fastdp.tables.identity import overlap
 from fastdp.tables.textvalues import parse
+from tests.builders import schema_with_users
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -69,9 +70,7 @@ def test_damaged_arrow_data_is_refused_before_the_charge(tmp_path, make):
     else:
         source = tmp_path / ("x.arrow" if make is pa.ipc.new_file else "x.arrows")
         crafted(source, make, pa.string())
-    plain = fastdp.Schema.from_domain({"a": 5}, user="who").to_dict()
-    plain["user"]["max_rows"] = 3
-    schema = fastdp.Schema.from_dict(plain)
+    schema = schema_with_users({"a": 5}, "who", max_rows=3)
     with pytest.raises(DataError, match="damaged"):
         fastdp.synthesize(source, "mst", schema=schema, epsilon=1, delta=1e-6, ledger=ledger)
     assert not ledger.exists()

@@ -18,7 +18,7 @@ import fastdp
 from fastdp.errors import DataError
 from fastdp.tables import parts, sql
 
-from .test_sql import QUERY, SCHEMA, command, counts, rows
+from .test_sql import BOUNDED, QUERY, SCHEMA, command, counts, rows
 
 FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 USER = "fastdp"
@@ -113,11 +113,7 @@ def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     monkeypatch.setenv(sql.URI, uri)
     assert not command(tmp_path, "one", "--sql", QUERY)
     assert not command(tmp_path, "two", "--sql", QUERY, "--threads", "3")
-    plain = SCHEMA.to_dict()
-    plain["user"]["max_rows"] = 60
-    want = fastdp.synthesize(
-        rows(), "mst", 1.0, 1e-6, schema=fastdp.Schema.from_dict(plain), clip=3, seed=1, sample_seed=2
-    )
+    want = fastdp.synthesize(rows(), "mst", 1.0, 1e-6, schema=BOUNDED, clip=3, seed=1, sample_seed=2)
     for name in ("one", "two"):
         made = fastdp.load_run(tmp_path / name)
         assert made.data.to_table().equals(want.data)

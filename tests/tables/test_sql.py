@@ -15,9 +15,11 @@ from fastdp.cli.app import main
 from fastdp.engines.local import local
 from fastdp.errors import DataError, UsageError
 from fastdp.tables import parts, sql
+from tests.builders import schema_with_users
 
 SIZES = {"a": 5, "b": 40}
 SCHEMA = fastdp.Schema.from_domain(SIZES, user="who")
+BOUNDED = schema_with_users(SIZES, "who", max_rows=60)
 QUERY = 'select "who", a, b, 1 as unused from trips'
 
 
@@ -83,17 +85,10 @@ def test_one_row_of_another_type_changes_no_other():
 
 def test_values_are_written_as_in_a_text_file():
     noon = datetime.datetime(2020, 5, 1, 12, 30, 1, 500)
-    for value, written in (
-        (None, None),
-        (7, b"7"),
-        (True, b"true"),
-        (0.1, b"0.1"),
-        (decimal.Decimal("1E+3"), b"1000"),
-        (noon, b"2020-05-01T12:30:01.000500"),
-        (noon.date(), b"2020-05-01"),
-        ("b\u00f6", "b\u00f6".encode()),
-        (b"\xff", b"\xff"),
-    ):
+    numbers = [(7, b"7"), (True, b"true"), (0.1, b"0.1"), (decimal.Decimal("1E+3"), b"1000")]
+    times = [(noon, b"2020-05-01T12:30:01.000500"), (noon.date(), b"2020-05-01")]
+    texts = [("b\u00f6", "b\u00f6".encode()), (b"\xff", b"\xff"), (None, None)]
+    for value, written in (*numbers, *times, *texts):
         assert sql.text(value) == written
 
 
@@ -115,9 +110,7 @@ def test_what_cannot_be_a_query_is_refused():
 
 
 def command(tmp_path, name, *more):
-    plain = SCHEMA.to_dict()
-    plain["user"]["max_rows"] = 60
-    fastdp.Schema.from_dict(plain).save(tmp_path / "trips.toml")
+    BOUNDED.save(tmp_path / "trips.toml")
     fixed = ["--seed", "1", "--sample-seed", "2", "--quiet", "--out", str(tmp_path / name)]
     with pytest.raises(SystemExit) as ended:
         main(

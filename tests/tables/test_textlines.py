@@ -11,6 +11,15 @@ from fastdp.schema.dialect import Dialect
 from fastdp.tables import textblocks, textlines
 
 
+def rows_in(part, columns):
+    return [
+        row
+        for unit in part.units(columns, None)
+        for batch in unit()
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
+
+
 def rows_of(texts, malformed="drop", most=12):
     """(rows, malformed records) of a file whose bytes come as these texts."""
     style = Dialect(header=["a", "b"], newlines=True, malformed=malformed)
@@ -19,13 +28,7 @@ def rows_of(texts, malformed="drop", most=12):
         patch.object(textblocks, "MAX_LINE", most),
     ):
         part = textlines.delimited("x.csv", style)
-        rows = [
-            row
-            for unit in part.units(["a", "b"], None)
-            for batch in unit()
-            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        ]
-    return rows, part.tally.lines
+        return rows_in(part, ["a", "b"]), part.tally.lines
 
 
 PIECES = [b'"', b",", b"\n", b"a", b"bcdefgh", b"1,2\n", b'"x\ny",3\n', b"1,23456789012345678901234567\n"]
@@ -77,12 +80,6 @@ def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, t
     for size in (1 << 20, 1, 2, 5, 8, 16, 30, 64):
         with patch.object(textblocks, "BLOCK", size), patch.object(textblocks, "MAX_LINE", 20):
             part = textlines.delimited(str(path), style)
-            rows = [
-                row
-                for unit in part.units(["a", "b"], None)
-                for batch in unit()
-                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-            ]
-        seen.append((rows, part.tally.lines))
+            seen.append((rows_in(part, ["a", "b"]), part.tally.lines))
     assert seen == [seen[0]] * len(seen)
     assert seen[0][0][0] == (b"1", b"2")
