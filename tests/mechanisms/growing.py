@@ -11,6 +11,7 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
+from fastdp.privacy.accountant import BoundedRange, mu_of
 from fastdp.release.wide import Filtered
 from fastdp.schema import Schema
 
@@ -46,10 +47,14 @@ class RowsSession:
             self.spent += r.mu**2
             self.asked.append(r)
             exact, sigma = self.marginal(r.clique, recode), self.clip / r.mu
-            exact = exact if r.query is None else r.query.product(exact)
+            if r.query is not None:
+                exact, sigma = r.query.product(exact), r.query.row_sigma(sigma)
             noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
             out.append(Measurement(r.clique, noisy, sigma, r.query, label=label))
         return out
+
+    def distance(self, clique, estimates, recode):
+        return np.abs(self.marginal(clique, recode) - np.asarray(estimates[clique]).reshape(-1)).sum()
 
     def distances(self, cliques, estimates, *, mu, label, weights=None, recode=None):
         self.steps.append(label)
@@ -57,9 +62,7 @@ class RowsSession:
         self.spent += mu**2
         w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
         sigma = self.clip * math.sqrt(np.sum(w * w)) / mu / w
-        exact = np.array(
-            [np.abs(self.marginal(c, recode) - np.asarray(estimates[c]).reshape(-1)).sum() for c in cliques]
-        )
+        exact = np.array([self.distance(c, estimates, recode) for c in cliques])
         return SimpleNamespace(
             values=exact + self.noise * sigma * self.rng.standard_normal(len(exact)), sigma=sigma
         )
@@ -90,34 +93,14 @@ class RowsSession:
         return Filtered(clique, self.domain.shape(clique), cells, noisy[cells], sigma, bar)
 
     def select_l1(
-        self,
-        cliques,
-        estimates,
-        *,
-        epsilon,
-        label,
-        weights=None,
-        penalties=None,
-        allowed=None,
-        recode=None,
+        self, cliques, estimates, *, epsilon, label, weights=None, penalties=None, allowed=None, recode=None
     ):
-        from fastdp.privacy.accountant import BoundedRange, mu_of
-
         self.steps.append(label)
         self.spent += mu_of(BoundedRange(epsilon)) ** 2
         allowed = range(len(cliques)) if allowed is None else allowed
         w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
         off = np.zeros(len(cliques)) if penalties is None else np.asarray(penalties, float)
-        scores = {
-            i: w[i]
-            * (
-                np.abs(
-                    self.marginal(cliques[i], recode) - np.asarray(estimates[cliques[i]]).reshape(-1)
-                ).sum()
-                - off[i]
-            )
-            for i in allowed
-        }
+        scores = {i: w[i] * (self.distance(cliques[i], estimates, recode) - off[i]) for i in allowed}
         largest = self.clip * max(w[i] for i in allowed)
         noisy = {i: epsilon * s / (2 * largest) + self.noise * self.rng.gumbel() for i, s in scores.items()}
         return max(noisy, key=noisy.__getitem__)

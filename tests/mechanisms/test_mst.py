@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.measurement import Measurement
 from fastdp.mechanisms import mst
 from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
-from fastdp.mechanisms.shared.code_compression import merge_rare
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeDoor, FakeModel
@@ -25,13 +23,8 @@ from .growing import RowsSession, dependent_rows, job_of
 
 def chain(rows=4000, seed=0):
     """a - b - c - d in a chain of strong dependence."""
-    rng = np.random.default_rng(seed)
-    a = rng.integers(0, 4, rows)
-    columns = [a]
-    for _ in range(3):
-        columns.append(np.where(rng.random(rows) < 0.8, columns[-1], rng.integers(0, 4, rows)))
     joint = np.zeros((4, 4, 4, 4), np.int64)
-    np.add.at(joint, tuple(columns), 1)
+    np.add.at(joint, tuple(dependent_rows(rows, 4, seed=seed)[1].values()), 1)
     return FakeDoor(dict.fromkeys("abcd", 4), joint, mu=2.0)
 
 
@@ -56,10 +49,6 @@ def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
 
 
 def test_rare_values_are_merged_when_pairs_are_measured():
-    measured = Measurement(("a",), [100.0, 2.0, -1.0, 50.0, 29.9], 10.0)
-    assert merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
-    assert merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0).tolist() == [0, 0]
-    assert merge_rare(Measurement(("a",), [90.0, 80.0], 10.0), 3.0).tolist() == [0, 1]
     joint = np.zeros((6, 6), np.int64)
     joint[0, 1], joint[1, 0], joint[5, 5] = 500, 400, 1
     outcome, kept = run(FakeDoor({"a": 6, "b": 6}, joint, mu=2.0))

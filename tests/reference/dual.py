@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from tests.reference.sample import GOLDEN, mix
+
 
 def phi(v, c, tau):
     """Where u' = -u (u - v), u(0) = c, is at time tau; and its derivative by v."""
@@ -66,11 +68,7 @@ def evaluate(problem, total, x, tau, kappa, centres):
 
 def sign(seed, cell):
     """The sign of a cell in a probe (splitmix64)."""
-    mask = 2**64 - 1
-    h = (seed * 0x9E3779B97F4A7C15 + cell * 0xD1B54A32D192ED03) & mask
-    h = ((h ^ (h >> 30)) * 0xBF58476D1CE4E5B9) & mask
-    h = ((h ^ (h >> 27)) * 0x94D049BB133111EB) & mask
-    return 1.0 if (h ^ (h >> 31)) >> 63 else -1.0
+    return 1.0 if mix(seed * GOLDEN + cell * 0xD1B54A32D192ED03) >> 63 else -1.0
 
 
 def through_multipliers(problem, total, x, tau, kappa, centres, seed):

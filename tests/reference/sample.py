@@ -15,6 +15,7 @@ VALUES, ORDER, OFFSETS, STRATA, TAIL = 1, 2, 3, 4, 5
 
 
 def mix(z):
+    """splitmix64, of which every kernel that deals, samples or probes makes its numbers."""
     z &= M
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & M
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & M

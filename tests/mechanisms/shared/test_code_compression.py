@@ -47,6 +47,7 @@ def test_merging():
     assert merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
     everything = merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0)
     assert everything.tolist() == [0, 0]
+    assert merge_rare(Measurement(("a",), [90.0, 80.0], 10.0), 3.0).tolist() == [0, 1]
     assert Compression(Domain({"a": 2}), {"a": everything}).domain["a"] == 1
     single = Compression(Domain({"a": 1}), {"a": merge_rare(Measurement(("a",), [0.0], 1.0), 3.0)})
     assert single.codes == {} and single.domain["a"] == 1

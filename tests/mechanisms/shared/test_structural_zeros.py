@@ -10,6 +10,7 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_size import largest_forest
+from fastdp.mechanisms.shared.one_ways import measure_ones
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, some_row
 from fastdp.model.junction_tree import junction_tree
@@ -69,7 +70,7 @@ def test_a_tree_beside_constraints_has_no_loop_and_keeps_within_the_bound(given_
     domain, impossible = given_masks
     rng = np.random.default_rng(seed)
     door = FakeDoor(domain, rng.integers(0, 50, domain.shape(domain)), mu=1.0)
-    ones = door.measure([_Ask((a,)) for a in domain], "ones")
+    ones = measure_ones(door, 1.0)
     zeros = StructuralZeros(impossible)
     tree = spanning_tree(door, ones, 0.5, zeros=zeros)
     pairs = [p for p in tree if len(p) == 2]
@@ -84,7 +85,7 @@ def test_the_bound_is_not_idle():
     impossible = {("a", "b"): np.eye(4, dtype=bool), ("c", "d"): np.eye(4, dtype=bool)}
     for seed in range(20):
         door = FakeDoor(domain, np.random.default_rng(seed).integers(0, 50, (4, 4, 4, 4)), mu=1.0)
-        ones = door.measure([_Ask((a,)) for a in domain], "ones")
+        ones = measure_ones(door, 1.0)
         kept = junction_tree(
             domain, [*spanning_tree(door, ones, 0.5, zeros=StructuralZeros(impossible)), *impossible]
         )
@@ -93,18 +94,10 @@ def test_the_bound_is_not_idle():
     assert larger > 0
 
 
-class _Ask:
-    query = None
-    mu = 1.0
-
-    def __init__(self, clique):
-        self.clique = clique
-
-
 def test_a_pair_that_follows_is_not_measured():
     domain = Domain({"a": 4, "b": 2, "c": 3})
     mask = np.arange(2)[None, :] != (np.arange(4) // 2)[:, None]
     door = FakeDoor(domain, np.random.default_rng(0).integers(0, 50, (4, 2, 3)), mu=1.0)
-    ones = door.measure([_Ask((a,)) for a in domain], "ones")
+    ones = measure_ones(door, 1.0)
     tree = spanning_tree(door, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
     assert len(tree) == 1 and "c" in tree[0]
