@@ -57,6 +57,15 @@ def user_rows(rng):
     return int(np.exp(rng.uniform(0, math.log(20_000))))
 
 
+def data_and_neighbour(rng, rows=60, users=8):
+    """(codes, ids) of random rows, and of the same with the rows of user 99."""
+    base = random_codes(rng, rng.integers(0, rows + 1))
+    ids = 100 + rng.integers(0, users, len(base[0]))
+    extra = random_codes(rng, user_rows(rng), spread=rng.random() < 0.5)
+    both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
+    return (base, ids), (both, np.concatenate([ids, np.full(len(extra[0]), 99)]))
+
+
 def neighbours(pairs, seed, base_rows=60, base_users=8):
     """Pairs of data sets that differ in one user: the run's noise covers the difference of every pre-noise
     answer.
@@ -71,15 +80,11 @@ def neighbours(pairs, seed, base_rows=60, base_users=8):
         for start in range(0, pairs, 50):
             engine = Swap()
             for _ in range(start, min(start + 50, pairs)):
-                base = random_codes(rng, rng.integers(0, base_rows + 1))
-                ids = 100 + rng.integers(0, base_users, len(base[0]))
-                extra = random_codes(rng, user_rows(rng), spread=rng.random() < 0.5)
-                both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
-                with_ids = np.concatenate([ids, np.full(len(extra[0]), 99)])
-                engine.content = table(base, ids)
+                base, both = data_and_neighbour(rng, base_rows, base_users)
+                engine.content = table(*base)
                 session = open_door(engine)
                 without = ask_everything(session)
-                engine.content = table(both, with_ids)
+                engine.content = table(*both)
                 with_user = ask_everything(open_door(engine))
                 cost = loss_mean(with_user, without)
                 assert cost <= session.cap.mu**2, "one user changes the answers by more than the noise covers"

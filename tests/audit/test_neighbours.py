@@ -85,13 +85,9 @@ def test_counting_is_a_sum_over_users(data):
 def test_user_histograms_change_by_one_user_only(key, cap):
     rng = np.random.default_rng(6)
     for _ in range(150):
-        base = checks.random_codes(rng, rng.integers(0, 60))
-        ids = rng.integers(0, 8, len(base[0]))
-        extra = checks.random_codes(rng, int(np.exp(rng.uniform(0, 6))))
-        both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
-        everyone = np.concatenate([ids, np.full(len(extra[0]), 99)])
+        base, (both, everyone) = checks.data_and_neighbour(rng)
         shuffled = rng.permutation(len(everyone))
-        without = local(table(base, ids), 1).user_histogram(key, cap)
+        without = local(table(*base), 1).user_histogram(key, cap)
         there = local(table([b[shuffled] for b in both], everyone[shuffled]), 1).user_histogram(key, cap)
         change = there - without
         assert change.min(initial=0) >= 0 and change.max(initial=0) <= 1
@@ -111,11 +107,7 @@ def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypa
     closest = 0.0
     with quick_accountant():
         for _ in range(100):
-            base = checks.random_codes(rng, rng.integers(0, 60))
-            ids = rng.integers(0, 8, len(base[0]))
-            extra = checks.random_codes(rng, checks.user_rows(rng), spread=rng.random() < 0.5)
-            both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
-            sides = [table(base, ids), table(both, np.concatenate([ids, np.full(len(extra[0]), 99)]))]
+            sides = [table(*side) for side in checks.data_and_neighbour(rng)]
             sizes = [int(np.prod([SIZES[a] for a in c])) for c in cliques]
             estimates = {c: rng.normal(0, 20, n) for c, n in zip(cliques, sizes, strict=True)}
             weights = rng.uniform(0.1, 3, len(cliques))

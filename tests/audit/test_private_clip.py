@@ -24,20 +24,14 @@ from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 
-from .checks import fails, random_codes, user_rows
+from ..builders import schema_with_users
+from .checks import data_and_neighbour, fails, random_codes
 from .world import DELTA, EPSILON, QUERY, SIZES, Swap, loss_mean, no_noise, quick_accountant
 
 BOUND = 200
 
 
-def with_bound(bound):
-    plain = Schema.from_domain(SIZES, user="who").to_dict()
-    if bound is not None:
-        plain["user"]["max_rows"] = bound
-    return Schema.from_dict(plain)
-
-
-SCHEMA = with_bound(BOUND)
+SCHEMA = schema_with_users(SIZES, "who", max_rows=BOUND)
 NOISE = [40.0, 300.0]
 
 
@@ -89,14 +83,7 @@ def neighbours(pairs, seed):
     closest = 0.0
     with quick_accountant(), no_noise():
         for _ in range(pairs):
-            base = random_codes(rng, rng.integers(0, 60))
-            ids = 100 + rng.integers(0, 8, len(base[0]))
-            extra = random_codes(rng, user_rows(rng), spread=rng.random() < 0.5)
-            both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
-            sides = (
-                users_table(base, ids),
-                users_table(both, np.concatenate([ids, np.full(len(extra[0]), 99)])),
-            )
+            sides = [users_table(*side) for side in data_and_neighbour(rng)]
             clip = int(rng.choice(clip_rules.candidates(BOUND)))
             with forced(clip):
                 sessions = [open_reserved(Bounded(side))[1] for side in sides]

@@ -13,6 +13,7 @@ from fastdp.run.folder_check import found_problems, guarded, schema_problems
 from fastdp.run.statement_check import OTHER_BUILD, UNPROVED, recomputed_problems
 from fastdp.run.verify import inspect
 
+from ..builders import open_ledger
 from .test_synthesize import small_data, small_schema
 
 WORD = {
@@ -38,8 +39,7 @@ value more that stands for all others."""
 def folders(tmp_path_factory):
     """A run that found its domain and clip, in a ledger; and a seeded one of a large epsilon without."""
     place = tmp_path_factory.mktemp("recomputed")
-    ledger = fastdp.Ledger(place / "budget.db")
-    ledger.open("d", epsilon=9.0, delta=1e-5, keys=1e-6)
+    ledger = open_ledger(place, epsilon=9.0, delta=1e-5, keys=1e-6)
     rows = small_data(800).append_column("k", pa.array(["abcdefg"[i % 5] for i in range(800)]))
     private = {"domain": "private", "user": "u", "ledger": ledger, "dataset": "d"}
     fastdp.synthesize(rows, "cliquetree", 4.0, 1e-6, out=place / "private", **private)
@@ -50,6 +50,15 @@ def folders(tmp_path_factory):
 
 def read(folder):
     return json.loads((folder / "privacy.json").read_text())
+
+
+def forged(source, target, change):
+    """A copy of a folder whose statement somebody changed."""
+    folder = shutil.copytree(source, target, dirs_exist_ok=True)
+    stated = read(folder)
+    change(stated)
+    (folder / "privacy.json").write_text(json.dumps(stated))
+    return inspect(folder)
 
 
 def leaves(value, path=()):
@@ -118,33 +127,26 @@ FORGERIES = {  # of more than one value; the test above changes each alone
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_a_statement_forged_alone_is_seen_without_the_ledger(folders, tmp_path, name):
-    folder = shutil.copytree(folders[0] / "private", tmp_path / "run")
-    stated = read(folder)
-    FORGERIES[name](stated)
-    (folder / "privacy.json").write_text(json.dumps(stated))
-    assert inspect(folder).problems
+    assert forged(folders[0] / "private", tmp_path / "run", FORGERIES[name]).problems
 
 
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_the_warnings_that_follow_from_a_statement_cannot_be_dropped(folders, tmp_path, which):
     """That epsilon is large, that no ledger was used, that a seed fixed the noise."""
-    folder = shutil.copytree(folders[0] / "seeded", tmp_path / "run")
-    stated = read(folder)
-    assert len(stated["notes"]) == 4  # the first: what happens to rows without a user id
-    del stated["notes"][1 + which]
-    (folder / "privacy.json").write_text(json.dumps(stated))
-    assert any("notes must end with" in text for text in inspect(folder).problems)
+    assert len(read(folders[0] / "seeded")["notes"]) == 4  # the first: what happens to rows without a user id
+    seen = forged(folders[0] / "seeded", tmp_path / "run", lambda s: s["notes"].pop(1 + which))
+    assert any("notes must end with" in text for text in seen.problems)
 
 
 def test_a_run_alone_cannot_claim_to_count_others(folders, tmp_path):
-    folder = shutil.copytree(folders[0] / "seeded", tmp_path / "run")
-    stated = read(folder)
-    stated["ledger"].update(counts_other_runs=True)
-    stated["notes"] = [n for n in stated["notes"] if "no ledger" not in n]
     for dataset in ("this run", "trips"):
-        stated["ledger"]["dataset"] = dataset
-        (folder / "privacy.json").write_text(json.dumps(stated))
-        assert any("counts_other_runs" in text for text in inspect(folder).problems)
+
+        def claim(stated, dataset=dataset):
+            stated["ledger"].update(counts_other_runs=True, dataset=dataset)
+            stated["notes"] = [n for n in stated["notes"] if "no ledger" not in n]
+
+        seen = forged(folders[0] / "seeded", tmp_path / "run", claim)
+        assert any("counts_other_runs" in text for text in seen.problems)
 
 
 def test_what_is_not_proved_is_said(folders, tmp_path):
@@ -153,12 +155,12 @@ def test_what_is_not_proved_is_said(folders, tmp_path):
     place, ledger = folders
     assert UNPROVED in inspect(place / "private").notes
     assert inspect(place / "private", ledger).notes == ()
-    folder = shutil.copytree(place / "private", tmp_path / "run")
-    stated = read(folder)
-    stated["versions"]["build"] = "0" * 64
-    stated["unit"]["adjacency"] = "add or remove a user"
-    (folder / "privacy.json").write_text(json.dumps(stated))
-    assert not inspect(folder).problems and OTHER_BUILD in inspect(folder).notes
-    stated["noise"]["adds_to_delta"] = 0.0
-    (folder / "privacy.json").write_text(json.dumps(stated))
-    assert inspect(folder).problems
+
+    def other(stated):
+        stated["versions"]["build"] = "0" * 64
+        stated["unit"]["adjacency"] = "add or remove a user"
+
+    seen = forged(place / "private", tmp_path / "run", other)
+    assert not seen.problems and OTHER_BUILD in seen.notes
+    seen = forged(tmp_path / "run", tmp_path / "less", lambda s: s["noise"].update(adds_to_delta=0.0))
+    assert seen.problems

@@ -21,6 +21,7 @@ from fastdp.run.statement_check import UNPROVED
 from fastdp.run.verify import UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from ..audit.test_documents import damaged
+from ..builders import open_ledger
 from .test_synthesize import RECIPE, small_data, small_schema
 
 SAFE = {
@@ -33,8 +34,7 @@ SAFE = {
 def finished(tmp_path_factory):
     """A folder of one run, one of two epsilons, and the ledger that both are in."""
     place = tmp_path_factory.mktemp("verify")
-    ledger = fastdp.Ledger(place / "budget.db")
-    ledger.open("d", epsilon=15.0, delta=1e-6)
+    ledger = open_ledger(place, epsilon=15.0, delta=1e-6)
     table = fastdp.read(small_data(800), small_schema())
     arguments = {"mechanism": RECIPE, "delta": 1e-6, "ledger": ledger, "dataset": "d"}
     fastdp.synthesize(table, epsilon=2.0, out=place / "run", **arguments)
@@ -100,8 +100,7 @@ def test_an_honest_folder_verifies_with_and_without_its_ledger(finished, monkeyp
 )
 def test_honest_folders_of_other_mechanisms_verify(finished, tmp_path, recipe):
     _, _, table = finished
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=3.0, delta=1e-6)
+    ledger = open_ledger(tmp_path, epsilon=3.0, delta=1e-6)
     options = {"delta": 1e-6, "ledger": ledger, "dataset": "d"}
     fastdp.synthesize(table, recipe, 3.0, out=tmp_path / "run", **options)
     assert verify(tmp_path / "run", ledger).notes == ()
@@ -122,8 +121,7 @@ def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, r
 def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tmp_path):
     """A run that ended without its statement's hash (by an earlier version, or by `ledger release`)."""
     _, _, table = finished
-    ledger = fastdp.Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=2.0, delta=1e-6)
+    ledger = open_ledger(tmp_path, epsilon=2.0, delta=1e-6)
     real = fastdp.privacy.ledger.Ledger.release
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fastdp.Ledger, "release", lambda self, name, published=(): real(self, name))
@@ -253,15 +251,8 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     rehash(folder)
     assert any("model.fastdp" in p for p in inspect(folder).problems)
     rows = 1 << 22
-    content = pa.table(
-        {
-            "measurement": pa.array(np.zeros(rows, np.int32)),
-            "row": pa.array(np.zeros(rows, np.int32)),
-            "cell": pa.array(np.zeros(rows, np.int64)),
-            "value": pa.array(np.zeros(rows)),
-            "standard_error": pa.array(np.zeros(rows)),
-        }
-    )
+    types = pq.read_schema(folder / "measurements.parquet")
+    content = pa.table({field.name: np.zeros(rows, field.type.to_pandas_dtype()) for field in types})
     pq.write_table(content, folder / "measurements.parquet", compression="zstd")
     rehash(folder)
     read_rows = []
@@ -272,15 +263,12 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
 
 @settings(max_examples=100, **SAFE)
 @given(st.data())
-def test_no_mutated_json_ends_in_a_traceback(finished, tmp_path, data):
+def test_no_mutated_json_ends_in_a_traceback(run, data):
     """One to three places of the statement, the measurements or the schema replaced, removed or added: a
     verdict, or RunError; never another exception."""
-    place, ledger, _ = finished
-    folder = tmp_path / "fuzz"
-    if not folder.exists():
-        shutil.copytree(place / "run", folder)
+    folder, ledger = run
     name = data.draw(st.sampled_from(["privacy.json", "privacy.json", "measurements.json", "schema.json"]))
-    original = (place / "run" / name).read_bytes()
+    original = (folder / name).read_bytes()
     value = damaged(data, json.loads(original))
     try:
         (folder / name).write_bytes(json.dumps(value).encode("utf-8", "surrogatepass"))
@@ -296,12 +284,9 @@ def test_no_mutated_json_ends_in_a_traceback(finished, tmp_path, data):
 @settings(max_examples=60, **SAFE)
 @given(st.sampled_from(["model.fastdp", "measurements.parquet"]), st.data())
 @example("model.fastdp", None)
-def test_no_mutated_bytes_end_in_a_traceback(finished, tmp_path, name, data):
-    place, ledger, _ = finished
-    folder = tmp_path / "bytes"
-    if not folder.exists():
-        shutil.copytree(place / "run", folder)
-    original = (place / "run" / name).read_bytes()
+def test_no_mutated_bytes_end_in_a_traceback(run, name, data):
+    folder, ledger = run
+    original, stated = ((folder / n).read_bytes() for n in (name, "privacy.json"))
     content = bytearray(original if data is not None else b"")
     for _ in range(0 if data is None else data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, max(0, len(content) - 1)))
@@ -318,7 +303,7 @@ def test_no_mutated_bytes_end_in_a_traceback(finished, tmp_path, name, data):
         inspect(folder, ledger)
     finally:
         (folder / name).write_bytes(original)
-        shutil.copy(place / "run" / "privacy.json", folder / "privacy.json")
+        (folder / "privacy.json").write_bytes(stated)
 
 
 OFF_THE_GRID = [lambda v: v + 2.0**-21, lambda v: math.nan, lambda v: math.inf, lambda v: 2.0**43]
@@ -328,12 +313,9 @@ OFF_THE_GRID = [lambda v: v + 2.0**-21, lambda v: math.nan, lambda v: math.inf, 
     "column, changed", [("value", v) for v in OFF_THE_GRID] + [("standard_error", math.nan)]
 )
 @pytest.mark.parametrize("at", [0, -1])
-def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(
-    finished, tmp_path, column, changed, at
-):
+def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(run, column, changed, at):
     """Answers are whole numbers of 2^-20 rows; one that is not has no hash that the ledger could hold."""
-    place, ledger, _ = finished
-    folder = shutil.copytree(place / "run", tmp_path / "off")
+    folder, ledger = run
     content = pq.read_table(folder / "measurements.parquet")
     numbers = content[column].to_numpy().copy()
     numbers[at] = changed(numbers[at]) if callable(changed) else changed
