@@ -9,6 +9,8 @@
 #define NEAR_ENOUGH 0.002 /* of the users: how far from its goal a sum may be when exchanges end */
 #define CLOSE 0.01 /* of the users: distances beyond count in proportion (chosen on Chicago and chained trips) */
 
+#define ANY 3 /* of so many rows that are proposed, one is any row (chosen on Chicago and chained trips) */
+
 typedef struct {
     const fdp_order_plan *plan;
     uint32_t *owner;
@@ -168,20 +170,31 @@ static uint32_t within(chunk *c, const uint32_t *list, uint32_t from, uint32_t t
     return e > a ? list[a + (uint32_t)below(next64(&c->random), e - a)] : (uint32_t)c->n;
 }
 
-/* A row to have in place of `row`: one that follows from the row before, for a random pair, or any; it fits
- * between the rows before and after. */
+/* A pair of columns that rows of user u should follow in more often, by how much is missing; `pairs` where none
+ * is. */
+static int64_t needed_pair(chunk *c, uint32_t u) {
+    const int64_t pairs = c->plan->pairs, kinds = c->plan->kinds;
+    const double *gap = c->gap + c->kind[u];
+    double missing = 0.0;
+    for (int64_t p = 0; p < pairs; p++) missing += FDP_MAX(-gap[p * kinds], 0.0);
+    double at = unit(next64(&c->random)) * missing;
+    for (int64_t p = 0; p < pairs; p++)
+        if (gap[p * kinds] < 0.0 && (at += gap[p * kinds]) < 0.0) return p;
+    return pairs;
+}
+
+/* A row to have in place of `row`: one that follows from the row before, or any (one in ANY); it fits between the
+ * rows before and after. */
 static uint32_t propose(chunk *c, uint32_t row) {
-    const fdp_order_plan *plan = c->plan;
     const uint32_t u = c->user[row], at = c->place[row];
-    const uint64_t p = below(next64(&c->random), (uint64_t)plan->pairs + 1);
+    const int64_t p = at == c->first[u] || below(next64(&c->random), ANY) == 0 ? c->plan->pairs : needed_pair(c, u);
     uint32_t low, high;
     window(c, u, at, &low, &high);
-    if (p == (uint64_t)plan->pairs || at == c->first[u])
-        return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
-    const uint32_t wanted = this_of(c, (int64_t)p, c->sequence[at - 1]);
-    if (that_of(c, (int64_t)p, row) == wanted) return (uint32_t)c->n;
+    if (p == c->plan->pairs) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
+    const uint32_t wanted = this_of(c, p, c->sequence[at - 1]);
+    if (that_of(c, p, row) == wanted) return (uint32_t)c->n;
     const uint32_t *start = c->value_start + c->value_at[p] + wanted;
-    return within(c, c->by_value + p * (uint64_t)c->n, start[0], start[1], low, high);
+    return within(c, c->by_value + p * c->n, start[0], start[1], low, high);
 }
 
 /* The square of a distance, beyond `close` its tangent: so that a goal that cannot be reached does not drive
@@ -228,6 +241,33 @@ static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
     c->user[a] = v;
     c->user[b] = u;
     if (c->filled * 2 > c->mask) count_values(c);
+}
+
+/* What the steps into and out of places at .. to - 1 of user u add to the sums. */
+static void add_run(chunk *c, uint32_t u, uint32_t at, uint32_t to, double by) {
+    for (uint32_t i = at > c->first[u] ? at - 1 : at; i < to && i + 1 < c->first[u + 1]; i++)
+        add_step(c, u, c->sequence[i], c->sequence[i + 1], by);
+}
+
+/* Rows of one user and one time get an order at random: no goal is reached by the order of ties. */
+static void shuffle_ties(chunk *c) {
+    c->touches = 0;
+    c->now++;
+    for (uint32_t u = 0; u < c->users; u++)
+        for (uint32_t at = c->first[u], to; at < c->first[u + 1]; at = to) {
+            for (to = at + 1; to < c->first[u + 1] && c->time[c->sequence[to]] == c->time[c->sequence[at]]; to++) {}
+            if (to == at + 1) continue;
+            add_run(c, u, at, to, -1.0);
+            for (uint32_t left = to - at; left > 1; left--) {
+                uint32_t *last = c->sequence + at + left - 1, *other = c->sequence + at + below(next64(&c->random), left);
+                const uint32_t row = *last;
+                *last = *other;
+                *other = row;
+            }
+            for (uint32_t i = at; i < to; i++) c->place[c->sequence[i]] = i;
+            add_run(c, u, at, to, 1.0);
+        }
+    for (uint32_t i = 0; i < c->touches; i++) c->gap[c->touched[i]] += c->change[c->touched[i]];
 }
 
 /* Adds the sums as they are, in units of 2^-20, to out. */
@@ -313,7 +353,9 @@ static void order_chunk(order_job *job, int64_t number, chunk *c, timed *room) {
         for (int64_t t = 0; t < plan->tries * c->n; t++) {
             const uint32_t a = (uint32_t)below(next64(&c->random), (uint64_t)c->n), b = propose(c, a);
             if (b < c->n) try_exchange(c, a, b);
-            if (t % c->n == c->n - 1 && enough(c)) break;
+            if (t % c->n < c->n - 1) continue;
+            shuffle_ties(c);
+            if (enough(c)) break;
         }
     }
     add_sums(c, job->after);

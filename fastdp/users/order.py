@@ -26,7 +26,7 @@ LEAST_LIFT = 0.02
 SURE = 3.0
 """A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE standard
 errors; rows are exchanged for numbers that differ from the released ones by SURE standard errors."""
-TRIES = 24
+TRIES = 48
 """Exchanges that are tried for each row (chosen on Chicago trips)."""
 MOST_TIMES = 1 << 32
 """Cells over the columns of the order."""
