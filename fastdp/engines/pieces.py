@@ -107,12 +107,11 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
 
 
 class Joined:
-    """Collects the pieces of one partition and makes its table."""
+    """Collects the pieces of one partition and makes its table. users: numbers the ids of the partition."""
 
-    def __init__(self, schema: Schema, secret: bytes):
-        users = None if schema.user is None else UserIndex(schema.user, secret)
+    def __init__(self, schema: Schema, users: UserIndex):
         self._names = list(schema.domain)
-        self._gathering = Gathering(schema, users)
+        self._gathering = Gathering(schema, None if schema.user is None else users)
         self._waiting: list[Encoded] = []
         self._rows = 0
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -27,8 +28,10 @@ from ..codec.encode import source_columns
 from ..errors import DataError, UsageError, redact_errors
 from ..schema import Schema
 from ..tables import ingest
+from ..tables.linked_tables import Links
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
+from ..tables.userids import UserIndex
 from . import messages, sparkfiles
 from . import sparktasks as tasks
 from .build import build
@@ -43,55 +46,72 @@ ADDER_SLICES = 64
 
 
 class SparkPartitions:
-    """`Partitions` of a DataFrame. The executors add up the answers of all partitions, so the engine sees one
-    partition. The caller closes it.
+    """`Partitions` of a DataFrame, or of one of several that are linked. The executors add up the answers of
+    all partitions, so the engine sees one partition. The caller closes it.
 
+    schemas: of the frames. links: what linked frames become in each partition, which has all rows of its
+    keys; their tables are kept together and `of_table` gives the partitions of each.
     partitions: None means two per task that Spark runs at once.
     rows, users, dropped: PRIVATE numbers of what was read, for the data's owner.
     """
 
     count = 1
 
-    def __init__(self, frame: Any, schema: Schema, partitions: int | None = None):
-        self.schema = schema
-        self.has_users = schema.user is not None
-        self._spark, self._encoded = frame.sparkSession, None
-        columns = _columns(frame, schema)
+    def __init__(
+        self,
+        frames: Sequence[Any],
+        schemas: Sequence[Schema],
+        partitions: int | None = None,
+        links: Links | None = None,
+    ):
+        self._spark, self._encoded = frames[0].sparkSession, None
+        index = UserIndex()  # keys of all tables must be of one kind
+        columns = [_columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)]
         if partitions is None:
             partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
         self.partitions = check_partitions(partitions)
+        self._schemas = schemas if links is None else links.schemas
+        common = {
+            "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
+            "keys": shuffle_keys(self.partitions),
+            "schema": json.dumps((schemas[0] if links is None else links.linked).to_dict()),
+        }
         try:
-            kept, facts = guarded(lambda: self._keep(frame, columns))
+            given = zip(frames, schemas, columns)
+            kept, facts = guarded(lambda: self._keep(list(given), common))
             self._encoded = kept
             self._learn(facts)
         except BaseException:
             self.close()
             raise
 
-    def _keep(self, frame: Any, columns: dict[str, tuple[int, str]]) -> tuple[Any, Any]:
+    def _keep(self, given: Sequence[Any], common: dict[str, Any]) -> tuple[Any, Any]:
         """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
         and then keeps."""
-        common = {
-            "schema": json.dumps(self.schema.to_dict()),
-            "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
-            "keys": shuffle_keys(self.partitions),
-        }
+        pieces = None
+        for number, (frame, schema, columns) in enumerate(given):
+            about = {"schema": json.dumps(schema.to_dict()), "first": number * self.partitions}
+            more = self._pieces(frame, columns, common | about)
+            pieces = more if pieces is None else pieces.unionByName(more)
+        assert pieces is not None
+        joined = kept(_mapped(pieces.repartition(self.partitions, "key"), tasks.join, common))
+        return joined, joined.where("key = 0")  # the first blob of each partition, and errors of tasks
+
+    def _pieces(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
+        """Pieces of one table's rows for the partitions."""
         kinds = {name: kind for name, (_, kind) in columns.items()}
         groups = sparkfiles.scanned(frame, kinds, -(-self.partitions // 2))
         if groups is None:
-            pieces = self._from_rows(frame, columns, common)
-        else:
-            lists = self._spark.range(0, max(1, len(groups)), 1, max(1, len(groups)))
-            pieces = _mapped(lists, tasks.encode_files, {**common, "groups": groups})
-        joined = kept(_mapped(pieces.repartition(self.partitions, "key"), tasks.join, common))
-        return joined, joined.where("key = 0")  # the first blob of each partition, and errors of tasks
+            return self._from_rows(frame, columns, common)
+        lists = self._spark.range(0, max(1, len(groups)), 1, max(1, len(groups)))
+        return _mapped(lists, tasks.encode_files, {**common, "groups": groups})
 
     def _from_rows(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
         """Pieces of the rows that Spark hands over, and one row that opens each partition."""
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         rows = frame.toDF(*names).select(*(names[i] for i, _ in columns.values()))
-        opening = pa.Table.from_batches([tasks.batch_of(tasks.openers(common["keys"]))])
+        opening = pa.Table.from_batches([tasks.batch_of(tasks.openers(common))])
         openers = self._spark.createDataFrame(opening)
         return _mapped(rows, tasks.encode, {**common, "columns": list(columns)}).unionByName(openers)
 
@@ -101,14 +121,28 @@ class SparkPartitions:
             if partition in heads:
                 raise DataError("Spark returned a partition twice; nothing was counted")
             heads[partition] = messages.unpacked(blob)
-        if sorted(heads) != list(range(self.partitions)):
+        if sorted(heads) != list(range(self.partitions * len(self._schemas))):
             raise DataError("Spark did not return a partition; nothing was counted")
-        self._fingerprints = [heads[p]["fingerprint"] for p in range(self.partitions)]
-        self.rows = sum(head["rows"] for head in heads.values())
-        self.users = sum(head["users"] for head in heads.values())
-        self.dropped = sum(head["dropped"] for head in heads.values())
+        self._heads = [heads[p] for p in sorted(heads)]
+        for number in reversed(range(len(self._schemas))):
+            self._look_at(number)
+
+    def _look_at(self, number: int) -> None:
+        self.schema, self._first = self._schemas[number], number * self.partitions
+        self.has_users = self.schema.user is not None
+        heads = self._heads[self._first : self._first + self.partitions]
+        self._fingerprints = [head["fingerprint"] for head in heads]
+        self.rows, self.users, self.dropped = (
+            sum(head[what] for head in heads) for what in ("rows", "users", "dropped")
+        )
         if self.rows > MAX_ROWS:
             raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
+
+    def of_table(self, number: int) -> SparkPartitions:
+        """The partitions of one of the linked tables; closing one of them closes all."""
+        other = copy(self)
+        other._look_at(number)
+        return other
 
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
@@ -118,11 +152,15 @@ class SparkPartitions:
             "request": messages.of_request(request),
             "sizes": sizes,
             "fingerprints": self._fingerprints,
+            "first": self._first,
         }
         slices = tasks.slices(sizes)
 
         def work() -> Any:
-            counted = _mapped(self._encoded, tasks.count, asked)
+            own = self._encoded
+            if own is not None and len(self._schemas) > 1:
+                own = own.where(f"partition >= {self._first} and partition < {self._first + self.partitions}")
+            counted = _mapped(own, tasks.count, asked)
             dealt = counted.repartition(adders(slices, self.partitions), "key")
             return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
 
@@ -237,9 +275,9 @@ def spark_hash(values: np.ndarray) -> np.ndarray:
     return (word ^ word >> np.uint32(16)).view(np.int32)
 
 
-def _columns(frame: Any, schema: Schema) -> dict[str, tuple[int, str]]:
+def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[int, str]]:
     """Position and Arrow type of each needed column; DataError where one is missing, occurs twice or has a
-    wrong type."""
+    wrong type. `users` has the kind of ids of the tables before."""
 
     names = list(frame.columns)
     wanted = [*dict.fromkeys(source_columns(schema)), *([schema.user] if schema.user else [])]
@@ -252,7 +290,8 @@ def _columns(frame: Any, schema: Schema) -> dict[str, tuple[int, str]]:
     types = dict(zip(places, guarded(kinds).types, strict=True)) if places else {}
     form = pa.schema([(name, types.get(i, pa.null())) for i, name in enumerate(names)])
     part = Part("<spark>", form, lambda columns, user: iter(()))
-    at = {name: names.index(name) for name in ingest.checked_columns([part], schema)}
+    users.column = schema.user or ""
+    at = {name: names.index(name) for name in ingest.checked_columns([part], schema, users)}
     return {name: (i, str(types[i])) for name, i in at.items()}
 
 
@@ -261,4 +300,14 @@ def spark(frame: Any, schema: Schema, partitions: int | None = None) -> Partitio
     closes it."""
     if not is_spark(frame):
         raise UsageError(f"engine='spark' needs a Spark DataFrame, got a {type(frame).__name__}")
-    return PartitionedCounter(schema, SparkPartitions(frame, schema, partitions))
+    return PartitionedCounter(schema, SparkPartitions([frame], [schema], partitions))
+
+
+def linked_spark(
+    frames: Mapping[str, Any], links: Links, partitions: int | None = None
+) -> list[PartitionedCounter]:
+    """The engines over the parents' table and over each child's table of linked Spark DataFrames; the caller
+    closes one of them. All rows of a key are in one partition, where they are linked as in one process."""
+    schemas = links.linked.tables
+    kept = SparkPartitions([frames[name] for name in schemas], list(schemas.values()), partitions, links)
+    return [PartitionedCounter(s, kept.of_table(number)) for number, s in enumerate(links.schemas)]

@@ -20,7 +20,9 @@ import numpy as np
 from .._util.lazy import pa
 from ..errors import DataError, FastdpError, redact_errors
 from ..schema import Schema
+from ..schema.linked_schema import LinkedSchema, is_linked
 from ..tables import ingest
+from ..tables.linked_tables import Links, link
 from ..tables.parts import BATCH_ROWS, Part, Unit, checked
 from ..tables.userids import UserIndex
 from . import messages, pieces, sparkfiles
@@ -28,8 +30,8 @@ from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 
 ROW = "key int, partition int, blob binary, failed string"
-"""key: the shuffle's key, after `join` a blob's number, after `count` a slice's. failed: JSON of (class,
-text)."""
+"""key: the shuffle's key, after `join` a blob's number, after `count` a slice's. partition: those of linked
+table i come after those of tables 0 to i - 1. failed: JSON of (class, text)."""
 
 SLICE = 1 << 16
 """Cells per slice, where the cells of all tables of a request are numbered one after the other. One task adds
@@ -116,9 +118,9 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
     )
 
 
-def openers(keys: np.ndarray) -> list[Row]:
-    """One row without content for each partition, by its key of the shuffle."""
-    return [(key, partition, None, None) for partition, key in enumerate(keys.tolist())]
+def openers(arguments: dict[str, Any]) -> list[Row]:
+    """One row without content for each partition of a table, by its key of the shuffle."""
+    return [(key, p, None, None) for p, key in enumerate(arguments["keys"].tolist(), arguments["first"])]
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
@@ -158,7 +160,7 @@ def encode_files(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         numbers = [number for batch in source for number in batch.column(0).to_pylist()]
         if 0 in numbers:
-            yield from openers(arguments["keys"])
+            yield from openers(arguments)
         lists = arguments["groups"] or [[]]  # files without rows
         groups = [group for number in numbers for group in lists[number]]
         yield from _pieces(sparkfiles.parts(groups), arguments)
@@ -172,7 +174,7 @@ def _pieces(parts: list[Part], arguments: dict[str, Any]) -> Iterator[Row]:
     wanted = ingest.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, users, 1)
     for partition, piece in pieces.dealt(encoded, len(keys)):
-        yield keys[partition], partition, piece, None
+        yield keys[partition], arguments["first"] + partition, piece, None
 
 
 def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list[Part]:
@@ -211,19 +213,28 @@ def plain(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
 
 
 def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
-    """Pieces to the blobs of each partition's table: number, partition, blob."""
+    """Pieces to the blobs of each partition's tables: number, partition, blob."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        schema, secret = _schema(arguments), arguments["secret"].tobytes()
-        joined: dict[int, pieces.Joined] = {}
-        for _, partition, piece in _rows(source):
+        plain, secret, count = json.loads(arguments["schema"]), arguments["secret"], len(arguments["keys"])
+        links = Links(LinkedSchema.from_dict(plain)) if is_linked(plain) else None
+        schemas = {"": Schema.from_dict(plain)} if links is None else links.linked.tables
+        joined: dict[int, list[pieces.Joined]] = {}
+        users: dict[int, UserIndex] = {}
+        for _, place, piece in _rows(source):
+            table, partition = divmod(place, count)
             if partition not in joined:
-                joined[partition] = pieces.Joined(schema, secret)
+                users[partition] = UserIndex(secret=secret.tobytes())
+                joined[partition] = [pieces.Joined(s, users[partition]) for s in schemas.values()]
             if piece:
-                joined[partition].add(piece)
+                joined[partition][table].add(piece)
         for partition in sorted(joined):
-            for number, blob in enumerate(pieces.blobs(joined.pop(partition).table())):
-                yield number, partition, blob, None
+            tables = [one.table() for one in joined.pop(partition)]
+            if links is not None:
+                tables = link(dict(zip(schemas, tables)), links, users.pop(partition).hashes())
+            for i, made in enumerate(tables):
+                for number, blob in enumerate(pieces.blobs(made)):
+                    yield number, i * count + partition, blob, None
 
     return _task(work, message, batches)
 
@@ -250,7 +261,8 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         schema, request = _schema(arguments), messages.to_request(arguments["request"])
-        for partition, blobs in _tables(schema, _rows(source)):
+        for place, blobs in _tables(schema, _rows(source)):
+            partition = place - arguments["first"]
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
                 raise DataError("a partition was read again with other rows; nothing was counted")
             for number, part in sliced(answer(blobs.table(), partition, request), arguments["sizes"]):

@@ -9,10 +9,12 @@ from typing import Any
 
 from ..engines import Counter, sparkcheck
 from ..engines.local import local
+from ..engines.partitioned import PartitionedCounter
 from ..engines.sparkcheck import is_spark
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.ingest import read
+from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
 from .source import is_table
 from .spec import RunOptions
@@ -55,16 +57,31 @@ def open_counter(source: Any, schema: Schema, options: RunOptions) -> OpenCounte
     if options.engine == "spark":
         from ..engines import spark
 
-        counter = spark.spark(source, schema, options.partitions)
-        kept = counter.partitions
-        assert isinstance(kept, spark.SparkPartitions)
-        return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
+        return _of_spark(spark.spark(source, schema, options.partitions))
     if is_table(source):
         return OpenCounter(local(source, options.threads), source, lambda: None)
 
     table = read(source, schema, threads=options.threads)
     reading = _reading(table.rows, table.users, table._dropped, table._malformed)
     return OpenCounter(local(table, options.threads), table, table.close, reading)
+
+
+def open_linked(sources: Mapping[str, Any], links: Links, options: RunOptions) -> list[OpenCounter]:
+    """The same of linked tables: an engine over the parents' table and over each child's table."""
+    if options.engine == "spark":
+        from ..engines import spark
+
+        return [_of_spark(counter) for counter in spark.linked_spark(sources, links, options.partitions)]
+    tables, numbers = read_linked(sources, links, options.threads)
+    return [
+        OpenCounter(local(table, options.threads), table, lambda: None, number)
+        for table, number in zip(tables, numbers.values())
+    ]
+
+
+def _of_spark(counter: PartitionedCounter) -> OpenCounter:
+    kept: Any = counter.partitions
+    return OpenCounter(counter, None, kept.close, _reading(kept.rows, kept.users, kept.dropped, 0))
 
 
 @contextlib.contextmanager

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..codec.possible import known
-from ..engines.local import local
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
-from ..tables.linked_tables import Links, read_linked
+from ..tables.linked_tables import Links
 from ..tables.table import Table
 from ..users.people import last_bin
+from .counter import open_linked
 from .execute import completed, job_of
 from .finalize import finalize, write_json
 from .folder import RunFolder
@@ -71,29 +71,32 @@ def measure_linked(
     """Reads the private tables, measures each as a part of the run, draws all tables and finalizes them."""
     options, links = spec.options, spec.links
     with spec.reporter.stage("read", "reading and encoding"):
-        tables, numbers = read_linked(source, links, options.threads)
+        opened = open_linked(source, links, options)
     if folder is not None:
-        write_json(folder.private / "reading.json", numbers)
-    seeds = spawned_seeds(seed, len(tables))
-    sessions = reserved.sessions([local(table, options.threads) for table in tables])
+        write_json(folder.private / "reading.json", {n: o.reading for n, o in zip(links.names, opened)})
+    seeds = spawned_seeds(seed, len(opened))
     outcomes = []
     notes = tuple(text.format(parent=links.linked.parent) for text in NOTES)
-    for i, session in enumerate(sessions):
-        spec.reporter.begin(i, spec.label(i))
-        one = spec.table(i)
-        with spec.reporter.stage("measure", "measuring"):
-            job = job_of(one, i, seeds[i], None)
-            if i > 0:
-                job = replace(job, given=links.given(links.names[i]))
-            outcome = completed(one, one.configs[i].run(session, job), session, seeds[i])
-        outcomes.append(replace(outcome, notes=outcome.notes + notes))
+    try:
+        for i, session in enumerate(reserved.sessions([one.counter for one in opened])):
+            spec.reporter.begin(i, spec.label(i))
+            one = spec.table(i)
+            with spec.reporter.stage("measure", "measuring"):
+                job = job_of(one, i, seeds[i], None)
+                if i > 0:
+                    job = replace(job, given=links.given(links.names[i]))
+                outcome = completed(one, one.configs[i].run(session, job), session, seeds[i])
+            outcomes.append(replace(outcome, notes=outcome.notes + notes))
+    finally:
+        opened[0].close()
     with spec.reporter.stage("sample"):
         drawn = draw(links, outcomes, seeds)
     if folder is not None:
         links.linked.save(folder.staging() / "tables.json")
     runs = []
     for i, (outcome, (codes, owner)) in enumerate(zip(outcomes, drawn)):
-        truth = tables[i].as_truth() if options.report else None
+        table = opened[i].table
+        truth = table.as_truth() if options.report and table is not None else None
         synthetic = _table(links, i, codes, owner) if options.report else None
         output = _output(spec, i, codes, owner, seeds[i])
         runs.append(finalize(spec.table(i), i, outcome, reserved, output, folder, truth, synthetic))

@@ -11,7 +11,6 @@ import msgspec
 
 from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
-from ..engines.sparkcheck import is_spark
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Ids
@@ -24,6 +23,7 @@ from ..tables.ingest import checked_columns
 from ..tables.linked_tables import Links
 from ..tables.sources import open_parts
 from ..tables.userids import UserIndex
+from .counter import engine_for
 from .source import check_source, is_table, opens_again
 from .spec import RunOptions, RunSpec
 from .status import RunStatus
@@ -39,8 +39,6 @@ REFUSED = {
     "user": "the schema names the keys",
     "dialect": "give each table its own, [tables.NAME.dialect]",
     "public": "public data is for one table",
-    "engine": "linked tables are counted in this process",
-    "partitions": "linked tables are counted in this process",
     "diagnose": "look at each table with fastdp.check",
 }
 
@@ -85,9 +83,10 @@ class LinkedSpec(RunSpec):
         index = UserIndex(self.links.linked.key)
         for name, schema in self.links.linked.tables.items():
             one = source[name]
-            if is_table(one) or is_spark(one):
-                what = "a Spark DataFrame" if is_spark(one) else "a fastdp.Table"
-                raise UsageError(f"table {name!r}: give a file, frame, stream or SQL query, not {what}")
+            if is_table(one):
+                raise UsageError(
+                    f"table {name!r}: give a file, frame, stream or SQL query, not a fastdp.Table"
+                )
             check_source(one, schema)
             if opens_again(one):  # keys of all tables must be of one kind
                 index.column = str(schema.user)
@@ -117,6 +116,13 @@ def validate_linked(
             f"the schema has the tables {', '.join(links.names)}: give a source for each, as in "
             f"{{{links.names[0]!r}: source, ...}} (command line: {links.names[0]}=FILE ...); got {given}"
         )
+    engines = {engine_for(source, options) for source in tables.values()}
+    if len(engines) > 1:
+        raise UsageError(
+            "some linked tables are Spark DataFrames, others are not: give all of them to Spark, or set "
+            "engine='local', which brings every row to this process"
+        )
+    options = replace(options, engine=engines.pop())
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
     return LinkedSpec(
         options=options,

@@ -136,16 +136,18 @@ class LinkedSchema:
         head = {"fastdp": FORMAT, "name": self.name}
         return head | ({"provenance": self.provenance} if self.provenance else {}) | {"tables": tables}
 
+    def to_dict(self) -> dict[str, Any]:
+        """The schema as its JSON document."""
+        plain = self.to_plain()
+        for name, schema in self.tables.items():
+            plain["tables"][name] |= {k: v for k, v in schema.to_dict().items() if k in OWN}
+        return plain
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the schema to a .json file."""
-        plain = self.to_plain()
-        tables = {n: plain["tables"][n] | self._json_columns(n) for n in self.tables}
         if Path(path).suffix != ".json":
             raise SchemaError(f"schema file {path}: a schema of linked tables is written as .json")
-        document.save(plain, plain | {"tables": tables}, Path(path))
-
-    def _json_columns(self, name: str) -> dict[str, Any]:
-        return {k: v for k, v in self.tables[name].to_dict().items() if k in OWN}
+        document.save(self.to_plain(), self.to_dict(), Path(path))
 
     def digest(self) -> str:
         """SHA-256 (hex) of the tables' digests and of what links them."""

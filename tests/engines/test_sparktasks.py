@@ -17,7 +17,10 @@ from fastdp.engines import sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError, UsageError
+from fastdp.schema.linked_schema import LinkedSchema
 from fastdp.tables.ingest import read
+from fastdp.tables.linked_tables import Links, read_linked
+from fastdp.userkeys import RowsPerUser
 
 from .conformance import CLIQUES, cases, check
 
@@ -43,8 +46,11 @@ class Frame:
         return Frame([part.select(names) for part in self.parts])
 
     def where(self, condition):
-        assert condition == "key = 0"
-        return Frame([part.filter(pc.equal(part["key"], 0)) for part in self.parts])
+        """Conditions such as "key = 0" and "partition >= 3 and partition < 6"."""
+        parts, same = self.parts, {"=": pc.equal, ">=": pc.greater_equal, "<": pc.less}
+        for name, sign, number in (one.split() for one in condition.split(" and ")):
+            parts = [part.filter(same[sign](part[name], int(number))) for part in parts]
+        return Frame(parts)
 
     def limit(self, rows):
         return Frame([part.slice(0, rows) for part in self.parts])
@@ -73,13 +79,19 @@ class Frame:
 
 
 @contextmanager
-def engine_over(frame, schema, partitions=3):
-    """The engine over a frame, with its driver's calls of Spark answered here."""
+def spark_here():
+    """The driver's calls of Spark are answered in this process."""
     with (
         patch.object(driver, "kept", lambda frame: frame),
         patch.object(driver, "shuffle_keys", lambda count: np.arange(count, dtype=np.int32)),
     ):
-        counter = PartitionedCounter(schema, driver.SparkPartitions(frame, schema, partitions))
+        yield
+
+
+@contextmanager
+def engine_over(frame, schema, partitions=3):
+    with spark_here():
+        counter = PartitionedCounter(schema, driver.SparkPartitions([frame], [schema], partitions))
         try:
             yield counter
         finally:
@@ -98,6 +110,45 @@ def test_the_tasks_conform(name):
     check(opened, lambda case: case.name == name)
 
 
+KEYS = {"integers": lambda ids: ids, "texts": lambda ids: ids.cast(pa.string())}
+
+
+@pytest.mark.parametrize("keys", list(KEYS))
+@pytest.mark.parametrize("policy", [{}, {"orphans": "keep"}, {"orphans": "keep", "null": "own"}])
+def test_linked_tables_are_counted_as_in_one_process(keys, policy):
+    """Duplicate parents, orphans, childless parents and null keys, in any number of partitions: the integers
+    of every table are those of the local engine, clipped too, and of users."""
+    rng = np.random.default_rng(4)
+    column = {"kind": "integer", "max": 9}
+    tables = {
+        "p": {"key": "id", "columns": {"a": column}, "null": policy.get("null", "drop")},
+        "c": {"parent": "p", "key": "of", "columns": {"x": column}, "order": "x", "max_rows": 50, **policy},
+    }
+    links = Links(LinkedSchema.from_dict({"tables": tables}))
+    ids = [pa.array(rng.integers(0, 60, n), mask=rng.random(n) < 0.05) for n in (80, 500)]
+    ids = [KEYS[keys](one) for one in ids]
+    sources = {
+        "p": pa.table({"id": ids[0], "a": rng.integers(0, 10, 80)}),
+        "c": pa.table({"of": ids[1], "x": rng.integers(0, 10, 500)}),
+    }
+    want, _ = read_linked(sources, links, 1)
+    for partitions in (1, 4):
+        frames = {name: Frame([t.slice(0, 30), t.slice(30)]) for name, t in sources.items()}
+        with spark_here():
+            counters = driver.linked_spark(frames, links, partitions)
+        for table, counter in zip(want, counters, strict=True):
+            names = list(table.schema.domain)
+            asked = [(n,) for n in names] + [tuple(names[:2])]
+            for clip in (None, 2):
+                one, two = local(table, 1).marginals(asked, clip), counter.marginals(asked, clip)
+                assert all(np.array_equal(one[c], two[c]) for c in asked)
+            key = RowsPerUser((1, 2, 4, 8))
+            assert local(table, 1).user_histogram(key).tolist() == counter.user_histogram(key).tolist()
+    other = {**frames, "c": Frame([sources["c"].set_column(0, "of", pa.array([1.5] * 500))])}
+    with spark_here(), pytest.raises(DataError, match="cast it"):
+        driver.linked_spark(other, links, 2)
+
+
 @pytest.mark.parametrize("blob", [200, 1 << 16])
 @pytest.mark.parametrize("name", list(CASES))
 def test_pieces_and_blobs_give_the_table_back(name, blob):
@@ -112,7 +163,7 @@ def test_pieces_and_blobs_give_the_table_back(name, blob):
         made = list(pieces.dealt(tasks.ingest.encoded(parts, case.schema, wanted, users, 1), 4))
         tables = []
         for partition in range(4):
-            joined = pieces.Joined(case.schema, secret)
+            joined = pieces.Joined(case.schema, pieces.UserIndex(secret=secret))
             for place, piece in made:
                 if place == partition:
                     joined.add(piece)

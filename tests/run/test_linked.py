@@ -150,7 +150,7 @@ def test_two_children_and_clips_by_table(truth):
     [
         ({"epsilon": [1.0, 2.0]}, "one epsilon"),
         ({"delta": 0.0}, "delta above 0"),
-        ({"engine": "local"}, "engine= is not supported"),
+        ({"engine": "spark"}, "needs a Spark DataFrame"),
         ({"domain": "private"}, "domain= is not supported"),
         ({"public": "x.parquet"}, "public= is not supported"),
         ({"clip": {"homes": 3}}, "'homes' is not a child table"),

@@ -55,6 +55,21 @@ def test_a_frame_may_be_read_through_the_driver(spark):
     same(run(rows(), schema=schema()), run(spark.createDataFrame(rows()), schema=schema(), engine="local"))
 
 
+def test_linked_tables_are_the_same(spark, tmp_path):
+    """All rows of a key meet in one partition; the rows that are made can be written by Spark."""
+    truth = fastdp.simulate.households(400, seed=3)
+    fixed = {"epsilon": 2.0, "delta": 1e-6, "seed": 7, "sample_seed": 8}
+    want = fastdp.synthesize(truth, "households", **fixed)
+    frames = {name: spark.createDataFrame(table) for name, table in truth.items()}
+    for more in ({"partitions": 3, "out": tmp_path / "run"}, {"engine": "local"}):
+        made = fastdp.synthesize(frames, "households", **fixed, **more)
+        assert made.data == want.data and want.data["persons"].num_rows
+    for name in truth:
+        assert want.runs[name].to_spark(spark).count() == want.data[name].num_rows
+    with pytest.raises(UsageError, match="give all of them to Spark"):
+        fastdp.synthesize({**frames, "persons": truth["persons"]}, "households", **fixed)
+
+
 def test_what_cannot_be_asked_is_refused(spark, tmp_path):
     frame = spark.createDataFrame(rows(10))
     with pytest.raises(UsageError, match="not a Table"):
