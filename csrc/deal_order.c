@@ -9,6 +9,7 @@
 #define NEAR_ENOUGH 0.002 /* of the users: how far from its goal a sum may be when exchanges end */
 #define CLOSE 0.01 /* of the users: distances beyond count in proportion (chosen on Chicago and chained trips) */
 
+#define NONE UINT32_MAX
 #define ANY 3 /* of so many rows that are proposed, one is any row (chosen on Chicago and chained trips) */
 
 typedef struct {
@@ -38,8 +39,7 @@ typedef struct {
     cell *cells;
     uint64_t mask, filled;
     double *gap, *close, *change, *even, *many;
-    uint32_t *touched;
-    uint32_t *stamp;
+    uint32_t *touched, *stamp, *distinct;
     uint32_t touches, now;
     stream random;
 } chunk;
@@ -91,10 +91,13 @@ static cell *find(chunk *c, uint32_t u, int64_t f, uint32_t value) {
 
 /* Counts the values of all users anew; exchanges leave cells behind that nobody needs. */
 static void count_values(chunk *c) {
+    const int64_t features = c->plan->features;
     memset(c->cells, 0, sizeof *c->cells * (c->mask + 1));
+    memset(c->distinct, 0, sizeof *c->distinct * (size_t)(c->users * features));
     c->filled = 0;
-    for (int64_t f = 0; f < c->plan->features; f++)
-        for (uint32_t row = 0; row < c->n; row++) find(c, c->user[row], f, of_feature(c, f, row))->count++;
+    for (int64_t f = 0; f < features; f++)
+        for (uint32_t row = 0; row < c->n; row++)
+            c->distinct[c->user[row] * features + f] += find(c, c->user[row], f, of_feature(c, f, row))->count++ == 0;
 }
 
 static inline void add(chunk *c, int64_t sum, double by) {
@@ -123,13 +126,42 @@ static inline void add_step(chunk *c, uint32_t u, uint32_t from, uint32_t to, do
     add(c, bin_of(c, from, to), by * share(c, u));
 }
 
-/* What it adds that `row` is at a place of user u: by 1, or -1 where it leaves. */
-static void add_place(chunk *c, uint32_t u, uint32_t at, uint32_t row, double by) {
+/* What it adds that row `to` comes after row `from` for user u; NONE: no row, so the other is the last or first. */
+static inline void add_link(chunk *c, uint32_t u, uint32_t from, uint32_t to, double by) {
     const int64_t ends = c->steps + c->plan->gaps;
-    if (at > c->first[u]) add_step(c, u, c->sequence[at - 1], row, by);
-    if (at + 1 < c->first[u + 1]) add_step(c, u, row, c->sequence[at + 1], by);
-    if (at == c->first[u]) add(c, ends + c->end[row], by);
-    if (at + 1 == c->first[u + 1]) add(c, ends + c->plan->ends + c->end[row], by);
+    if (from != NONE && to != NONE) add_step(c, u, from, to, by);
+    else if (to != NONE) add(c, ends + c->end[to], by);
+    else if (from != NONE) add(c, ends + c->plan->ends + c->end[from], by);
+}
+
+static inline uint32_t row_at(const chunk *c, uint32_t u, int64_t at) {
+    return at < c->first[u] || at >= c->first[u + 1] ? NONE : c->sequence[at];
+}
+
+/* What it adds that user u gives the row at place `at` for `new`, which comes where its time says; returns its
+ * place. */
+static uint32_t add_replaced(chunk *c, uint32_t u, uint32_t at, uint32_t new) {
+    uint32_t low = c->first[u], high = c->first[u + 1];
+    while (low < high) {
+        const uint32_t mid = low + (high - low) / 2;
+        if (c->time[c->sequence[mid]] <= c->time[new]) low = mid + 1;
+        else high = mid;
+    }
+    const uint32_t old = c->sequence[at], before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
+    const uint32_t x = row_at(c, u, low == at + 1 ? (int64_t)at - 1 : (int64_t)low - 1);
+    const uint32_t y = row_at(c, u, low == at ? (int64_t)at + 1 : (int64_t)low);
+    add_link(c, u, before, old, -1.0);
+    add_link(c, u, old, after, -1.0);
+    if (low == at || low == at + 1) {
+        add_link(c, u, before, new, 1.0);
+        add_link(c, u, new, after, 1.0);
+        return at;
+    }
+    add_link(c, u, before, after, 1.0);
+    add_link(c, u, x, y, -1.0);
+    add_link(c, u, x, new, 1.0);
+    add_link(c, u, new, y, 1.0);
+    return low > at ? low - 1 : low;
 }
 
 /* What it does to the agreement of user u's rows, and to its number of values, that it gives one row for
@@ -143,13 +175,10 @@ static void add_agreement(chunk *c, uint32_t u, uint32_t old, uint32_t new) {
         const int64_t have = count_of(c, u, f, b), left = count_of(c, u, f, a) - 1;
         const int64_t sum = c->about + 2 * (c->group[u] * c->plan->features + f);
         add(c, sum, 2.0 * (double)(have - left) / (n * (n - 1)));
-        add(c, sum + 1, (double)((have == 0) - (left == 0)) / n);
+        const uint32_t distinct = c->distinct[u * c->plan->features + f];
+        if (have == 0 && left > 0) add(c, sum + 1, 1.0 / (distinct + 1.0)); /* sums of 1 + 1/2 + ... + 1/distinct */
+        if (have > 0 && left == 0) add(c, sum + 1, -1.0 / distinct);
     }
-}
-
-static inline void window(const chunk *c, uint32_t u, uint32_t at, uint32_t *low, uint32_t *high) {
-    *low = at > c->first[u] ? c->time[c->sequence[at - 1]] : 0;
-    *high = at + 1 < c->first[u + 1] ? c->time[c->sequence[at + 1]] : UINT32_MAX;
 }
 
 /* A random row of list[from .. to), which is in order of time, whose time is low to high; n where none is. */
@@ -183,16 +212,31 @@ static int64_t needed_pair(chunk *c, uint32_t u) {
     return pairs;
 }
 
-/* A row to have in place of `row`: one that follows from the row before, or any (one in ANY); it fits between the
- * rows before and after. */
+/* Times at which a row after one of time `low` is missing most; all up to `high` where no gap is missing. */
+static uint32_t needed_time(chunk *c, uint32_t low, uint32_t *high) {
+    const double *gap = c->gap + c->steps;
+    double missing = 0.0;
+    for (int64_t k = 0; k < c->plan->gaps; k++) missing += FDP_MAX(-gap[k], 0.0);
+    double at = unit(next64(&c->random)) * missing;
+    for (int64_t k = 0; k < c->plan->gaps; k++)
+        if (gap[k] < 0.0 && (at += gap[k]) < 0.0) {
+            const uint64_t end = low + ((uint64_t)1 << k) - 1;
+            *high = (uint32_t)FDP_MIN(end, UINT32_MAX);
+            return (uint32_t)FDP_MIN(low + ((uint64_t)1 << k >> 1), UINT32_MAX);
+        }
+    return low;
+}
+
+/* A row to have in place of `row`: one that follows from the row before, or any (one in ANY); it comes before the
+ * row after (one in ANY), or when gaps are missing. */
 static uint32_t propose(chunk *c, uint32_t row) {
-    const uint32_t u = c->user[row], at = c->place[row];
-    const int64_t p = at == c->first[u] || below(next64(&c->random), ANY) == 0 ? c->plan->pairs : needed_pair(c, u);
-    uint32_t low, high;
-    window(c, u, at, &low, &high);
+    const uint32_t u = c->user[row], at = c->place[row], before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
+    uint32_t low = before == NONE ? 0 : c->time[before], high = after == NONE ? UINT32_MAX : c->time[after];
+    if (before == NONE) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
+    if (below(next64(&c->random), ANY) > 0) low = needed_time(c, low, &high);
+    const int64_t p = below(next64(&c->random), ANY) == 0 ? c->plan->pairs : needed_pair(c, u);
     if (p == c->plan->pairs) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
-    const uint32_t wanted = this_of(c, p, c->sequence[at - 1]);
-    if (that_of(c, p, row) == wanted) return (uint32_t)c->n;
+    const uint32_t wanted = this_of(c, p, before);
     const uint32_t *start = c->value_start + c->value_at[p] + wanted;
     return within(c, c->by_value + p * c->n, start[0], start[1], low, high);
 }
@@ -204,42 +248,53 @@ static inline double cost(double distance, double close) {
     return d < close ? d * d : close * (2.0 * d - close);
 }
 
-/* Exchanges two rows of two users if that brings the sums nearer to their goals. */
-static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
-    const uint32_t u = c->user[a], v = c->user[b], at = c->place[a], to = c->place[b];
-    uint32_t low, high;
-    if (u == v) return;
-    window(c, v, to, &low, &high);
-    if (c->time[a] < low || c->time[a] > high) return;
-    c->touches = 0;
-    c->now++;
-    add_place(c, u, at, a, -1.0);
-    add_place(c, u, at, b, 1.0);
-    add_place(c, v, to, b, -1.0);
-    add_place(c, v, to, a, 1.0);
-    add_agreement(c, u, a, b);
-    add_agreement(c, v, b, a);
+/* How much worse the sums would be that were touched from the i-th on. */
+static double worse_from(const chunk *c, uint32_t i) {
     double worse = 0.0;
-    for (uint32_t i = 0; i < c->touches; i++) {
+    for (; i < c->touches; i++) {
         const uint32_t k = c->touched[i];
         worse += cost(c->gap[k] + c->change[k], c->close[k]) - cost(c->gap[k], c->close[k]);
     }
+    return worse;
+}
+
+/* Gives user u `new` at place `to` in place of the row at `at`. */
+static void put(chunk *c, uint32_t u, uint32_t at, uint32_t to, uint32_t new) {
+    for (; at < to; at++) c->place[c->sequence[at] = c->sequence[at + 1]] = at;
+    for (; at > to; at--) c->place[c->sequence[at] = c->sequence[at - 1]] = at;
+    c->sequence[at] = new;
+    c->place[new] = at;
+    c->user[new] = u;
+}
+
+static void count_change(chunk *c, uint32_t u, int64_t f, uint32_t from, uint32_t to) {
+    uint32_t *distinct = c->distinct + u * c->plan->features + f;
+    *distinct -= --find(c, u, f, from)->count == 0;
+    *distinct += find(c, u, f, to)->count++ == 0;
+}
+
+/* Exchanges two rows of two users if that brings the sums nearer to their goals. */
+static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
+    const uint32_t u = c->user[a], v = c->user[b], at = c->place[a], of = c->place[b];
+    if (u == v) return;
+    c->touches = 0;
+    c->now++;
+    const uint32_t b_to = add_replaced(c, u, at, b), a_to = add_replaced(c, v, of, a);
+    const uint32_t touches = c->touches;
+    const double worse = worse_from(c, 0);
     if (!(worse < -1e-12)) return;
+    add_agreement(c, u, a, b);
+    add_agreement(c, v, b, a);
+    if (!(worse + worse_from(c, touches) < -1e-12)) return;
     for (uint32_t i = 0; i < c->touches; i++) c->gap[c->touched[i]] += c->change[c->touched[i]];
     for (int64_t f = 0; f < c->plan->features; f++) {
         const uint32_t x = of_feature(c, f, a), y = of_feature(c, f, b);
         if (x == y) continue;
-        find(c, u, f, x)->count--;
-        find(c, u, f, y)->count++;
-        find(c, v, f, y)->count--;
-        find(c, v, f, x)->count++;
+        count_change(c, u, f, x, y);
+        count_change(c, v, f, y, x);
     }
-    c->sequence[at] = b;
-    c->sequence[to] = a;
-    c->place[a] = to;
-    c->place[b] = at;
-    c->user[a] = v;
-    c->user[b] = u;
+    put(c, u, at, b_to, b);
+    put(c, v, of, a_to, a);
     if (c->filled * 2 > c->mask) count_values(c);
 }
 
@@ -385,6 +440,7 @@ static size_t lay_out(chunk *c, timed **sorted, char *room) {
     c->many = take(room, &at, sizeof *c->many * ((size_t)c->plan->kinds + 1));
     c->touched = take(room, &at, sizeof *c->touched * sums);
     c->stamp = take(room, &at, sizeof *c->stamp * sums);
+    c->distinct = take(room, &at, sizeof *c->distinct * (size_t)(c->users * c->plan->features));
     c->sequence = take(room, &at, sizeof *c->sequence * n);
     c->place = take(room, &at, sizeof *c->place * n);
     c->user = take(room, &at, sizeof *c->user * n);
