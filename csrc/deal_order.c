@@ -28,7 +28,7 @@ typedef struct {
 /* One chunk of n rows and its users. sequence[first[u] .. first[u + 1]): rows of user u in order; place[row] and
  * user[row]: where they are. by_time: all rows in order; by_value[p * n ..]: the same, those of one value of
  * pair p's second column together, from value_start[value_at[p] + value] on. cells: how many rows of a user have
- * a value of a feature. many: users of each kind with two rows or more; even: what a step of theirs counts for, so that
+ * a value of a feature; distinct: how many values each user has of each feature. many: users of each kind with two rows or more; even: what a step of theirs counts for, so that
  * all count as much as the users. steps, about: sums of pairs, and those before the features'. gap[k]: how far sum k is from its goal; close: see cost; change, touched: what an exchange would do to
  * it. */
 typedef struct {
@@ -148,8 +148,6 @@ static uint32_t add_replaced(chunk *c, uint32_t u, uint32_t at, uint32_t new) {
         else high = mid;
     }
     const uint32_t old = c->sequence[at], before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
-    const uint32_t x = row_at(c, u, low == at + 1 ? (int64_t)at - 1 : (int64_t)low - 1);
-    const uint32_t y = row_at(c, u, low == at ? (int64_t)at + 1 : (int64_t)low);
     add_link(c, u, before, old, -1.0);
     add_link(c, u, old, after, -1.0);
     if (low == at || low == at + 1) {
@@ -157,6 +155,7 @@ static uint32_t add_replaced(chunk *c, uint32_t u, uint32_t at, uint32_t new) {
         add_link(c, u, new, after, 1.0);
         return at;
     }
+    const uint32_t x = row_at(c, u, (int64_t)low - 1), y = row_at(c, u, low);
     add_link(c, u, before, after, 1.0);
     add_link(c, u, x, y, -1.0);
     add_link(c, u, x, new, 1.0);
@@ -230,7 +229,8 @@ static uint32_t needed_time(chunk *c, uint32_t low, uint32_t *high) {
 /* A row to have in place of `row`: one that follows from the row before, or any (one in ANY); it comes before the
  * row after (one in ANY), or when gaps are missing. */
 static uint32_t propose(chunk *c, uint32_t row) {
-    const uint32_t u = c->user[row], at = c->place[row], before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
+    const uint32_t u = c->user[row], at = c->place[row];
+    const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
     uint32_t low = before == NONE ? 0 : c->time[before], high = after == NONE ? UINT32_MAX : c->time[after];
     if (before == NONE) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
     if (below(next64(&c->random), ANY) > 0) low = needed_time(c, low, &high);

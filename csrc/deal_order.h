@@ -23,10 +23,11 @@ typedef struct {
 /* owner[i] on entry: user of row i; on return after exchanges. sequence: the rows, user after user, each
  * user's in order of time (ties at random). before, after: the sums over users, in units of 2^-20.
  *
- * An exchange gives two users of a chunk one row of the other each. Either row comes between the rows before
- * and after the other one's place, so both remain in order. It is made if it reduces the sum of squares (of
- * large distances: multiples) of all distances from goals: those of the sums above, and of the agreement of users' rows in each feature and group,
- * whose goal is what it was. `tries` exchanges are tried for each row; fewer where all goals are reached.
+ * An exchange gives two users of a chunk one row of the other each, which comes where its time belongs. It is
+ * made if it reduces the sum of squares (of large distances: multiples) of all distances from goals: those of the
+ * sums above, and, for each feature and group, of the agreement of users' rows and of their numbers of values (as
+ * 1 + 1/2 + ... + 1/number), whose goal is what they were. `tries` exchanges are tried for each row; fewer where
+ * all goals are reached. After so many tries as there are rows, ties are put in another order at random.
  *
  * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs about 64 + 128 features
  * bytes for each row of its chunk. */

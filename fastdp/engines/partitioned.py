@@ -94,7 +94,6 @@ class Partitions(Protocol):
     """A back end: it keeps the encoded partitions, numbered 0..count-1, and runs `answer` where they are."""
 
     count: int
-    has_users: bool
 
     def answers(self, request: Request) -> Iterable[Answer]:
         """The answer of every partition, in any order; raises where a partition cannot answer."""
@@ -172,7 +171,7 @@ class PartitionedCounter:
 
     @property
     def has_users(self) -> bool:
-        return self.partitions.has_users
+        return self.schema.user is not None
 
     def marginals(
         self,

@@ -18,8 +18,8 @@ import json
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
-from typing import Any
+from functools import partial, reduce
+from typing import Any, cast
 
 import numpy as np
 
@@ -57,29 +57,20 @@ class SparkPartitions:
 
     count = 1
 
-    def __init__(
-        self,
-        frames: Sequence[Any],
-        schemas: Sequence[Schema],
-        partitions: int | None = None,
-        links: Links | None = None,
-    ):
-        self._spark, self._encoded = frames[0].sparkSession, None
+    def __init__(self, frames: Sequence[Any], schemas: Sequence[Schema], partitions=None, links=None):
+        self._spark, self._encoded = frames[0].sparkSession, cast(Any, None)
         index = UserIndex()  # keys of all tables must be of one kind
         columns = [_columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)]
         if partitions is None:
             partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
         self.partitions = check_partitions(partitions)
         self._schemas = schemas if links is None else links.schemas
-        common = {
-            "secret": np.frombuffer(secrets.token_bytes(16), np.uint8),
-            "keys": shuffle_keys(self.partitions),
-            "schema": json.dumps((schemas[0] if links is None else links.linked).to_dict()),
-        }
+        about = json.dumps((schemas[0] if links is None else links.linked).to_dict())
+        secret = np.frombuffer(secrets.token_bytes(16), np.uint8)
+        common = {"schema": about, "secret": secret, "keys": shuffle_keys(self.partitions)}
         try:
-            given = zip(frames, schemas, columns)
-            kept, facts = guarded(lambda: self._keep(list(given), common))
-            self._encoded = kept
+            given = list(zip(frames, schemas, columns))
+            self._encoded, facts = guarded(lambda: self._keep(given, common))
             self._learn(facts)
         except BaseException:
             self.close()
@@ -88,13 +79,12 @@ class SparkPartitions:
     def _keep(self, given: Sequence[Any], common: dict[str, Any]) -> tuple[Any, Any]:
         """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
         and then keeps."""
-        pieces = None
+        pieces = []
         for number, (frame, schema, columns) in enumerate(given):
             about = {"schema": json.dumps(schema.to_dict()), "first": number * self.partitions}
-            more = self._pieces(frame, columns, common | about)
-            pieces = more if pieces is None else pieces.unionByName(more)
-        assert pieces is not None
-        joined = kept(_mapped(pieces.repartition(self.partitions, "key"), tasks.join, common))
+            pieces.append(self._pieces(frame, columns, common | about))
+        together = reduce(lambda some, more: some.unionByName(more), pieces)
+        joined = kept(_mapped(together.repartition(self.partitions, "key"), tasks.join, common))
         return joined, joined.where("key = 0")  # the first blob of each partition, and errors of tasks
 
     def _pieces(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
@@ -129,12 +119,9 @@ class SparkPartitions:
 
     def _look_at(self, number: int) -> None:
         self.schema, self._first = self._schemas[number], number * self.partitions
-        self.has_users = self.schema.user is not None
         heads = self._heads[self._first : self._first + self.partitions]
         self._fingerprints = [head["fingerprint"] for head in heads]
-        self.rows, self.users, self.dropped = (
-            sum(head[what] for head in heads) for what in ("rows", "users", "dropped")
-        )
+        self.rows, self.users, self.dropped = (sum(h[k] for h in heads) for k in ("rows", "users", "dropped"))
         if self.rows > MAX_ROWS:
             raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
 
@@ -157,10 +144,8 @@ class SparkPartitions:
         slices = tasks.slices(sizes)
 
         def work() -> Any:
-            own = self._encoded
-            if own is not None and len(self._schemas) > 1:
-                own = own.where(f"partition >= {self._first} and partition < {self._first + self.partitions}")
-            counted = _mapped(own, tasks.count, asked)
+            own = f"partition >= {self._first} and partition < {self._first + self.partitions}"
+            counted = _mapped(self._encoded.where(own), tasks.count, asked)
             dealt = counted.repartition(adders(slices, self.partitions), "key")
             return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
 

@@ -219,19 +219,19 @@ def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
         plain, secret, count = json.loads(arguments["schema"]), arguments["secret"], len(arguments["keys"])
         links = Links(LinkedSchema.from_dict(plain)) if is_linked(plain) else None
         schemas = {"": Schema.from_dict(plain)} if links is None else links.linked.tables
-        joined: dict[int, list[pieces.Joined]] = {}
-        users: dict[int, UserIndex] = {}
+        joined: dict[int, tuple[UserIndex, list[pieces.Joined]]] = {}
         for _, place, piece in _rows(source):
             table, partition = divmod(place, count)
             if partition not in joined:
-                users[partition] = UserIndex(secret=secret.tobytes())
-                joined[partition] = [pieces.Joined(s, users[partition]) for s in schemas.values()]
+                users = UserIndex(secret=secret.tobytes())
+                joined[partition] = users, [pieces.Joined(schema, users) for schema in schemas.values()]
             if piece:
-                joined[partition][table].add(piece)
+                joined[partition][1][table].add(piece)
         for partition in sorted(joined):
-            tables = [one.table() for one in joined.pop(partition)]
+            users, parts = joined.pop(partition)
+            tables = [one.table() for one in parts]
             if links is not None:
-                tables = link(dict(zip(schemas, tables)), links, users.pop(partition).hashes())
+                tables = link(dict(zip(schemas, tables)), links, users.hashes())
             for i, made in enumerate(tables):
                 for number, blob in enumerate(pieces.blobs(made)):
                     yield number, i * count + partition, blob, None

@@ -8,7 +8,7 @@ not private.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -168,15 +168,11 @@ def _entropy(p: np.ndarray) -> float:
 
 
 def users(
-    truth: Table | None,
-    tables: Sequence[Table],
-    labels: Labels,
-    unit: str | None,
-    kept: Sequence[str] | None = None,
+    truth: Table | None, tables: Sequence[Table], labels: Labels, unit: str | None, kept=None, order=None
 ) -> dict | None:
     """Distributions of rows per user and of users' habits: the share of a user's rows that have the user's
     most frequent value, and the number of different values. None if a table has no users. `kept`: the
-    columns whose habits are shown (None: any)."""
+    columns whose habits are shown (None: any). `order`: what a statement says of the order of users' rows."""
     every = [t for t in [truth, *tables] if t is not None]
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
@@ -200,7 +196,29 @@ def users(
         tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
         out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
         out["habits"].append(_split(f"Different values of {name}", _bin_names(spread), variety, truth))
+    out["order"] = [] if order is None else _follows(every, truth, order)
     return out
+
+
+def _follows(every: Sequence[Any], truth: Table | None, order: Mapping[str, Any]) -> list[dict]:
+    """How often the value of a column is that of another in the user's next row: the mean over users with two
+    rows or more, with the interval that was released. Empty where nothing stood out, or a table lacks a
+    column."""
+    chains, hists = [tuple(pair) for pair in order["chains"]], []
+    needed = {*order["columns"], *(name for pair in chains for name in pair)}
+    if not chains or not all(needed <= set(t.codes) for t in every):
+        return []
+    for t in every:
+        rows = np.lexsort((*(t.codes[name] for name in reversed(order["columns"])), t.user))
+        user, codes = t.user[rows], {name: t.codes[name][rows] for name in needed}
+        at = np.flatnonzero(user[1:] == user[:-1])
+        steps = np.bincount(user[at])
+        weight = 1 / steps[user[at]] / max(np.count_nonzero(steps), 1)
+        hists.append(_round(weight @ (codes[x][at] == codes[y][at + 1]) for x, y in chains))
+    near = np.array([share for x, y, share, _ in order["pairs"] if (x, y) in chains])
+    span = [_round(np.clip(near + z * order["standard_error"], 0, 1)) for z in (-1.96, 1.96)]
+    made = _split("Neighbouring rows", [f"{x} → next {y}" for x, y in chains], hists, truth)
+    return [made | {"ordered": False, "span": span}]
 
 
 def _in_bins(values: np.ndarray, edges: Sequence[int]) -> list[float]:

@@ -77,7 +77,9 @@ def collect(
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
-        "users": collecting.users(real, tables, labels, schema.user, _habits(runs) if spans else None),
+        "users": collecting.users(
+            real, tables, labels, schema.user, _habits(runs) if spans else None, _roles(runs)[0].get("order")
+        ),
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "original": [(s or {}).get("original") for s in scores],
@@ -136,11 +138,15 @@ def _size(table: Table) -> dict[str, int | None]:
     return {"rows": table.rows, "users": collecting.users_of(table)}
 
 
+def _roles(runs: Sequence[Any]) -> list[Mapping[str, Any]]:
+    """What the statement of each run says of users."""
+    mechanisms = [(running.statement_of(r) or {}).get("mechanism") for r in runs]
+    return [m.get("users") or {} if isinstance(m, Mapping) else {} for m in mechanisms]
+
+
 def _habits(runs: Sequence[Any]) -> list[str]:
     """The columns in which synthetic users of all runs behave as true ones, as far as was released."""
-    mechanisms = [(running.statement_of(r) or {}).get("mechanism") for r in runs]
-    roles = [m.get("users") or {} if isinstance(m, Mapping) else {} for m in mechanisms]
-    kept = [(*r.get("constant", ()), *r.get("repeated", ())) for r in roles]
+    kept = [(*r.get("constant", ()), *r.get("repeated", ())) for r in _roles(runs)]
     return [name for name in kept[0] if all(name in names for names in kept)]
 
 

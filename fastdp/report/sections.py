@@ -213,12 +213,13 @@ def users(data: dict) -> str:
         if data["with_truth"]:
             mean = f"mean {u['mean'][0]:.3g}, synthetic {u['mean'][1 + i]:.3g}"
         return blocks.figures(
-            (h["name"], mean if h is u["rows"] else "", distribution(h, {"share": h["tables"][i]}))
-            for h in [u["rows"], *u["habits"]]
+            (h["name"], mean if h is u["rows"] else "", distribution(h, {**h, "share": h["tables"][i]}))
+            for h in [u["rows"], *u["habits"], *u["order"]]
         )
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
     lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."
+    lead += " Last, how often a value of a user's row is that of the next row." if u["order"] else ""
     if not data["with_truth"]:
         lead += " These are synthetic users, made from released numbers."
         noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
