@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..engines.truth import marginals
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
+from .total_variation import between
 
 WORST = 3
 """Pairs of columns that are named."""
@@ -27,15 +29,17 @@ def linked_scores(
     (true, _), (made, read) = (read_linked(tables, links, threads) for tables in (truth, synthetic))
     out = {}
     for i, name in enumerate(schema.children, 1):
-        both = (true[i], made[i])
+        both = (true[i].as_truth(), made[i].as_truth())
         sizes = [_children(table, parents.rows) for table, parents in zip(both, (true[0], made[0]))]
         longest = max(map(len, sizes))
         shares = [np.append(s, np.zeros(longest - len(s))) / max(s.sum(), 1) for s in sizes]
         asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
-        pairs = {(a, b): _variation(*(_joint(table, a, b) for table in both)) for a, b in asked}
+        counts = [marginals(table, asked, threads=threads) for table in both]
+        rows = (both[0].rows, both[1].rows)
+        pairs = {pair: between(*(count[pair] for count in counts), rows) for pair in asked}
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
         both_of = ("truth", "synthetic")
-        children = {"variation": _variation(*shares), "mean": dict(zip(both_of, map(_mean, shares)))}
+        children = {"variation": between(*shares, (1, 1)), "mean": dict(zip(both_of, map(_mean, shares)))}
         children["none"] = dict(zip(both_of, (float(s[0]) for s in shares)))
         named = [[*pair, pairs[pair]] for pair in worst]
         related = {"mean": float(np.mean(list(pairs.values()))), "worst": named}
@@ -49,16 +53,6 @@ def _children(table: Table, parents: int) -> np.ndarray:
     counted = np.bincount(table.rows_per_user(), minlength=1)
     counted[0] = parents - counted[1:].sum()
     return counted
-
-
-def _joint(table: Table, a: str, b: str) -> np.ndarray:
-    size = table.domain[b]
-    joint = table.codes[a].astype(np.int64) * size + table.codes[b]
-    return np.bincount(joint, minlength=table.domain[a] * size) / max(table.rows, 1)
-
-
-def _variation(a: np.ndarray, b: np.ndarray) -> float:
-    return float(np.abs(a - b).sum() / 2)
 
 
 def _mean(shares: np.ndarray) -> float:

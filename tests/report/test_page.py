@@ -216,6 +216,16 @@ def test_the_headline_is_the_worst_and_not_the_best():
     assert verdict([("column", 0.001), ("pair", 0.01)])[0][0].endswith("close to the truth")
 
 
+def follows(table):
+    """How often a user pays the next time as this time: user by user."""
+    shares = []
+    for user in np.unique(table.user):
+        own = np.flatnonzero(table.user == user)
+        paid = table.codes["payment_type"][own[np.argsort(table.codes["shift"][own], kind="stable")]]
+        shares += [np.mean(paid[1:] == paid[:-1])] if len(own) > 1 else []
+    return np.mean(shares)
+
+
 def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
     """Random dealing makes habits that no true user has: the publishable page does not show them."""
     plain = report.collect(None, pages.table(), None, None, pages.run())
@@ -228,5 +238,23 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
     run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "users": kept}))
     shown = report.collect(None, pages.table(), None, None, run)
     assert {h["name"].split()[-1] for h in shown["users"]["habits"]} == {"company_id", "shift"}
+    assert shown["users"]["order"] == []
+    near = ["payment_type", "payment_type"]
+    kept["order"] = {
+        "columns": ["shift"],
+        "pairs": [[*near, 0.4, 0.2]],
+        "chains": [near],
+        "standard_error": 0.1,
+    }
+    for truth in (None, pages.table(seed=1)):
+        drawn = report.collect(truth, pages.table(), None, None, run)
+        (order,) = drawn["users"]["order"]
+        assert order["labels"] == ["payment_type → next payment_type"] and order["labels"][
+            0
+        ] in report.render(drawn)
+        assert np.allclose(np.array(order["span"])[:, 0], [0.4 - 0.196, 0.4 + 0.196])
+        for table, shares in ((truth, order["truth"]), (pages.table(), order["tables"][0])):
+            assert (shares is None) == (table is None)
+            assert table is None or np.isclose(shares[0], follows(table), rtol=1e-5)
     assert any("company_id" in text for _, text in shown["limits"][0])
     assert any("do not keep" in text and "fare" in text for _, text in shown["limits"][0])
