@@ -114,8 +114,7 @@ class SparkPartitions:
         if sorted(heads) != list(range(self.partitions * len(self._schemas))):
             raise DataError("Spark did not return a partition; nothing was counted")
         self._heads = [heads[p] for p in sorted(heads)]
-        for number in reversed(range(len(self._schemas))):
-            self._look_at(number)
+        self._look_at(0)
 
     def _look_at(self, number: int) -> None:
         self.schema, self._first = self._schemas[number], number * self.partitions
@@ -134,13 +133,8 @@ class SparkPartitions:
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
         sizes, digest = request.sizes(self.schema.domain), request.digest()
-        asked = {
-            "schema": json.dumps(self.schema.to_dict()),
-            "request": messages.of_request(request),
-            "sizes": sizes,
-            "fingerprints": self._fingerprints,
-            "first": self._first,
-        }
+        about = {"schema": json.dumps(self.schema.to_dict()), "request": messages.of_request(request)}
+        asked = about | {"sizes": sizes, "fingerprints": self._fingerprints, "first": self._first}
         slices = tasks.slices(sizes)
 
         def work() -> Any:

@@ -112,10 +112,8 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
     """Rows of the form `ROW`."""
     kinds = {"key": pa.int32(), "partition": pa.int32(), "blob": pa.binary(), "failed": pa.string()}
     columns = list(zip(*rows, strict=True)) or [()] * len(kinds)
-    return pa.record_batch(
-        [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)],
-        names=list(kinds),
-    )
+    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds.values(), strict=True)]
+    return pa.record_batch(arrays, names=list(kinds))
 
 
 def openers(arguments: dict[str, Any]) -> list[Row]:
@@ -127,13 +125,8 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]
     """(key, partition, blob) of what another task made; raises an error that it reported. Blobs of openers
     are empty."""
     for batch in batches:
-        for key, partition, blob, failed in zip(
-            batch["key"].to_pylist(),
-            batch["partition"].to_pylist(),
-            batch["blob"],
-            batch["failed"].to_pylist(),
-            strict=True,
-        ):
+        plain = (batch[name].to_pylist() for name in ("key", "partition", "failed"))
+        for key, partition, failed, blob in zip(*plain, batch["blob"], strict=True):
             if failed is not None:
                 raise messages.to_error(*json.loads(failed))
             content = blob.as_buffer()

@@ -34,12 +34,14 @@ def linked_scores(
         longest = max(map(len, sizes))
         shares = [np.append(s, np.zeros(longest - len(s))) / max(s.sum(), 1) for s in sizes]
         asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
-        counts = [marginals(table, asked, threads=threads) for table in both]
-        rows = (both[0].rows, both[1].rows)
-        pairs = {pair: between(*(count[pair] for count in counts), rows) for pair in asked}
+        one, two = (marginals(table, asked, threads=threads) for table in both)
+        pairs = {pair: between(one[pair], two[pair], (both[0].rows, both[1].rows)) for pair in asked}
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
         both_of = ("truth", "synthetic")
-        children = {"variation": between(*shares, (1, 1)), "mean": dict(zip(both_of, map(_mean, shares)))}
+        children = {
+            "variation": between(shares[0], shares[1], (1, 1)),
+            "mean": dict(zip(both_of, map(_mean, shares))),
+        }
         children["none"] = dict(zip(both_of, (float(s[0]) for s in shares)))
         named = [[*pair, pairs[pair]] for pair in worst]
         related = {"mean": float(np.mean(list(pairs.values()))), "worst": named}

@@ -84,9 +84,7 @@ class LinkedSpec(RunSpec):
         for name, schema in self.links.linked.tables.items():
             one = source[name]
             if is_table(one):
-                raise UsageError(
-                    f"table {name!r}: give a file, frame, stream or SQL query, not a fastdp.Table"
-                )
+                raise UsageError(f"table {name!r}: give a file, frame, stream or query, not a fastdp.Table")
             check_source(one, schema)
             if opens_again(one):  # keys of all tables must be of one kind
                 index.column = str(schema.user)
@@ -118,10 +116,7 @@ def validate_linked(
         )
     engines = {engine_for(source, options) for source in tables.values()}
     if len(engines) > 1:
-        raise UsageError(
-            "some linked tables are Spark DataFrames, others are not: give all of them to Spark, or set "
-            "engine='local', which brings every row to this process"
-        )
+        raise UsageError("linked tables: give all of them as Spark DataFrames, or set engine='local'")
     options = replace(options, engine=engines.pop())
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
     return LinkedSpec(

@@ -66,7 +66,7 @@ def test_linked_tables_are_the_same(spark, tmp_path):
         assert made.data == want.data and want.data["persons"].num_rows
     for name in truth:
         assert want.runs[name].to_spark(spark).count() == want.data[name].num_rows
-    with pytest.raises(UsageError, match="give all of them to Spark"):
+    with pytest.raises(UsageError, match="give all of them as Spark"):
         fastdp.synthesize({**frames, "persons": truth["persons"]}, "households", **fixed)
 
 
