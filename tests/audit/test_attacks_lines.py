@@ -19,6 +19,7 @@ import fastdp
 from fastdp.engines.local import local
 from fastdp.schema.dialect import Dialect
 from fastdp.tables import textblocks, textlines
+from tests.tables.test_textlines import rows_in
 
 
 def schema(**more):
@@ -97,16 +98,6 @@ def joined(lists):
     return [item for one in lists for item in one]
 
 
-def rows_of(path, dialect, columns):
-    part = textlines.kind_of(path)(path, dialect)
-    return [
-        row
-        for unit in part.units(columns, None)
-        for batch in unit()
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    ]
-
-
 @settings(max_examples=100, deadline=None)
 @given(
     lines=st.lists(one_line, max_size=8),
@@ -128,7 +119,7 @@ def test_no_line_of_a_file_changes_what_another_becomes(lines, line, at, dialect
         def rows(some):
             path = Path(folder, f"x.{form}")
             path.write_bytes(ends.join(some) + (ends if some and ends == b"\r\n" else b""))
-            return rows_of(str(path), style, ["b", "a"])
+            return rows_in(textlines.kind_of(str(path))(str(path), style), ["b", "a"])
 
         alone = [rows([each]) for each in (*lines, line)]
         others, own = alone[:-1], alone[-1]
@@ -219,18 +210,10 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(own, others, fo
 
 
 FAR = [
-    "+262142-12-31 23:59:60",
-    "+262142-12-31T23:59:59",
-    "-262143-01-01T00:00:00",
-    "9999-12-31T23:59:59-23:59",
-]
-FAR += [
-    "0000-01-01 00:00",
-    "2020-06-30 23:59:60",
-    "2020-03-29 02:30:00",
-    "12/31/9999 11:59:59 PM",
+    "+262142-12-31 23:59:60", "+262142-12-31T23:59:59", "-262143-01-01T00:00:00", "9999-12-31T23:59:59-23:59",
+    "0000-01-01 00:00", "2020-06-30 23:59:60", "2020-03-29 02:30:00", "12/31/9999 11:59:59 PM",
     "2020-01-01T00:00:00+99:99",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("zone", ["", ", tz=America/New_York", ", tz=Europe/Paris"])

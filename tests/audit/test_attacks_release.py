@@ -29,6 +29,7 @@ from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups
 
+from ..builders import open_ledger, schema_with_users
 from ..run.test_synthesize import RELEASED
 from .world import SCHEMA, SIZES, Swap, table
 
@@ -98,9 +99,7 @@ def test_rows_that_are_users_cannot_claim_a_clip(honest):
 
 
 def test_the_statement_says_that_rows_without_an_id_are_users():
-    plain = KNOWN.to_dict()
-    plain["user"]["null"] = "own"
-    own = Schema.from_dict(plain)
+    own = schema_with_users(SIZES, "who", max_rows=5, null="own")
     ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5)
     reserved = reserve.reserve(own, [ask])
     reserved.sessions(fastdp.engines.local.local(fastdp.read(frame(), own)))
@@ -172,8 +171,7 @@ def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
 def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers(tmp_path):
     """The first answers are the stored ones; what is drawn from the new rows is charged under the same
     reservation."""
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=10.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, epsilon=10.0, delta=1e-5)
     ask = reserve.BudgetRequest(epsilon=10.0, delta=1e-5, clip=3)
 
     def again(rows):
@@ -200,8 +198,7 @@ def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers
 
 def test_a_ledger_by_another_name_fails_closed(tmp_path):
     """By a link its head and lock would be others; none are there, so nothing can be spent that way."""
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=1.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, epsilon=1.0, delta=1e-5)
     for make, name in ((os.symlink, "soft.db"), (os.link, "hard.db")):
         make(tmp_path / "b.db", tmp_path / name)
         with pytest.raises(LedgerError, match="head"):
@@ -269,8 +266,7 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
 def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tmp_path):
     """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing is charged
     twice."""
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=10.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, epsilon=10.0, delta=1e-5)
     ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)
     reserved = reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r")
     (session,) = reserved.sessions(Swap(content()))
@@ -293,8 +289,7 @@ def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tm
 
 def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
     """A whole statement of a smaller epsilon, true in itself, under the reference of a run that cost more."""
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=20.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     statements = []
     for epsilon in (1.0, 10.0):
         ask = reserve.BudgetRequest(epsilon=epsilon, delta=1e-5, clip=3)

@@ -13,9 +13,9 @@ from fastdp.errors import FastdpError, PrivacyError, UsageError
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import PublicMarginals
 from fastdp.privacy import statement
-from fastdp.privacy.ledger import Ledger
 from fastdp.release import counts, distances, gateway
 from fastdp.release.gateway import Session
+from tests.builders import open_ledger
 from tests.mechanisms.growing import RowsPublic
 
 from . import checks
@@ -185,8 +185,7 @@ def test_it_is_charged_before_it_counts_and_once():
 
 
 def test_resumed_runs_get_the_stored_distances_and_other_estimates_are_refused(tmp_path):
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=EPSILON, delta=DELTA)
+    ledger = open_ledger(tmp_path, epsilon=EPSILON, delta=DELTA)
     options = {"ledger": ledger, "dataset": "d", "run": "r"}
     (first,) = look(open_door(Swap(small()), **options))
     (again,) = look(open_door(Swap(None), **options))  # reads no data

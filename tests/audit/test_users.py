@@ -12,13 +12,13 @@ from fastdp._core import bound as kernels
 from fastdp.engines import user_histograms as user_engine
 from fastdp.errors import FastdpError, PrivacyError, UsageError
 from fastdp.privacy import statement
-from fastdp.privacy.ledger import Ledger
 from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Succession, UserTable, WithoutId
 
+from ..builders import open_ledger
 from ..reference import counting as slow
 from . import checks
 from .checks import asked, fails
@@ -222,8 +222,7 @@ def test_parts_that_forget_each_others_charges():
 
 
 def test_resumed_runs_get_the_stored_answers_and_other_questions_are_refused(tmp_path):
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=EPSILON, delta=DELTA)
+    ledger = open_ledger(tmp_path, epsilon=EPSILON, delta=DELTA)
     options = {"ledger": ledger, "dataset": "d", "run": "r"}
     first = everything(open_door(Swap(small()), **options))
     again = everything(open_door(Swap(None), **options))  # reads no data

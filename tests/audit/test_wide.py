@@ -13,10 +13,10 @@ from fastdp.engines.local import local
 from fastdp.errors import FastdpError, UsageError
 from fastdp.measurement import SCALE
 from fastdp.privacy import statement, tail
-from fastdp.privacy.ledger import Ledger
 from fastdp.release import counts, gateway
 from fastdp.release.wide import FilterPlan
 
+from ..builders import open_ledger
 from . import checks
 from .checks import asked, fails
 from .checks import small_table as small
@@ -105,36 +105,30 @@ def test_a_filtered_marginal_is_a_dense_one_and_a_threshold():
 REAL = tail.exceeding, tail.places
 PLANTED = {
     "all cells get a chance, also those that are not empty": (
-        "exceeding",
+        "exceeding", "more or less often",
         lambda sigma, bar, cells, seed: REAL[0](sigma, bar, cells + FILLED, seed=seed),
-        "more or less often",
     ),
     "always the expected number": (
-        "exceeding",
+        "exceeding", "does not vary",
         lambda sigma, bar, cells, seed: np.full(round(cells * norm.sf(bar / sigma)), bar + 1),
-        "does not vary",
     ),
     "all at the threshold": (
-        "exceeding",
+        "exceeding", "another law",
         lambda sigma, bar, cells, seed: np.full(len(REAL[0](sigma, bar, cells, seed=seed)), bar + 1),
-        "another law",
     ),
     "places among all cells": (
-        "places",
-        lambda cells, taken, count, seed: REAL[1](cells, taken[:0], count, seed=seed),
-        "",
+        "places", "", lambda cells, taken, count, seed: REAL[1](cells, taken[:0], count, seed=seed),
     ),
     "places that are not uniform": (
-        "places",
+        "places", "more or less often",
         lambda cells, taken, count, seed: np.setdiff1d(np.arange(cells), taken)[:count],
-        "more or less often",
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("bug", PLANTED)
 def test_planted(bug):
-    name, broken, text = PLANTED[bug]
+    name, text, broken = PLANTED[bug]
     with patch.object(tail, name, broken):
         assert text in fails(same_distribution, 150)
 
@@ -162,8 +156,7 @@ def test_the_shortcut_in_floating_point_decides_as_high_precision_does():
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_session_filters_and_charges_once(tmp_path, sparse):
-    ledger = Ledger(tmp_path / "b.db")
-    ledger.open("d", epsilon=EPSILON, delta=DELTA)
+    ledger = open_ledger(tmp_path, epsilon=EPSILON, delta=DELTA)
     options = {"ledger": ledger, "dataset": "d", "run": "r"}
     content = small(4000)
 

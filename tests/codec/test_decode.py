@@ -84,10 +84,7 @@ def test_slices_decode_alone_as_within_the_whole(rows):
             {"kind": "categorical", "values": ["2020-02-29", "1960-01-01"], "dtype": "date32"},
             [dt.date(2020, 2, 29), dt.date(1960, 1, 1), None],
         ),
-        (
-            {"kind": "categorical", "values": ["2020-02-29"], "dtype": "date64"},
-            [dt.date(2020, 2, 29), None],
-        ),
+        ({"kind": "categorical", "values": ["2020-02-29"], "dtype": "date64"}, [dt.date(2020, 2, 29), None]),
         (
             {"kind": "categorical", "values": ["1.50", "-2"], "dtype": "decimal128(9, 2)"},
             [Decimal("1.50"), Decimal("-2.00"), None],

@@ -37,14 +37,6 @@ def test_no_failed_allocation_goes_unsaid(tmp_path):
     assert lines[-1] == "all cases hold"
     said = Counter(line.split()[0] for line in lines if line.endswith("MemoryError"))
     # that the hook works at all: kernels that allocate were made to fail
-    assert {
-        "inference",
-        "counting",
-        "sparse_counting",
-        "users",
-        "sampling",
-        "scoring",
-        "reading",
-        "many_marginals",
-    } <= set(said), said
+    allocating = "inference counting sparse_counting users sampling scoring reading many_marginals"
+    assert set(allocating.split()) <= set(said), said
     assert said["inference"] >= 7 and said["counting"] >= 6 and said["sampling"] >= 9, said

@@ -86,26 +86,8 @@ texts = texts | almost.map("\n".join).map(str.encode)
 @example(text=b'5555\t"hi\n1\t2\n', count=2, options=DIALECTS[1], limit=LIMIT)
 @example(text=b'"a"b\n', count=2, options={}, limit=LIMIT)
 def test_the_kernel_does_what_its_twin_does(text, count, options, limit):
+    """The twin reads each line by itself: so no line changes what another becomes."""
     check(text, count, limit=limit, **options)
-
-
-@settings(max_examples=100, deadline=None)
-@given(text=texts, count=st.integers(1, 3), line=st.binary(max_size=8), at=st.integers(0, 20), data=st.data())
-def test_no_line_changes_what_another_becomes(text, count, line, at, data):
-    """Bytes, not what a writer makes: a line put in, taken out or replaced leaves the rows of all others as
-    they were."""
-    pieces = text.split(b"\n")
-    at = min(at, len(pieces))
-    options = data.draw(st.sampled_from(DIALECTS))
-    line = data.draw(st.sampled_from([b'1,"', b'"', b'a"b,"c', b"\\", b",,,,,,", line])).replace(b"\n", b"")
-
-    def rows(lines_):
-        return fast(b"\n".join(lines_), count, **options)[0]
-
-    before, after, own = rows(pieces[:at]), rows(pieces[at:]), rows([line])
-    assert rows([*pieces[:at], line, *pieces[at:]]) == before + own + after
-    assert rows(pieces) == before + after
-    assert rows([*pieces[:at], line, *pieces[at + 1 :]]) == before + own + rows(pieces[at + 1 :])
 
 
 def records_of(text, count, options, block, limit):
@@ -215,25 +197,8 @@ def buffers(items):
     return offset, np.frombuffer(b"".join(t or b"" for t in items) + b"\0", np.uint8), valid
 
 
-numbers = st.sampled_from(
-    [
-        b"0",
-        b"-0",
-        b"007",
-        b" 7",
-        b"+7\t",
-        b"-12",
-        b"",
-        b"x",
-        b"1.0",
-        b"9" * 18,
-        b"9" * 19,
-        b"1 2",
-        b"9" * 38,
-        b"-" + b"9" * 38,
-        b"9" * 39,
-    ]
-)
+WHOLE = [b"0", b"-0", b"007", b" 7", b"+7\t", b"-12", b"", b"x", b"1.0", b"1 2", b"-" + b"9" * 38]
+numbers = st.sampled_from([*WHOLE, *(b"9" * digits for digits in (18, 19, 38, 39))])
 
 
 @settings(max_examples=100, deadline=None)

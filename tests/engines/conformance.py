@@ -28,6 +28,7 @@ from fastdp.userkeys import (
     WithoutId,
 )
 
+from ..builders import schema_with_users
 from ..reference import counting as slow
 
 SIZES = {"a": 5, "b": 300, "c": 2}
@@ -59,10 +60,7 @@ class Case:
 
 
 def schema_with(user: str | None, null: str = "drop") -> Schema:
-    plain = Schema.from_domain(SIZES, user=user).to_dict()
-    if user is not None:
-        plain["user"]["null"] = null
-    return Schema.from_dict(plain)
+    return Schema.from_domain(SIZES) if user is None else schema_with_users(SIZES, user, null=null)
 
 
 def case(name: str, ids: list | None, *, null: str = "drop", rows: int = 0, seed: int = 0) -> Case:

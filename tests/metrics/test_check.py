@@ -8,6 +8,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import DataError, StoppedEarly, UsageError
+from tests.builders import open_ledger
 from tests.cli.test_app import fastdp_cli
 
 LINES = """id;age;when;colour;fare
@@ -155,8 +156,7 @@ def test_a_type_that_cannot_fit_its_list_is_refused_before_anything_is_charged(t
             }
         }
     )
-    ledger = fastdp.Ledger(tmp_path / "budget.db")
-    ledger.open("people", epsilon=1.0, delta=1e-6)
+    ledger = open_ledger(tmp_path, "people", epsilon=1.0, delta=1e-6)
     options = {"schema": listed, "ledger": ledger, "dataset": "people"}
     both = pa.table({"a": [1, 2], "b": [1, 2], "c": [["x"], []]})
     with pytest.raises(DataError, match=r"'a' is int64, which can hold none.*'c' is list"):

@@ -37,16 +37,8 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def crafted(tmp_path_factory):
     library = tmp_path_factory.mktemp("crafted") / "crafted.so"
-    command = [
-        COMPILER,
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-std=gnu11",
-        "-Wno-psabi",
-        f"-I{HERE.parents[1] / 'csrc'}",
-    ]
-    subprocess.run([*command, "-o", library, HERE / "crafted.c", "-pthread"], check=True)
+    flags = ["-shared", "-fPIC", "-O1", "-std=gnu11", "-Wno-psabi", f"-I{HERE.parents[1] / 'csrc'}"]
+    subprocess.run([COMPILER, *flags, "-o", library, HERE / "crafted.c", "-pthread"], check=True)
     loaded = ctypes.CDLL(str(library))
     loaded.crafted_draw.restype = ctypes.c_int64
     return loaded

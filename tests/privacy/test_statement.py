@@ -11,13 +11,13 @@ import pytest
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.privacy.forms import OWNER, as_form
-from fastdp.privacy.ledger import Ledger
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 from fastdp.run.verify import inspect, verify
 from fastdp.userkeys import Groups
 
 from ..audit.world import SCHEMA, Swap, ask_everything, table
+from ..builders import open_ledger
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +31,7 @@ def engine():
 def built(engine, tmp_path_factory):
     """A folder as a run leaves it, and the ledger it was charged to."""
     tmp_path = tmp_path_factory.mktemp("run")
-    ledger = Ledger(tmp_path / "budget.db")
-    ledger.open("trips", epsilon=20.0, delta=1e-5)
+    ledger = open_ledger(tmp_path, "trips", epsilon=20.0, delta=1e-5)
     asks = [
         reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3),
         reserve.BudgetRequest(epsilon=10.0, delta=1e-5, clip=5),

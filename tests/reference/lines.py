@@ -16,11 +16,12 @@ def trimmed(line: bytes) -> bytes:
 
 def fields_of(
     line: str, delimiter: str, quote: str | None, escape: str | None
-) -> list[tuple[str, bool]] | None:
-    """(value, whether it was quoted) of each field; None where the line does not parse. A state machine, one
-    character a step."""
-    fields, value, state = [], "", "start"
+) -> list[tuple[str, str, bool]] | None:
+    """(value, as it is written, whether it was quoted) of each field; None where the line does not parse. A
+    state machine, one character a step."""
+    fields, value, written, state = [], "", "", "start"
     for c in line:
+        written += c
         if state == "escaped":
             value, state = value + c, "plain"
         elif state == "quoted escaped":
@@ -35,8 +36,8 @@ def fields_of(
         elif state == "closed" and c == quote:
             value, state = value + c, "quoted"
         elif c == delimiter:
-            fields.append((value, state == "closed"))
-            value, state = "", "start"
+            fields.append((value, written[:-1], state == "closed"))
+            value, written, state = "", "", "start"
         elif state == "closed":
             return None
         elif state == "start" and c == quote:
@@ -47,7 +48,7 @@ def fields_of(
             value, state = value + c, "plain"
     if state in ("quoted", "escaped", "quoted escaped"):
         return None
-    return [*fields, (value, state == "closed")]
+    return [*fields, (value, written, state == "closed")]
 
 
 def split_line(line: bytes, count: int, delimiter=",", quote='"', escape=None, nulls=("",), limit=1 << 22):
@@ -64,29 +65,9 @@ def split_line(line: bytes, count: int, delimiter=",", quote='"', escape=None, n
         return WRONG
     if fields is None or len(fields) != count:
         return WRONG
-    raw = _raw(line.decode(), delimiter, quote, escape) if escape else [value for value, _ in fields]
-    return [
-        None if not quoted and text in nulls else value.encode()
-        for (value, quoted), text in zip(fields, raw, strict=True)
+    return [  # an escaped null text is no null
+        None if not quoted and written in nulls else value.encode() for value, written, quoted in fields
     ]
-
-
-def _raw(line: str, delimiter: str, quote: str | None, escape: str) -> list[str]:
-    """The fields of a line as they are written: an escaped null text is no null."""
-    out, field, skip, inside = [], "", False, False
-    for c in line:
-        if skip:
-            field, skip = field + c, False
-        elif c == escape:
-            field, skip = field + c, True
-        elif c == delimiter and not inside:
-            out.append(field)
-            field = ""
-        else:
-            if c == quote and (inside or field == ""):
-                inside = not inside
-            field += c
-    return [*out, field]
 
 
 def split(text: bytes, count: int, **dialect) -> list:
