@@ -112,29 +112,24 @@ def test_a_scale_wrong_by_two_percent_is_caught(law, scale, error):
     assert statistic > critical
 
 
-@pytest.mark.parametrize("sigma", [0.001, 0.05, 0.3, 1.0])
-def test_small_gaussian_scales_match_the_exact_probabilities(sigma):
-    with mpmath.workdps(40):
-        exact = [
-            float(mpmath.ncdf((k + 0.5) / mpmath.mpf(sigma)) - mpmath.ncdf((k - 0.5) / mpmath.mpf(sigma)))
-            for k in range(-8, 9)
-        ]
-    cells_match(noise.gaussian(sigma, N), exact)
+def exact_gaussian(k: int, sigma: float):
+    return mpmath.ncdf((k + 0.5) / mpmath.mpf(sigma)) - mpmath.ncdf((k - 0.5) / mpmath.mpf(sigma))
 
 
+def exact_laplace(k: int, scale: float):
+    q = mpmath.exp(-1 / mpmath.mpf(scale))
+    return (1 - q) / (1 + q) * q ** abs(k)
+
+
+@pytest.mark.parametrize("law, exact", [("gaussian", exact_gaussian), ("laplace", exact_laplace)])
 @pytest.mark.parametrize("scale", [0.001, 0.05, 0.3, 1.0])
-def test_small_laplace_scales_match_the_exact_probabilities(scale):
-    with mpmath.workdps(40):
-        q = mpmath.exp(-1 / mpmath.mpf(scale))
-        exact = [float((1 - q) / (1 + q) * q ** abs(k)) for k in range(-8, 9)]
-    cells_match(noise.laplace(scale, N), exact)
-
-
-def cells_match(draws: np.ndarray, exact: list[float]) -> None:
+def test_small_scales_match_the_exact_probabilities(law, exact, scale):
     """Each of the 17 cells by an exact binomial test at ALARM / 17."""
-    for k, probability in zip(range(-8, 9), exact, strict=True):
+    draws = LAWS[law][0](scale, N)
+    for k in range(-8, 9):
         count = int(np.count_nonzero(draws == k))
-        probability = min(1.0, probability)
+        with mpmath.workdps(40):
+            probability = min(1.0, float(exact(k, scale)))
         low = stats.binom.cdf(count, draws.size, probability)
         high = stats.binom.sf(count - 1, draws.size, probability)
         assert min(low, high) >= ALARM / 17 / 2

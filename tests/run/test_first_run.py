@@ -6,6 +6,7 @@ import pyarrow.parquet as pq
 
 import fastdp
 from fastdp.privacy.clip import MAX_CHOSEN
+from tests.builders import schema_with_users
 from tests.run.test_synthesize import SIZES, go
 
 SIZE = 40_000
@@ -23,10 +24,7 @@ def flights(rows=SIZE, seed=0):
 
 
 def schema(max_rows):
-    plain = fastdp.Schema.from_domain(SIZES, user="u").to_dict()
-    if max_rows is not None:
-        plain["user"]["max_rows"] = max_rows
-    return fastdp.Schema.from_dict(plain)
+    return schema_with_users(SIZES, **({} if max_rows is None else {"max_rows": max_rows}))
 
 
 def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):

@@ -12,6 +12,7 @@ import fastdp
 from fastdp.cli.app import app
 from fastdp.errors import DataError, FastdpError, SchemaError, UsageError
 from fastdp.run.public_data import read_public
+from tests.builders import killed_at
 
 from .test_cliquetree import data, schema
 
@@ -71,16 +72,10 @@ def test_a_model_that_rests_on_what_nobody_stated_does_not_verify(table, last_ye
         fastdp.verify(tmp_path / "run")
 
 
-def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_path, monkeypatch):
+def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_path):
     """Starts are part of the question: noise of one start must not answer for another."""
-
-    def dies(*arguments, **options):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr("fastdp.run.execute.finalize", dies)
-        with pytest.raises(KeyboardInterrupt):
-            go(table, last_year, epsilon=0.1, out=tmp_path / "run")
+    with killed_at("fastdp.run.execute.finalize"):
+        go(table, last_year, epsilon=0.1, out=tmp_path / "run")
     other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)
     with pytest.raises(FastdpError, match="asks a different question"):
         go(table, other, epsilon=0.1, out=tmp_path / "run", resume=True)
