@@ -35,11 +35,7 @@ def family(sizes: dict[str, int], share: float, rng) -> Grid:
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(1, 5), min_size=1, max_size=4),
-    st.floats(0.2, 1.0),
-    st.integers(0, 2**32 - 1),
-)
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.floats(0.2, 1.0), st.integers(0, 2**32 - 1))
 def test_structured_equals_explicit(sizes, share, seed):
     rng = np.random.default_rng(seed)
     query = AdaGrid(family({f"a{i}": n for i, n in enumerate(sizes)}, share, rng))

@@ -16,13 +16,7 @@ from fastdp._util import threads
 from fastdp.domain import Domain
 from fastdp.engines import spark
 from fastdp.engines import user_histograms as users
-from fastdp.errors import (
-    DataError,
-    FastdpError,
-    PrivacyError,
-    UsageError,
-    is_whole,
-)
+from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.privacy import accountant, gdp
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.release.noiseplan import plan_histogram
@@ -33,10 +27,7 @@ from fastdp.userkeys import Groups, RowsPerUser
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 
 
-@pytest.mark.parametrize(
-    "check, most",
-    [(spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)],
-)
+@pytest.mark.parametrize("check, most", [(spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)])
 def test_limits_are_inclusive(check, most):
     assert check(1) == 1 and check(most) == most
     for value in (0, most + 1):

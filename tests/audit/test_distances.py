@@ -138,10 +138,7 @@ def test_estimates_that_are_not_public():
         estimate = np.where(np.arange(table.size) == np.argmin(table), table.sum(), 0)
         return int(np.abs(table - estimate).sum(dtype=np.int64))
 
-    with (
-        patch.object(counts, "l1_distance", planted),
-        asked(weighted),
-    ):
+    with patch.object(counts, "l1_distance", planted), asked(weighted):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
 

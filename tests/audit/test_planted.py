@@ -52,10 +52,7 @@ def test_missing_square_root_of_the_count():
         return session.measure(whole, "all")
 
     assert "does not cover" in fails(greedy, open_door(Swap(small_table())))
-    with (
-        patch.object(budget, "mu2", largest),
-        asked(greedy),
-    ):
+    with patch.object(budget, "mu2", largest), asked(greedy):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
 

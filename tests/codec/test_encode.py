@@ -133,11 +133,7 @@ def test_open_ends_hold_infinities_and_huge_numbers():
     ],
 )
 @pytest.mark.parametrize(
-    "column",
-    [
-        {"kind": "integer", "min": 1, "max": 3},
-        {"kind": "categorical", "values": [1, 2, 3]},
-    ],
+    "column", [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}]
 )
 def test_convertible_types(column, array, codes):
     if codes is None:
@@ -250,9 +246,7 @@ def test_wages_split(transform, values, codes):
 
 def test_dictionaries_with_nulls_and_polars_frames():
     pl = pytest.importorskip("polars")
-    frame = pl.DataFrame(
-        {"x": pl.Series(["a", None, "q", "b"], dtype=pl.Enum(["b", "a", "q"]))},
-    )
+    frame = pl.DataFrame({"x": pl.Series(["a", None, "q", "b"], dtype=pl.Enum(["b", "a", "q"]))})
     schema = one({"kind": "categorical", "values": ["a", "b"]})
     assert encode_batch(schema, frame)[0]["x"].tolist() == [0, 3, 2, 1]
     strings = frame.with_columns(pl.col("x").cast(pl.String))

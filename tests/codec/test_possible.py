@@ -224,10 +224,7 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ([{"require": "a // 0 > 1"}], "division by zero"),
         ([{"require": "x > 1"}], "a bin covers many"),
         ([{"column": "a", "follows": "b"}, {"column": "b", "follows": "a"}], "in a circle"),
-        (
-            [{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}],
-            "computed twice",
-        ),
+        ([{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}], "computed twice"),
         ([{"column": "x", "follows": "a"}], "no value is defined"),
         ([{"column": "d", "follows": "a"}], "only lists and numbers"),
         ([{"column": "a", "from": ["s"], "table": [["x"]]}], "a row needs a value of each column"),

@@ -27,8 +27,7 @@ def door_to(content, clip=3, **options):
 
 
 @pytest.mark.parametrize(
-    "recode",
-    [{"nobody": np.zeros(3, int)}, {"b": np.zeros(4, int)}, {"b": np.array([0, 1, -1, 0, 0])}],
+    "recode", [{"nobody": np.zeros(3, int)}, {"b": np.zeros(4, int)}, {"b": np.array([0, 1, -1, 0, 0])}]
 )
 def test_bad_recodings_are_refused_before_anything_is_charged(recode):
     _, session = door_to(table())

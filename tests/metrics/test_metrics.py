@@ -216,11 +216,7 @@ def test_text_and_numbers_of_one_column_are_brought_together():
 SCHEMA = fastdp.Schema.from_domain({"a": 4, "b": 4}, user="who")
 # Users 1 and 2 have one value of a; user 3 agrees in one of three pairs; user 4, with one row, has no pairs.
 TRUTH = pa.table(
-    {
-        "who": [1, 1, 2, 2, 3, 3, 3, 4],
-        "a": [0, 0, 1, 1, 2, 2, 3, 0],
-        "b": [0, 1, 0, 1, 0, 1, 2, 3],
-    }
+    {"who": [1, 1, 2, 2, 3, 3, 3, 4], "a": [0, 0, 1, 1, 2, 2, 3, 0], "b": [0, 1, 0, 1, 0, 1, 2, 3]}
 )
 
 

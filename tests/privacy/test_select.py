@@ -46,8 +46,7 @@ def probabilities(scores, epsilon: float, sensitivity: int) -> np.ndarray:
 
 def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
     counts = np.bincount(
-        [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)],
-        minlength=len(scores),
+        [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)], minlength=len(scores)
     )
     expected = probabilities(scores, law_epsilon or epsilon, sensitivity) * draws
     assert expected.min() >= 20

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 
 from fastdp.engines.local import local
-from fastdp.errors import (
-    BudgetError,
-    FastdpError,
-    MeasurementError,
-    PrivacyError,
-    SchemaError,
-    UsageError,
-)
+from fastdp.errors import BudgetError, FastdpError, MeasurementError, PrivacyError, SchemaError, UsageError
 from fastdp.privacy import scale
 from fastdp.queries import Binned, Sparse, Weighted
 from fastdp.release import noiseplan, reserve

@@ -133,8 +133,7 @@ def run_folder(tmp_path):
         place / "synthetic.parquet"
     )
     write_measurements(
-        place,
-        [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 2.0)],
+        place, [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 2.0)]
     )
     (place / "privacy.json").write_text(json.dumps(pages.statement(unit={"kind": "row", "column": None})))
     return place

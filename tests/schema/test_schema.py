@@ -118,10 +118,7 @@ def _with(column: dict) -> dict:
         (_with({"kind": "timestamp", "parts": ["year"]}), "'min': give min and max"),
         ({"user": {"column": "x"}, **_with(WHOLE)}, "it is also the user column"),
         ({"user": {"null": "own"}, **_with(WHOLE)}, "missing field column - at user"),
-        (
-            {"fastdp": 2, **_with(WHOLE)},
-            "field 'fastdp': this fastdp reads format 1, got 2",
-        ),
+        ({"fastdp": 2, **_with(WHOLE)}, "field 'fastdp': this fastdp reads format 1, got 2"),
         (
             {"columns": {"a": WHOLE, "w": {"kind": "derived", "transform": "valueh", "parts": ["a"]}}},
             "column 'w': the name 'a' is used twice",

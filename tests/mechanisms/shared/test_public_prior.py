@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import one_ways
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
-from fastdp.mechanisms.shared.public_prior import (
-    PublicMarginals,
-    assess_public_prior,
-    prior_as_measurement,
-)
+from fastdp.mechanisms.shared.public_prior import PublicMarginals, assess_public_prior, prior_as_measurement
 from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
