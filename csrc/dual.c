@@ -13,6 +13,9 @@
 #define FOLD 512 /* entries of a fold worked on at a time */
 #define WORTH 4  /* a cell is as much work as so many of a table that is only multiplied */
 
+#define SHARE 16384           /* cells that a thread takes at a time where nothing is added up */
+#define LEAST_VARIANCE 1e-12 /* of a constraint's side, in rows^2 */
+
 #define LEAST_SLOPE 1e-25 /* of phi; below, products would be of numbers too small for the processor's pace */
 
 typedef struct {
@@ -142,7 +145,8 @@ static void positive(int64_t n, const double *y, const double *inverse, const do
 
 FDP_CLONES
 static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_t lane, const double *x,
-                          double tau, double kappa, const fdp_dual_work *work, double *cells, totals *t) {
+                          double tau, double kappa, const fdp_dual_work *work, double *cells, float *seen,
+                          totals *t) {
     double w[BLOCK], bend[BLOCK];
     clear_lane(r, lane, work->edge_u);
     clear_lane(r, lane, work->edge_d);
@@ -160,6 +164,7 @@ static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_
             scatter_row(r, lane, i + k, from, n, bend + k * n, work->edge_d);
         }
         if (cells) memcpy(cells + at, w, (size_t)(rows * n) * sizeof(double));
+        for (int64_t j = 0; seen && j < rows * n; j++) seen[at + j] = (float)(w[j] / (sigmas ? sigmas[j] : r->sigma));
     }
 }
 
@@ -244,9 +249,10 @@ static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, con
 typedef struct {
     const fdp_dual *dual;
     const fdp_dual_work *work;
-    const double *x, *tau, *kappa, *b, *diagonal;
-    double *g, *out, *cells;
-    double tol;
+    const double *from, *way, *x, *tau, *kappa, *b, *diagonal;
+    double *g, *out, *cells, *ahead;
+    float *seen;
+    double length, sign, tol;
     int64_t most, products;
     uint64_t seed;
     fdp_team_turns turns;
@@ -254,29 +260,52 @@ typedef struct {
 
 #define ITEMS(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_items)
 #define PIECES(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_pieces)
+#define ENTRIES(dual, i, j) \
+    for (int64_t j = (dual)->pieces[i].at, end_ = j + (dual)->pieces[i].size; j < end_; j++)
+
+/* Gradient and diagonal of a piece; its worst violation of a constraint in standard errors of its own side,
+ * the sum of their squares, and what of the gradient lies along the way. */
+static void conclude(const task *t, int64_t i) {
+    const fdp_dual *dual = t->dual;
+    const fdp_dual_piece *piece = &dual->pieces[i];
+    double worst = 0, squares = 0, along = 0;
+    collect(dual, piece, t->work->edge_u, 0, t->g);
+    collect(dual, piece, t->work->edge_d, 1, t->out);
+    ENTRIES(dual, i, j) {
+        t->g[j] -= dual->rhs[j];
+        const double square = t->g[j] * t->g[j] / FDP_MAX(t->out[j], LEAST_VARIANCE);
+        worst = FDP_MAX(worst, square);
+        squares += square;
+    }
+    if (t->way) ENTRIES(dual, i, j) along += t->g[j] * t->way[j];
+    double *dots = t->work->dots + 3 * i;
+    dots[0] = worst, dots[1] = squares, dots[2] = along;
+}
 
 static void evaluate_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
     int64_t phase = 0;
+    if (t->ahead) {
+        PIECES(t, i) ENTRIES(t->dual, i, j) t->ahead[j] = t->from[j] + t->length * t->way[j];
+        fdp_team_turn(team, number, &t->turns, &phase);
+    }
     ITEMS(t, i) {
         const fdp_dual_item item = t->dual->items[i];
         totals sums = {0, 0};
         evaluate_lane(t->dual, &t->dual->regions[item.region], item.lane, t->x, t->tau[item.region],
-                      t->kappa[item.region], t->work, t->cells, &sums);
+                      t->kappa[item.region], t->work, t->cells, t->seen, &sums);
         t->work->sums[2 * i] = sums.rss;
         t->work->sums[2 * i + 1] = sums.divergence;
     }
     fdp_team_turn(team, number, &t->turns, &phase);
-    PIECES(t, i) {
-        const fdp_dual_piece *piece = &t->dual->pieces[i];
-        collect(t->dual, piece, t->work->edge_u, 0, t->g);
-        collect(t->dual, piece, t->work->edge_d, 1, t->out);
-        for (int64_t j = piece->at; j < piece->at + piece->size; j++) t->g[j] -= t->dual->rhs[j];
+    const int64_t pieces = t->dual->n_pieces;
+    FDP_TEAM_SHARE(&t->turns, phase, i, pieces + t->dual->n_folds) {
+        const int64_t f = i - pieces;
+        if (f < 0)
+            conclude(t, i);
+        else
+            fold(t->dual, t->dual->folds + f, t->dual->scale[f], t->work->edge_d, t->work->slope);
     }
-    if (t->dual->n_folds == 0) return;
-    fdp_team_turn(team, number, &t->turns, &phase);
-    FDP_TEAM_SHARE(&t->turns, phase, i, t->dual->n_folds)
-    fold(t->dual, t->dual->folds + i, t->dual->scale[i], t->work->edge_d, t->work->slope);
 }
 
 static void run_task(fdp_team *team, fdp_team_fn member, task *t) {
@@ -284,16 +313,35 @@ static void run_task(fdp_team *team, fdp_team_fn member, task *t) {
     fdp_team_do(team, fdp_team_worth(team, WORTH * t->dual->cells), member, t);
 }
 
-int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa,
-                      fdp_team *team, const fdp_dual_work *work, double *g, double *diagonal, double *sums,
-                      double *cells) {
-    task t = {.dual = dual, .work = work, .x = x, .tau = tau, .kappa = kappa, .g = g, .out = diagonal};
-    t.cells = cells;
-    run_task(team, evaluate_member, &t);
-    memset(sums, 0, (size_t)dual->n_regions * 2 * sizeof(double));
+/* out[regions, n] = the items' numbers [items, n], added up in order. */
+static void by_region(const fdp_dual *dual, int64_t n, const double *of_items, double *out) {
+    memset(out, 0, (size_t)(dual->n_regions * n) * sizeof(double));
     for (int64_t i = 0; i < dual->n_items; i++)
-        for (int k = 0; k < 2; k++) sums[2 * dual->items[i].region + k] += work->sums[2 * i + k];
+        for (int64_t k = 0; k < n; k++) out[dual->items[i].region * n + k] += of_items[i * n + k];
+}
+
+int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *way, double length,
+                      const double *tau, const double *kappa, fdp_team *team, const fdp_dual_work *work,
+                      double *ahead, double *g, double *diagonal, double *sums, double *cells, float *seen,
+                      double *state) {
+    task t = {.dual = dual, .work = work, .from = x, .way = way, .x = ahead ? ahead : x, .length = length};
+    t.tau = tau, t.kappa = kappa, t.ahead = ahead, t.g = g, t.out = diagonal, t.cells = cells, t.seen = seen;
+    run_task(team, evaluate_member, &t);
+    by_region(dual, 2, work->sums, sums);
+    memset(state, 0, 3 * sizeof *state);
+    for (int64_t i = 0; i < dual->n_pieces; i++) {
+        const double *dots = work->dots + 3 * i;
+        state[0] = FDP_MAX(state[0], dots[0]);
+        state[1] += dots[1];
+        state[2] += dots[2];
+    }
+    state[0] = state[1] < INFINITY ? sqrt(state[0]) : INFINITY; /* FDP_MAX does not see what is no number */
     return FDP_OK;
+}
+
+/* A multiplier all of whose cells have slope 0 gets a step of 0. */
+static inline double preconditioned(double r, double diagonal) {
+    return diagonal > 0 ? r / diagonal : 0.0;
 }
 
 static double add_up(const double *parts, int64_t n) {
@@ -302,73 +350,75 @@ static double add_up(const double *parts, int64_t n) {
     return sum;
 }
 
-/* A multiplier all of whose cells have slope 0 gets a step of 0. */
-static inline double preconditioned(double r, double diagonal) {
-    return diagonal > 0 ? r / diagonal : 0.0;
-}
-
+/* Conjugate gradients as Chronopoulos and Gear (1989) order them, with three phases an iteration: the
+ * products A u with the preconditioned residuals u give those with the directions p, by recursion. */
 static void solve_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
     const fdp_dual *dual = t->dual;
     const int64_t size = dual->size, pieces = dual->n_pieces;
-    double *r = t->work->vectors, *p = r + size, *q = p + size, *first = t->work->dots,
-           *second = first + pieces;
-    double *x = t->out, rz, least;
+    double *r = t->work->vectors, *u = r + size, *p = u + size, *s = p + size, *w = s + size;
+    double *x = t->out, *first = t->work->dots, *second = first + pieces, *along = second + pieces;
+    double step = 0, turn = 0;
     int64_t products = 0, phase = 0;
-#define ENTRIES(i, j) for (int64_t j = dual->pieces[i].at, end_ = j + dual->pieces[i].size; j < end_; j++)
     PIECES(t, i) {
         double sum = 0;
-        ENTRIES(i, j) {
-            x[j] = 0;
-            r[j] = t->b[j];
-            p[j] = preconditioned(r[j], t->diagonal[j]);
-            sum += r[j] * p[j];
+        ENTRIES(dual, i, j) {
+            x[j] = p[j] = s[j] = 0;
+            r[j] = t->sign * t->b[j];
+            u[j] = preconditioned(r[j], t->diagonal[j]);
+            sum += r[j] * u[j];
         }
         second[i] = sum;
+        along[i] = 0;
     }
     fdp_team_turn(team, number, &t->turns, &phase);
-    rz = add_up(second, pieces);
-    least = t->tol * t->tol * rz;
+    double rz = add_up(second, pieces);
+    const double least = t->tol * t->tol * rz;
     while (products < t->most && rz > 0) {
-        ITEMS(t, i) multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, p, t->work);
+        ITEMS(t, i) multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, u, t->work);
         products++;
         fdp_team_turn(team, number, &t->turns, &phase);
         PIECES(t, i) {
             double sum = 0;
-            collect(dual, &dual->pieces[i], t->work->edge_u, 0, q);
-            ENTRIES(i, j) sum += p[j] * q[j];
+            collect(dual, &dual->pieces[i], t->work->edge_u, 0, w);
+            ENTRIES(dual, i, j) sum += u[j] * w[j];
             first[i] = sum;
         }
         fdp_team_turn(team, number, &t->turns, &phase);
-        const double curvature = add_up(first, pieces);
+        const double curvature = add_up(first, pieces) - (products > 1 ? turn * rz / step : 0.0);
         if (!(curvature > 0)) break;
-        const double step = rz / curvature;
+        step = rz / curvature;
         PIECES(t, i) {
-            double sum = 0;
-            ENTRIES(i, j) {
+            double sum = 0, part = 0;
+            ENTRIES(dual, i, j) {
+                p[j] = u[j] + turn * p[j];
+                s[j] = w[j] + turn * s[j];
                 x[j] += step * p[j];
-                r[j] -= step * q[j];
-                sum += r[j] * preconditioned(r[j], t->diagonal[j]);
+                r[j] -= step * s[j];
+                u[j] = preconditioned(r[j], t->diagonal[j]);
+                sum += r[j] * u[j];
+                part += x[j] * t->b[j];
             }
             second[i] = sum;
+            along[i] = part;
         }
         fdp_team_turn(team, number, &t->turns, &phase);
         const double next = add_up(second, pieces);
         if (!(next > least)) break;
-        const double turn = next / rz;
-        PIECES(t, i) ENTRIES(i, j) p[j] = preconditioned(r[j], t->diagonal[j]) + turn * p[j];
+        turn = next / rz;
         rz = next;
-        fdp_team_turn(team, number, &t->turns, &phase);
     }
-#undef ENTRIES
     if (number == 0) t->products = products;
 }
 
-int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most,
-                   fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products) {
-    task t = {.dual = dual, .work = work, .b = b, .diagonal = diagonal, .out = out, .tol = tol, .most = most};
+int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const double *diagonal, double tol,
+                   int64_t most, fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products,
+                   double *along) {
+    task t = {.dual = dual, .work = work, .b = b, .sign = sign, .diagonal = diagonal, .out = out};
+    t.tol = tol, t.most = most;
     run_task(team, solve_member, &t);
     *products = t.products;
+    *along = add_up(work->dots + 2 * dual->n_pieces, dual->n_pieces);
     return FDP_OK;
 }
 
@@ -390,18 +440,161 @@ int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fd
     return FDP_OK;
 }
 
-int fdp_dual_answer(const fdp_dual *dual, const double *x, const fdp_dual_work *work, double *out) {
-    for (int64_t k = 0; k < dual->n_regions; k++) {
-        const fdp_dual_region *r = &dual->regions[k];
-        out[k] = 0;
-        for (int64_t l = 0; l < r->n_links; l++)
-            for (int64_t lane = 0; lane < r->lanes; lane++) {
-                const fdp_dual_span *span = r->links[l].spans + lane;
-                const double *e = work->edge_d + span->edge, *own = x + r->links[l].at + span->from;
-                double sum = 0;
-                for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];
-                out[k] += r->links[l].sign * sum;
-            }
+static void answer_member(fdp_team *team, int number, void *argument) {
+    task *t = argument;
+    const int64_t phase = 0;
+    (void)team, (void)number;
+    ITEMS(t, i) {
+        const fdp_dual_item item = t->dual->items[i];
+        const fdp_dual_region *r = &t->dual->regions[item.region];
+        double total = 0;
+        for (int64_t l = 0; l < r->n_links; l++) {
+            const fdp_dual_span *span = r->links[l].spans + item.lane;
+            const double *e = t->work->edge_d + span->edge, *own = t->x + r->links[l].at + span->from;
+            double sum = 0;
+            for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];
+            total += r->links[l].sign * sum;
+        }
+        t->work->sums[i] = total;
     }
+}
+
+int fdp_dual_answer(const fdp_dual *dual, const double *x, fdp_team *team, const fdp_dual_work *work,
+                    double *out) {
+    task t = {.dual = dual, .work = work, .x = x};
+    run_task(team, answer_member, &t);
+    by_region(dual, 1, work->sums, out);
+    return FDP_OK;
+}
+
+/* Work on cells alone: their answers and centres, and mixtures of candidates. */
+typedef struct {
+    const fdp_dual *dual;
+    int64_t region, n;
+    const double *table, *given, *weights;
+    const uint8_t *possible;
+    const float *seen; /* [n, cells] */
+    double *y, *inverse, *gram;
+    fdp_team_turns turns;
+} cells_task;
+
+FDP_CLONES
+static void centre_cells(const cells_task *t, const fdp_dual_region *r, int64_t from, int64_t to) {
+    double *y = t->y + r->cell, *inverse = t->inverse + r->cell;
+    for (int64_t j = from; j < to; j++) {
+        const double s = r->sigmas ? r->sigmas[j] : r->sigma;
+        const double over = s / FDP_MAX(t->table[j], 1e-300);
+        inverse[j] = FDP_MIN(over, 1 / FDP_DUAL_LEAST);
+        y[j] = t->given[j] / s;
+    }
+    for (int64_t j = from; t->possible && j < to; j++) inverse[j] = t->possible[j] ? inverse[j] : 0.0;
+}
+
+static void centre_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    const fdp_dual_region *r = &t->dual->regions[t->region];
+    const int64_t cells = r->rows * r->cols;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, (cells + SHARE - 1) / SHARE)
+    centre_cells(t, r, i * SHARE, FDP_MIN(cells, (i + 1) * SHARE));
+}
+
+int fdp_dual_centre(const fdp_dual *dual, int64_t region, const double *table, const double *given,
+                    const uint8_t *possible, fdp_team *team, double *y, double *inverse) {
+    cells_task t = {.dual = dual, .region = region, .table = table, .given = given, .possible = possible};
+    t.y = y, t.inverse = inverse;
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->regions[region].rows * dual->regions[region].cols),
+                centre_member, &t);
+    return FDP_OK;
+}
+
+/* The cells of item i: [*from, *to). */
+static void cells_of(const fdp_dual *dual, int64_t i, int64_t *from, int64_t *to) {
+    const fdp_dual_region *r = &dual->regions[dual->items[i].region];
+    const int64_t lane = dual->items[i].lane;
+    *from = r->cell + r->rows * lane / r->lanes * r->cols;
+    *to = r->cell + r->rows * (lane + 1) / r->lanes * r->cols;
+}
+
+FDP_CLONES
+static void gram_cells(const cells_task *t, int64_t from, int64_t to, double *gram) {
+    double gap[FDP_DUAL_SEEN][BLOCK];
+    const int64_t n = t->n;
+    for (int64_t at = from; at < to; at += BLOCK) {
+        const int64_t size = FDP_MIN(BLOCK, to - at);
+        const double *y = t->dual->y + at;
+        for (int64_t a = 0; a < n; a++) {
+            const float *seen = t->seen + a * t->dual->cells + at;
+            for (int64_t j = 0; j < size; j++) gap[a][j] = (double)seen[j] - y[j];
+            for (int64_t b = 0; b <= a; b++) {
+                double sum = 0;
+#pragma omp simd reduction(+ : sum)
+                for (int64_t j = 0; j < size; j++) sum += gap[a][j] * gap[b][j];
+                gram[a * n + b] += sum;
+            }
+        }
+    }
+}
+
+static void gram_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
+        int64_t from, to;
+        double *gram = t->gram + i * t->n * t->n;
+        cells_of(t->dual, i, &from, &to);
+        memset(gram, 0, (size_t)(t->n * t->n) * sizeof *gram);
+        gram_cells(t, from, to, gram);
+    }
+}
+
+int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *team, double *room,
+                  double *gram) {
+    cells_task t = {.dual = dual, .n = n, .seen = seen, .gram = room};
+    if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->cells), gram_member, &t);
+    by_region(dual, n * n, room, gram);
+    for (int64_t k = 0; k < dual->n_regions; k++)
+        for (int64_t a = 0; a < n; a++)
+            for (int64_t b = a + 1; b < n; b++) gram[(k * n + a) * n + b] = gram[(k * n + b) * n + a];
+    return FDP_OK;
+}
+
+FDP_CLONES
+static void mix_cells(const cells_task *t, const double *weights, int64_t from, int64_t to) {
+    double sum[BLOCK];
+    for (int64_t at = from; at < to; at += BLOCK) {
+        const int64_t size = FDP_MIN(BLOCK, to - at);
+        memset(sum, 0, sizeof sum);
+        for (int64_t a = 0; a < t->n; a++) {
+            const float *seen = t->seen + a * t->dual->cells + at;
+            if (!(weights[a] > 0)) continue;
+            for (int64_t j = 0; j < size; j++) sum[j] += weights[a] * (double)seen[j];
+        }
+        double *y = t->y + at, *inverse = t->inverse + at;
+        for (int64_t j = 0; j < size; j++) {
+            y[j] = sum[j];
+            inverse[j] = inverse[j] > 0 ? 1 / FDP_MAX(sum[j], FDP_DUAL_LEAST) : inverse[j];
+        }
+    }
+}
+
+static void mix_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
+        int64_t from, to;
+        cells_of(t->dual, i, &from, &to);
+        mix_cells(t, t->weights + t->dual->items[i].region * t->n, from, to);
+    }
+}
+
+int fdp_dual_mix(const fdp_dual *dual, int64_t n, const float *seen, const double *weights, fdp_team *team,
+                 double *y, double *inverse) {
+    cells_task t = {.dual = dual, .n = n, .seen = seen, .weights = weights, .y = y, .inverse = inverse};
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->cells), mix_member, &t);
     return FDP_OK;
 }

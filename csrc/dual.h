@@ -90,22 +90,26 @@ typedef struct {
     double *edge_u;  /* [edges] */
     double *edge_d;  /* [edges] */
     double *sums;    /* [items, 2] */
-    double *vectors; /* [4, P] */
-    double *dots;    /* [2, pieces] */
+    double *vectors; /* [5, P] */
+    double *dots;    /* [3, pieces] */
 } fdp_dual_work;
 
 /* At multipliers x[P], strengths tau[regions] (time) and kappa[regions] (factor of the centres): gradient
  * g[P], the diagonal of the Hessian, and per region sums[regions, 2] = (|u / sigma - y|^2, sum of phi').
- * cells: u, in rows, or NULL. */
-int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *tau, const double *kappa,
-                      fdp_team *team, const fdp_dual_work *work, double *g, double *diagonal, double *sums,
-                      double *cells);
+ * cells: u, in rows, or NULL; seen: u in sigma, or NULL. state[3]: the worst violation of a constraint, in
+ * standard errors of its own side, the sum of their squares, and g times way[P] (0 where that is NULL). With
+ * `ahead`[P] that is filled with x + length * way, and evaluated in place of x. */
+int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *way, double length,
+                      const double *tau, const double *kappa, fdp_team *team, const fdp_dual_work *work,
+                      double *ahead, double *g, double *diagonal, double *sums, double *cells, float *seen,
+                      double *state);
 
-/* Conjugate gradients on H out = b at the last evaluation (`dual`: the regions as products take them; slopes
- * where the evaluation left them), preconditioned by the diagonal, until the
- * preconditioned residual is tol of its first or after `most` products; *products counts them. */
-int fdp_dual_solve(const fdp_dual *dual, const double *b, const double *diagonal, double tol, int64_t most,
-                   fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products);
+/* Conjugate gradients on H out = sign * b at the last evaluation (`dual`: the regions as products take them;
+ * slopes where the evaluation left them), preconditioned by the diagonal, until the preconditioned residual
+ * is tol of its first or after `most` products; *products counts them; *along = b times out. */
+int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const double *diagonal, double tol,
+                   int64_t most, fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products,
+                   double *along);
 
 /* The derivative of the gradient in the direction of random signs times sigma on all answers: b[P]; the signs
  * follow from `seed` and the cell's number. The work's edges keep the regions' parts of it for
@@ -114,6 +118,25 @@ int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fd
 
 /* With x = -H^-1 b of the probe: out[regions] = signs * (change of u / sigma through the multipliers),
  * summed. */
-int fdp_dual_answer(const fdp_dual *dual, const double *x, const fdp_dual_work *work, double *out);
+int fdp_dual_answer(const fdp_dual *dual, const double *x, fdp_team *team, const fdp_dual_work *work,
+                    double *out);
+
+#define FDP_DUAL_LEAST 1e-9 /* the least centre, in sigma, of a cell that is possible */
+#define FDP_DUAL_SEEN 8     /* candidates that are mixed, at most */
+
+/* Gives a region its answers and its centre, both [cells] in rows; possible: 0 where a cell stays zero, or
+ * NULL. y and inverse are those of `dual`. */
+int fdp_dual_centre(const fdp_dual *dual, int64_t region, const double *table, const double *given,
+                    const uint8_t *possible, fdp_team *team, double *y, double *inverse);
+
+/* gram[regions, n, n]: products of the gaps seen - y of every two candidates, seen[n, cells] in sigma;
+ * room: [items, n, n]. */
+int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *team, double *room,
+                  double *gram);
+
+/* Makes mixtures of the candidates, with weights[regions, n], the answers and the centres of all regions;
+ * cells that are not possible stay so. y and inverse are those of `dual`. */
+int fdp_dual_mix(const fdp_dual *dual, int64_t n, const float *seen, const double *weights, fdp_team *team,
+                 double *y, double *inverse);
 
 #endif

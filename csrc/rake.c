@@ -2,7 +2,6 @@
 #include "rake.h"
 
 #include <math.h>
-#include <string.h>
 
 #define NOTHING 1e-300 /* rows added to a divisor, so that it is never 0 */
 
@@ -27,14 +26,17 @@ static void do_rows(const fdp_rake_step *s, int64_t from, int64_t to, double *su
     }
 }
 
-/* Adds up the lanes of entries [from, to) and applies the rule; returns the squares. */
+/* Adds up the lanes of entries [from, to), leaves them at 0 and applies the rule; returns the squares. */
 FDP_CLONES
-static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, const double *work) {
+static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, double *work) {
     const int64_t lanes = s->disjoint ? 1 : s->lanes;
     double squares = 0;
     for (int64_t k = from; k < to; k++) {
         double now = 0;
-        for (int64_t l = 0; l < lanes; l++) now += work[l * s->size + k];
+        for (int64_t l = 0; l < lanes; l++) {
+            now += work[l * s->size + k];
+            work[l * s->size + k] = 0;
+        }
         if (s->rule == FDP_RAKE_TARGET) {
             const double gap = (s->goal[k] - now) * s->weight;
             squares += gap * gap;
@@ -60,11 +62,8 @@ static void run_some(fdp_team *team, int number, void *ctx) {
     for (int64_t i = 0; i < job->n; i++) {
         const fdp_rake_step *s = job->steps + i;
         const int adds = s->rule != FDP_RAKE_MULTIPLY;
-        if (adds && s->disjoint && number == 0) memset(job->work, 0, (size_t)s->size * sizeof(double));
-        if (adds && s->disjoint) fdp_team_turn(team, number, &job->turns, &phase);
         FDP_TEAM_SHARE(&job->turns, phase, l, s->lanes) {
             double *sums = adds ? job->work + (s->disjoint ? 0 : l * s->size) : NULL;
-            if (adds && !s->disjoint) memset(sums, 0, (size_t)s->size * sizeof(double));
             do_rows(s, s->rows * l / s->lanes, s->rows * (l + 1) / s->lanes, sums);
         }
         fdp_team_turn(team, number, &job->turns, &phase);

@@ -35,7 +35,7 @@ typedef struct {
 } fdp_rake_step;
 
 /* All steps in order. work: [the largest lanes * size, lanes 1 where disjoint]. squares: of ((target - sum) *
- * weight), by piece. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
+ * weight), by piece. work is 0 before and after. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
 int fdp_rake_run(int64_t n, const fdp_rake_step *steps, fdp_team *team, double *work, double *squares);
 
 #endif

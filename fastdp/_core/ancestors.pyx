@@ -5,8 +5,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
+cimport numpy as cnp
+from fastdp._core.arrays cimport fill, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
+
+cnp.import_array()
 
 
 cdef extern from "ancestors.h" nogil:
@@ -22,9 +26,16 @@ cdef extern from "ancestors.h" nogil:
                            double, double, fdp_team *, double *)
     int fdp_ancestors_product(int64_t, const int64_t *, const int32_t *, const int64_t *, const double *,
                               const double *, fdp_team *, double *)
+    int fdp_pairs_before(int64_t, int64_t, const double *const *, const double *const *, const double *,
+                         double *, double *, double *)
+    int fdp_pairs_after(int64_t, int64_t, const double *const *, const double *const *, const double *,
+                        const double *, const double *, double *)
 
 
 MOST = FDP_ANCESTORS_MOST
+
+cdef enum:
+    PAIRS = 32
 
 
 cdef class Ancestors:
@@ -89,6 +100,35 @@ cdef class Ancestors:
                                          &self.values[0], &self.between[0], &self.team.c, &view[0])
         check(code, "a product with the approximate inverse")
         return out
+
+    def direction(self, pairs, slope, soft):
+        """- (estimate of the inverse Hessian) slope, by L-BFGS around this inverse. A pair (step, change) of
+        a change of multipliers and that of the slope but for `soft` times the step; the newest is last."""
+        cdef const double *s[PAIRS]
+        cdef const double *change[PAIRS]
+        cdef double sy[PAIRS]
+        cdef double share[PAIRS]
+        cdef int64_t n = len(pairs), newest = -1, i
+        if n > PAIRS:
+            raise ValueError(f"at most {PAIRS} pairs")
+        for i, (step, moved) in enumerate(pairs):
+            s[i], change[i] = read(step, self.rows), read(moved, self.rows)
+        q = slope.copy()
+        cdef const double *diagonal = read(soft, self.rows)
+        cdef double *to = fill(q, self.rows)
+        with nogil:
+            fdp_pairs_before(self.rows, n, s, change, diagonal, to, sy, share)
+        way = self.solve(q)
+        for i in range(n):
+            newest = i if sy[i] > 0 else newest
+        if newest >= 0:
+            step, moved = pairs[newest]
+            half = self.factor(moved + soft * step)
+            way *= sy[newest] / float(np.einsum("i,i->", half, half))
+        to = fill(way, self.rows)
+        with nogil:
+            fdp_pairs_after(self.rows, n, s, change, diagonal, sy, share, to)
+        return np.negative(way, out=way)
 
 
 cdef class SparseRows:

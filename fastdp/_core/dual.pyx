@@ -1,12 +1,13 @@
 """The dual of estimation from whole marginals; see csrc/dual.h for its form. `Dual` owns the problem and its
 work space."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
 cimport numpy as cnp
-from fastdp._core.arrays cimport fill, kept
+from fastdp._core.arrays cimport address, fill, kept, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
@@ -63,19 +64,26 @@ cdef extern from "dual.h" nogil:
         double *sums
         double *vectors
         double *dots
-    int fdp_dual_evaluate(const fdp_dual *, const double *, const double *, const double *, fdp_team *,
-                          const fdp_dual_work *, double *, double *, double *, double *)
-    int fdp_dual_solve(const fdp_dual *, const double *, const double *, double, int64_t, fdp_team *,
-                       const fdp_dual_work *, double *, int64_t *)
+    int fdp_dual_evaluate(const fdp_dual *, const double *, const double *, double, const double *,
+                          const double *, fdp_team *, const fdp_dual_work *, double *, double *, double *,
+                          double *, double *, float *, double *)
+    int fdp_dual_solve(const fdp_dual *, const double *, double, const double *, double, int64_t, fdp_team *,
+                       const fdp_dual_work *, double *, int64_t *, double *)
     int fdp_dual_probe(const fdp_dual *, uint64_t, fdp_team *, const fdp_dual_work *, double *)
-    int fdp_dual_answer(const fdp_dual *, const double *, const fdp_dual_work *, double *)
+    int fdp_dual_answer(const fdp_dual *, const double *, fdp_team *, const fdp_dual_work *, double *)
+    int fdp_dual_centre(const fdp_dual *, int64_t, const double *, const double *, const uint8_t *,
+                        fdp_team *, double *, double *)
+    int fdp_dual_gram(const fdp_dual *, int64_t, const float *, fdp_team *, double *, double *)
+    int fdp_dual_mix(const fdp_dual *, int64_t, const float *, const double *, fdp_team *, double *, double *)
 
 cnp.import_array()
 
 cdef class Dual:
     """A problem as `estimate.dual.dual_plan` cuts it, and the constraints' right sides (float64 [P]).
     `threads`: a number, or a `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) may be
-    written to between calls."""
+    written to between calls. After an evaluation: `gradient`, `diagonal` of the Hessian, the `worst`
+    violation of a constraint, in standard errors of its own side, their root mean square `rms`, and what of
+    the gradient is `along` the last `step`."""
 
     cdef fdp_dual at, product
     cdef fdp_dual_work work, product_work
@@ -83,7 +91,8 @@ cdef class Dual:
     cdef readonly Team team
     cdef readonly int64_t size, cells, products
     cdef readonly int n_regions
-    cdef readonly object inverse, y, offsets, diagonal
+    cdef readonly double worst, rms, along
+    cdef readonly object inverse, y, offsets, diagonal, gradient, way
 
     def __cinit__(self, plan, rhs, threads):
         self.keep, self.team, self.products = [], team_of(threads), 0
@@ -96,16 +105,14 @@ cdef class Dual:
         self.at.folds = <const fdp_dual_fold *> kept(self.keep, plan.folds, np.int64)
         self.at.scale = <const double *> kept(self.keep, plan.scale, np.float64)
         self.at.rhs = <const double *> kept(self.keep, rhs, np.float64)
-        answers = [np.asarray(table.y, np.float64).reshape(-1) for table in plan.evaluate.tables]
-        self.y = np.concatenate(answers or [np.zeros(0)])
-        self.inverse = np.ones(self.cells)
+        self.y, self.inverse = np.zeros(max(1, self.cells)), np.zeros(max(1, self.cells))
         self.at.y = <const double *> kept(self.keep, self.y, np.float64)
         self.at.inverse = <const double *> kept(self.keep, self.inverse, np.float64)
         self.work.slope = <float *> kept(self.keep, np.zeros(plan.slopes, np.float32), np.float32)
         self.product_work.slope = self.work.slope
         self.work.edge_d = <double *> kept(self.keep, np.zeros(plan.evaluate.edges), np.float64)
-        self.product_work.vectors = <double *> kept(self.keep, np.zeros(3 * self.size), np.float64)
-        self.diagonal = np.zeros(max(1, self.size))
+        self.product_work.vectors = <double *> kept(self.keep, np.zeros(5 * self.size), np.float64)
+        self.diagonal, self.gradient, self.way = (np.zeros(max(1, self.size)) for _ in range(3))
 
     cdef int _cut(self, fdp_dual *out, fdp_dual_work *work, plan) except -1:
         """The regions of one way through them, and its room; `plan.cells` are their offsets."""
@@ -134,7 +141,7 @@ cdef class Dual:
         out.feeds = <const fdp_dual_feed *> kept(self.keep, plan.feeds, np.int64)
         work.edge_u = <double *> kept(self.keep, np.zeros(plan.edges), np.float64)
         work.sums = <double *> kept(self.keep, np.zeros(2 * len(plan.items)), np.float64)
-        work.dots = <double *> kept(self.keep, np.zeros(2 * len(plan.pieces)), np.float64)
+        work.dots = <double *> kept(self.keep, np.zeros(3 * len(plan.pieces)), np.float64)
         return 0
 
     cdef int _link(self, fdp_dual_link *out, link, spans) except -1:
@@ -148,44 +155,112 @@ cdef class Dual:
             out.view.kind, out.view.map = 2, <const int32_t *> kept(self.keep, link.along, np.int32)
         return 0
 
-    def evaluate(self, const double[::1] x, const double[::1] tau, const double[::1] kappa, cells=None):
-        """(gradient, sums [regions, 2]); fills `diagonal`, and `cells` (float64, in rows) where given."""
-        g, sums = np.zeros(max(1, self.size)), np.zeros((max(1, self.n_regions), 2))
-        cdef double[::1] gradient = g, diagonal = self.diagonal
+    def evaluate(self, x, const double[::1] tau, const double[::1] kappa, cnp.ndarray cells=None, ahead=None):
+        """The sums [regions, 2] (see csrc/dual.h) at x; fills `cells` where given (float64: in rows, float32:
+        in sigma). `ahead` (length, out): at x + length times the last `step`, which goes to `out`."""
+        sums = np.zeros((max(1, self.n_regions), 2))
         cdef double[:, ::1] totals = sums
-        cdef double *u = fill(cells, self.cells) if cells is not None else NULL
+        cdef const double *start = read(x, self.size)
+        cdef double *g = fill(self.gradient, self.size)
+        cdef double *diagonal = fill(self.diagonal, self.size)
+        cdef double *u = NULL
+        cdef float *seen = NULL
+        cdef double *to = NULL
+        cdef const double *way = NULL
+        cdef double length = 0
+        cdef double[3] state
         cdef int code
+        if cells is not None and cells.size < self.cells:
+            raise ValueError("the dual fills one number for every cell")
+        if cells is not None and cells.dtype == np.float32:
+            seen = <float *> address(cells)
+        elif cells is not None:
+            u = fill(cells, self.cells)
+        if ahead is not None:
+            length, to, way = ahead[0], fill(ahead[1], self.size), read(self.way, self.size)
         with nogil:
-            code = fdp_dual_evaluate(&self.at, &x[0], &tau[0], &kappa[0], &self.team.c, &self.work,
-                                     &gradient[0], &diagonal[0], &totals[0, 0], u)
+            code = fdp_dual_evaluate(&self.at, start, way, length, &tau[0], &kappa[0], &self.team.c,
+                                     &self.work, to, g, diagonal, &totals[0, 0], u, seen, state)
         check(code, "the dual")
-        return g[: self.size], sums
+        self.worst, self.rms, self.along = state[0], sqrt(state[1] / max(1, self.size)), state[2]
+        return sums
 
-    def solve(self, const double[::1] b, double tol, int64_t most):
-        """H^-1 b at the last evaluation, by at most so many products (counted in `products`)."""
-        out = np.zeros(max(1, self.size))
-        cdef double[::1] filled = out, diagonal = self.diagonal
+    def solve(self, b, double tol, int64_t most, double sign=1.0, out=None):
+        """sign * H^-1 b at the last evaluation, by at most so many products (counted in `products`)."""
+        out = np.zeros(max(1, self.size)) if out is None else out
+        cdef const double *right = read(b, self.size)
+        cdef const double *diagonal = read(self.diagonal, self.size)
+        cdef double *filled = fill(out, self.size)
         cdef int64_t products = 0
         cdef int code
         with nogil:
-            code = fdp_dual_solve(&self.product, &b[0], &diagonal[0], tol, most, &self.team.c, &self.product_work,
-                                  &filled[0], &products)
+            code = fdp_dual_solve(&self.product, right, sign, diagonal, tol, most, &self.team.c,
+                                  &self.product_work, filled, &products, &self.along)
         check(code, "a step of the dual")
         self.products += products
         return out[: self.size]
 
+    def step(self, double tol, int64_t most):
+        """Newton's step from the last evaluation: fills `way`; returns what of the gradient lies along it."""
+        self.solve(self.gradient, tol, most, -1.0, self.way)
+        return self.along
+
     def probe(self, uint64_t seed, double tol, int64_t most):
         """Per region: the part of the divergence of u / sigma by y that goes through the multipliers,
         estimated with one vector of random signs and one solve."""
-        b, out = np.zeros(max(1, self.size)), np.zeros(max(1, self.n_regions))
-        cdef double[::1] right = b, filled = out
+        b, out, through = (np.zeros(max(1, n)) for n in (self.size, self.n_regions, self.size))
+        cdef double *right = fill(b, self.size)
+        cdef double *filled = fill(out, self.n_regions)
+        cdef const double *x = read(through, self.size)
         cdef int code
         with nogil:
-            code = fdp_dual_probe(&self.at, seed, &self.team.c, &self.work, &right[0])
+            code = fdp_dual_probe(&self.at, seed, &self.team.c, &self.work, right)
         check(code, "the divergence of the dual")
-        cdef const double[::1] x = np.ascontiguousarray(-self.solve(b, tol, most))
+        self.solve(b, tol, most, -1.0, through)
         if self.size:
             with nogil:
-                code = fdp_dual_answer(&self.at, &x[0], &self.work, &filled[0])
+                code = fdp_dual_answer(&self.at, x, &self.team.c, &self.work, filled)
             check(code, "the divergence of the dual")
         return out[: self.n_regions]
+
+    def centre(self, int64_t region, table, given, possible=None):
+        """Gives a region its answers `given` and its centre `table`, both in rows; `possible`: bool per cell
+        or None, all of them."""
+        cdef int64_t cells = self.at.regions[region].rows * self.at.regions[region].cols
+        table, given = (np.ascontiguousarray(t, np.float64).reshape(-1) for t in (table, given))
+        mask = None if possible is None else np.ascontiguousarray(possible, np.uint8).reshape(-1)
+        cdef const double *centre = read(table, cells)
+        cdef const double *answers = read(given, cells)
+        cdef const uint8_t *some = <const uint8_t *> address(mask) if mask is not None else NULL
+        cdef double *y = fill(self.y, self.cells)
+        cdef double *inverse = fill(self.inverse, self.cells)
+        cdef int code
+        if mask is not None and mask.size != cells:
+            raise ValueError("a mask has one bool for every cell of its region")
+        with nogil:
+            code = fdp_dual_centre(&self.at, region, centre, answers, some, &self.team.c, y, inverse)
+        check(code, "the centre of a region")
+
+    def gram(self, const float[:, ::1] seen):
+        """[regions, n, n]: products of the gaps between answers and n candidates [n, cells], in sigma."""
+        cdef int64_t n = seen.shape[0]
+        room, out = np.empty((max(1, self.at.n_items), n, n)), np.zeros((max(1, self.n_regions), n, n))
+        cdef double[:, :, ::1] part = room, whole = out
+        cdef int code
+        if seen.shape[1] != self.cells:
+            raise ValueError("a candidate has one number for every cell")
+        with nogil:
+            code = fdp_dual_gram(&self.at, n, &seen[0, 0], &self.team.c, &part[0, 0, 0], &whole[0, 0, 0])
+        check(code, "the candidates of the dual")
+        return out
+
+    def mix(self, const float[:, ::1] seen, const double[:, ::1] weights):
+        """Makes mixtures [regions, n] of n candidates [n, cells] the answers and centres of all regions."""
+        cdef double *y = fill(self.y, self.cells)
+        cdef double *inverse = fill(self.inverse, self.cells)
+        cdef int code
+        if seen.shape[1] != self.cells or weights.shape[1] != seen.shape[0] or weights.shape[0] != self.n_regions:
+            raise ValueError("a mixture has one weight for every candidate and region")
+        with nogil:
+            code = fdp_dual_mix(&self.at, seen.shape[0], &seen[0, 0], &weights[0, 0], &self.team.c, y, inverse)
+        check(code, "the candidates of the dual")

@@ -132,7 +132,7 @@ cdef class Tour:
             if to is None:
                 sums += (project.size + FDP_RAKE_PIECE - 1) // FDP_RAKE_PIECE
             space = max(space, project.size * (1 if project.alone else project.lanes))
-        self.work, self.squares = np.empty(space), np.zeros(max(1, sums))
+        self.work, self.squares = np.zeros(space), np.zeros(max(1, sums))
 
     def __dealloc__(self):
         free(self.steps)

@@ -130,56 +130,50 @@ def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarra
 
 def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):
     """Rows that are not single cells: one matrix, the fused precision and target of each row."""
-    size = max(plan.size, 1)
-    stack, vs, bs = [], [], []
-    start, constant = 0, 0.0
-    for group in rows.values():
-        block = group[0].block
-        matrix = _matrix(plan, block, size)
-        n = matrix.shape[0]
-        span = slice(start, start + n)
-        v, vb = np.zeros(n), np.zeros(n)
-        targets = []
-        for k in sorted({part.order for part in group}):
-            mine_v, mine_vb = np.zeros(n), np.zeros(n)
-            parts = [p for p in group if p.order == k]
-            for part in parts:
-                mine_v += part.weight
-                mine_vb += part.weight * part.y
-            b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
-            left = sum(form(part.y - b, part.weight) for part in parts)
-            constant += left
-            orders[k].constant += left
-            orders[k].functionals.append((span, mine_v, b))
-            targets.append((mine_v, b))
-            v += mine_v
-            vb += mine_vb
-        b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
-        constant += sum(form(target - b, weight) for weight, target in targets)
-        stack.append(matrix)
-        vs.append(v)
-        bs.append(b)
-        start += n
-    if not stack:
+    if not rows:
         return None, np.zeros(0), np.zeros(0), 0.0
-    return sp.vstack(stack, format="csr"), np.concatenate(vs), np.concatenate(bs), constant
+    asked: dict[int, list[tuple[int, Part]]] = {part.order: [] for group in rows.values() for part in group}
+    entries, n = [], 0
+    for group in rows.values():
+        lines, columns, data = _entries(plan, group[0].block)
+        entries.append((n + lines, columns, data))
+        for part in group:
+            asked[part.order].append((n, part))
+        n += group[0].y.size
+    lines, columns, data = map(np.concatenate, zip(*entries))
+    v, vb, constant = np.zeros(n), np.zeros(n), 0.0
+    for k in sorted(asked):
+        at = np.concatenate([np.arange(start, start + part.y.size) for start, part in asked[k]])
+        weight, y = (np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y"))
+        mine_v, mine_vb = np.bincount(at, weight, n), np.bincount(at, weight * y, n)
+        b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
+        left = form(y - b[at], weight)
+        constant += left
+        orders[k].constant += left
+        own = np.flatnonzero(mine_v)
+        orders[k].functionals.append((own, mine_v[own], b[own]))
+        v += mine_v
+        vb += mine_vb
+    b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
+    for k in asked:
+        constant += sum(form(target - b[where], weight) for where, weight, target in orders[k].functionals)
+    return sp.csr_array((data, (lines, columns)), shape=(n, max(plan.size, 1))), v, b, constant
 
 
-def _matrix(plan: Plan, block: Block, size: int) -> sp.csr_array:
+def _entries(plan: Plan, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Row, place in the plan's vector, and value of every entry of a block's rows."""
     place = plan.places[frozenset(block.plus)]
     if block.matrix is not None:
         entries = sp.coo_array(block.matrix)
         columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
-        return sp.csr_array((entries.data, (entries.coords[0], columns)), shape=(block.matrix.shape[0], size))
+        return entries.coords[0].astype(np.int64), columns, entries.data.astype(np.float64)
     if block.cells is None or block.minus is None or block.fine is None:
         raise MeasurementError("a block of rows needs both its cells and the amounts to subtract from them")
     n = block.cells.size
     below = plan.places[frozenset(block.minus)]
     above = place.at + _where(plan.domain, place, block.plus, block.cells)
     columns = np.concatenate([above, below.at + _where(plan.domain, below, block.minus, block.fine)])
-    lines = np.concatenate([np.arange(n), block.at])
-    data = np.concatenate([np.ones(n), -np.ones(block.fine.size)])
-    return sp.csr_array((data, (lines, columns)), shape=(n, size))
+    return np.concatenate([np.arange(n), block.at]), columns, np.repeat([1.0, -1.0], [n, block.fine.size])
 
 
 def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:

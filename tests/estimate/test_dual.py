@@ -59,9 +59,8 @@ def test_phi_is_the_mirror_flow(v, c, tau):
     from scipy.integrate import solve_ivp
 
     flow = solve_ivp(lambda _, t: -(np.exp(t) - v), (0, tau), [math.log(c)], rtol=1e-9, atol=1e-11)
-    table = Table(1, 1, np.array([v]), 1.0, [Link(0, 1, 1.0, None, "row")])
-    core = Core(plan_dual([table]), np.zeros(1), 1)
-    core.inverse[:] = 1 / c
+    core = Core(plan_dual([Table(1, 1, 1.0, [Link(0, 1, 1.0, None, "row")])]), np.zeros(1), 1)
+    core.y[:], core.inverse[:] = v, 1 / c
     cells = np.empty(1)
     core.evaluate(np.zeros(1), np.array([tau]), np.ones(1), cells)
     assert cells[0] == pytest.approx(math.exp(flow.y[0, -1]), rel=1e-6)
@@ -97,12 +96,15 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
     tau, kappa = rng.choice([0.1, 1.0, 4.0, math.inf], n), rng.choice([1.0, 0.01], n)
     x = rng.normal(size=solver.x.size) * 0.01
     cells = np.empty(solver.core.cells)
-    gradient, sums = solver.core.evaluate(x, tau, kappa, cells)
+    sums = solver.core.evaluate(x, tau, kappa, cells)
     g, hessian, u, s, _ = twin.evaluate(problem, 2000.0, x, tau, kappa, centres)
     np.testing.assert_allclose(cells, u, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(gradient, g, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(solver.core.gradient, g, rtol=1e-9, atol=1e-7)
     np.testing.assert_allclose(sums, s, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(solver.core.diagonal, np.diag(hessian), rtol=1e-5, atol=1e-5)
+    deviations = np.abs(g) / np.sqrt(np.maximum(np.diag(hessian), 1e-12))
+    assert solver.core.worst == pytest.approx(deviations.max(), rel=1e-4)
+    assert solver.core.rms == pytest.approx(np.sqrt(np.mean(deviations**2)), rel=1e-4)
     b = hessian @ rng.normal(size=x.size)
     np.testing.assert_allclose(
         hessian @ solver.core.solve(b, 1e-10, 500), b, rtol=1e-3, atol=1e-3 * np.abs(b).max()
@@ -111,6 +113,26 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
     solver.core.evaluate(x, smooth, kappa)
     expected = twin.through_multipliers(problem, 2000.0, x, smooth, kappa, centres, 7)
     np.testing.assert_allclose(solver.core.probe(7, 1e-10, 500), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_candidates_are_multiplied_and_mixed_cell_by_cell():
+    _, problem, _ = problem_of(3, [("a", "b"), ("b", "c"), ("a",)])
+    rng, n = np.random.default_rng(1), len(problem.regions)
+    solver, around = made(problem, 2000.0, rng)
+    seen = rng.gamma(1.0, size=(3, solver.core.cells)).astype(np.float32)
+    weights = rng.gamma(1.0, size=(n, 3))
+    sigmas = [np.broadcast_to(r.sigma, r.y.shape) for r in problem.regions]
+    y = np.concatenate([r.y / sigma for r, sigma in zip(problem.regions, sigmas)])
+    inverse = np.concatenate([sigma / centre.reshape(-1) for sigma, centre in zip(sigmas, around)])
+    np.testing.assert_allclose(solver.core.y, y, rtol=1e-12)
+    np.testing.assert_allclose(solver.core.inverse, inverse, rtol=1e-12)
+    gaps = [(seen - y)[:, span] for span in solver.spans]
+    np.testing.assert_allclose(solver.core.gram(seen), [g @ g.T for g in gaps], rtol=1e-9)
+    solver.core.inverse[0] = 0
+    solver.core.mix(seen, weights)
+    mixed = np.concatenate([weights[i] @ seen[:, span] for i, span in enumerate(solver.spans)])
+    np.testing.assert_allclose(solver.core.y, mixed, rtol=1e-9)
+    np.testing.assert_allclose(solver.core.inverse, np.append(0, 1 / mixed[1:]), rtol=1e-9)
 
 
 def test_the_divergence_is_that_of_the_solution():
@@ -130,8 +152,7 @@ def test_the_divergence_is_that_of_the_solution():
             for sign in (1, -1):
                 solver.core.y[:] = at
                 solver.core.y[cell] += sign * h
-                solver.solve(tau, ones, 1e-9)
-                tables = solver.tables(tau, ones)[i].reshape(-1) / problem.regions[i].sigma
+                tables = solver.tables(tau, ones, 1e-9)[0][i].reshape(-1) / problem.regions[i].sigma
                 sides.append(tables[cell - span.start])
             exact[i] += (sides[0] - sides[1]) / (2 * h)
     # 400 probes of at most 20 cells: their mean is within 6 standard errors (below 0.1 each) of the trace
@@ -146,12 +167,18 @@ def test_results_are_the_same_for_any_number_of_threads():
     for threads in (1, 2, 5):
         links = [Link(0, rows, 1.0, base, "row"), Link(rows, cols, 1.0, None, "cell")]
         one = [Link(0, rows, -1.0, None, "cell")]
-        tables = [Table(rows, cols, y, 2.0, links), Table(1, rows, np.full(rows, 50.0), 1.0, one)]
+        tables = [Table(rows, cols, 2.0, links), Table(1, rows, 1.0, one)]
         core = Core(plan_dual(tables), np.zeros(rows + cols), Team(threads))
-        x = np.linspace(-0.1, 0.1, rows + cols)
-        gradient, sums = core.evaluate(x, np.array([1.0, 2.0]), np.ones(2))
-        step = core.solve(-gradient, 1e-6, 50)
-        outcome.append([gradient, sums, core.diagonal.copy(), step, core.probe(1, 1e-3, 50)])
+        core.centre(0, np.full(y.size, 2.0), 2 * y)
+        core.centre(1, np.ones(rows), np.full(rows, 50.0), np.arange(rows) % 7 > 0)
+        seen = np.empty((2, core.cells), np.float32)
+        x, tau = np.linspace(-0.1, 0.1, rows + cols), np.array([1.0, 2.0])
+        sums = core.evaluate(x, tau, np.ones(2), seen[0])
+        first = [sums, core.gradient.copy(), core.diagonal.copy(), core.step(1e-6, 50), core.way]
+        core.evaluate(x, tau, np.ones(2), seen[1], (0.5, x))
+        second = [x, core.along, core.worst, core.rms, core.probe(1, 1e-3, 50), seen, core.gram(seen)]
+        core.mix(seen, np.array([[0.3, 0.7], [1.0, 0.0]]))
+        outcome.append([np.asarray(part) for part in (*first, *second, core.y, core.inverse)])
     for other in outcome[1:]:
         for first, second in zip(outcome[0], other):
             assert (first == second).all()
@@ -287,7 +314,7 @@ def tables(draw):
             size = width * (rows + 3)
             links.append(Link(at, size, 1.0, base, along))
             at += size
-        out.append(Table(rows, cols, np.zeros(rows * cols), 1.0, links))
+        out.append(Table(rows, cols, 1.0, links))
     return out
 
 
@@ -308,7 +335,7 @@ def test_every_entry_that_a_lane_reaches_is_fed_once(given_tables, lane_cells, p
     number = 0
     for table, lanes in zip(given_tables, plan.lanes):
         cuts = table.rows * np.arange(lanes + 1) // lanes
-        room = 0
+        room = reach = 0
         for link in table.links:
             spans = plan.spans[number]
             number += 1
@@ -316,7 +343,9 @@ def test_every_entry_that_a_lane_reaches_is_fed_once(given_tables, lane_cells, p
                 entries = reached(table, link, np.arange(cuts[lane], cuts[lane + 1]))
                 assert low <= min(entries) and max(entries) < low + size <= link.size
             room += int(spans[:, 2].sum())
-        assert lanes == 1 or dual_plan.LANE_SIZES * room <= table.rows * table.cols * len(table.links)
+            reach += int((spans[:, 1] + spans[:, 2]).max() - spans[:, 1].min())
+        cells = table.rows * table.cols * len(table.links)
+        assert lanes == 1 or room <= max(cells / dual_plan.LANE_SIZES, dual_plan.OVERLAP * reach)
 
 
 def test_a_product_with_an_inner_table_is_the_same():
@@ -328,11 +357,11 @@ def test_a_product_with_an_inner_table_is_the_same():
     fine, coarse = (0, 600, 1.0), (600, 30, -1.0)
     links = [Link(*fine, (cols * base).astype(np.int32), "cell"), Link(*coarse, base, "row")]
     own = np.arange(30, dtype=np.int32)
-    inner = Table(30, 20, np.zeros(600), 2.0, [Link(*fine, 20 * own, "cell"), Link(*coarse, own, "row")])
-    table = Table(rows, cols, rng.normal(size=rows * cols), 2.0, links)
-    steps = []
+    inner = Table(30, 20, 2.0, [Link(*fine, 20 * own, "cell"), Link(*coarse, own, "row")])
+    table, y, steps = Table(rows, cols, 2.0, links), rng.normal(size=rows * cols), []
     for given_table in (table, table._replace(inner=(0, inner))):
         core = Dual(plan_dual([given_table]), np.zeros(630), 2)
-        gradient, _ = core.evaluate(np.linspace(-0.1, 0.1, 630), np.ones(1), np.ones(1))
-        steps.append(core.solve(-gradient, 0.0, 5))
+        core.centre(0, np.full(y.size, 2.0), 2 * y)
+        core.evaluate(np.linspace(-0.1, 0.1, 630), np.ones(1), np.ones(1))
+        steps.append(core.solve(core.gradient, 0.0, 5, -1.0))
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-4, atol=1e-6 * np.abs(steps[0]).max())

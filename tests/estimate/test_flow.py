@@ -130,12 +130,34 @@ def test_functionals_are_distinct_sets_with_the_same_loss(problem):
         assert lines.loss(masks @ other.reshape(-1)) == pytest.approx(loss, rel=1e-12)
 
 
-def test_spread_is_the_transpose_of_answers(problem):
+def test_change_is_the_transpose_of_answers(problem):
     _, _, plan, _, lines, *_ = problem
     rng = np.random.default_rng(0)
     m, multipliers, delta = rng.random(plan.size), rng.normal(size=lines.size), np.zeros(plan.size)
-    lines.spread(multipliers, delta)
+    delta[lines.active] = lines.change(multipliers)
     assert delta @ m == pytest.approx(-multipliers @ lines.answers(m), rel=1e-12)
+
+
+def test_the_direction_is_that_of_bfgs_matrices(problem):
+    """The two loops against the update of the whole inverse, H <- V' H V + s s' / s'y with V = 1 - y s' /
+    s'y, from the approximate inverse times the newest s'y / y'Hy; a pair of negative curvature is left
+    out."""
+    _, _, plan, _, lines, *_ = problem
+    rng, n = np.random.default_rng(8), lines.size
+    inverse, soft, slope = lines.ancestors(2), rng.gamma(2.0, size=n), rng.normal(size=n)
+    inverse.fill(rng.gamma(5.0, 20.0, max(plan.size, 1)), rng.gamma(5.0, 20.0, n), lines.variance, 0.1, 2e4)
+    steps = [rng.normal(size=n) for _ in range(4)]
+    pairs = [(s, sign * rng.gamma(1.0, size=n) * s) for s, sign in zip(steps, (1, 1, -9, 1))]
+    h = np.stack([inverse.solve(e) for e in np.eye(n)])
+    kept = [(s, c + soft * s) for s, c in pairs if s @ (c + soft * s) > 0]
+    assert len(kept) == 3
+    s, y = kept[-1]
+    h *= (s @ y) / (y @ h @ y)
+    for s, y in kept:
+        v = np.eye(n) - np.outer(y, s) / (s @ y)
+        h = v.T @ h @ v + np.outer(s, s) / (s @ y)
+    np.testing.assert_allclose(inverse.direction(pairs, slope, soft), -h @ slope, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(inverse.direction([], slope, soft), -inverse.solve(slope), rtol=1e-12)
 
 
 def test_approximate_inverse_is_the_twin_s(problem):

@@ -17,7 +17,11 @@ LANE_CELLS = 4096
 LANE_SIZES = 2
 """A region's cells, counted once for every link, are at least so many times the entries of all lanes' spans:
 clearing and adding up spans costs less than the cells do. With one lane in place of twelve for the largest
-table, products with the Hessian of the taxi model scaled to two threads only."""
+table, products with the Hessian of the taxi model scaled to two threads only. Where lanes reach few entries
+in common (OVERLAP), there may be as many lanes as there are rows for."""
+
+OVERLAP = 1.25
+"""Entries of all lanes' spans, as a multiple of those that the region reaches, that are always allowed."""
 
 PIECE = 2048
 """Multipliers worked on at a time."""
@@ -35,12 +39,11 @@ class Link(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A region: answers y in units of sigma, which is one number or one per cell. `inner`: the number of a
-    link inside which all others lie, and the region of its entries alone (whose y nobody reads)."""
+    """A region: sigma is one number or one per cell. `inner`: the number of a link inside which all others
+    lie, and the region of its entries alone."""
 
     rows: int
     cols: int
-    y: np.ndarray
     sigma: Any
     links: Sequence[Link]
     inner: tuple[int, Table] | None = None
@@ -122,11 +125,14 @@ def _lanes(table: Table) -> tuple[int, list[tuple[np.ndarray, np.ndarray]]]:
     last: as many lanes as LANE_CELLS gives, fewer where their spans would overlap too much."""
     cells = table.rows * table.cols
     lanes = max(1, min(table.rows, cells // LANE_CELLS))
+    whole = np.array([0, table.rows])
+    ranges = (_reach(link, whole, table.cols) for link in table.links)
+    most = max(cells * len(table.links) / LANE_SIZES, OVERLAP * sum(int((b - a).sum()) for a, b in ranges))
     while True:
         cuts = table.rows * np.arange(lanes + 1) // lanes
         reach = [_reach(link, cuts, table.cols) for link in table.links]
         spans = sum(int((b - a).sum()) for a, b in reach)
-        if lanes == 1 or LANE_SIZES * spans <= cells * len(reach):
+        if lanes == 1 or spans <= most:
             return lanes, reach
         lanes = (lanes + 1) // 2
 

@@ -70,7 +70,7 @@ class DualSolver:
         rows = sum(r.rows for r in problem.regions)
         constant = sum(r.constant for r in problem.regions)
         bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
-        frame, start = Frame(task.domain, task.tree, task.team), None
+        frame, start = Frame(task.domain, task.tree, task.team, problem.partitions.first), None
         if task.warm_start is not None or (task.zeros and not closed):
             start = _cliques(task, frame, make_plan(task.domain, task.tree, task.used()))
         return DualPlan(task, options, problem, constant, bound, frame, start)

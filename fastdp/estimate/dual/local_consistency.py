@@ -143,6 +143,7 @@ class _Solver:
         self.reached, self._work = True, 0.0
         self.shares = first_shares(problem)
         self.centres: dict[int, np.ndarray] = {}
+        self._last: tuple[list[int], Dual] | None = None
         self.rows, self.cells = (sum(n) for n in zip(*((r.rows, r.cells) for r in problem.regions)))
 
     @property
@@ -154,13 +155,17 @@ class _Solver:
     def shares_of(self, domain: Domain) -> dict[str, np.ndarray]:
         return {a: self.shares.get(a, np.full(n, 1 / n)) for a, n in domain.items()}
 
-    def _dual(self, problem: Regions, numbers: Sequence[int]) -> Dual:
-        """The dual of some regions (`numbers` in the whole problem), around their centres or independence."""
-        cells = sum(r.cells for r in problem.regions)
-        work = self._work
-        tick = self._tick and (lambda calls, loss: self._tick(round(work + calls * cells / self.cells), loss))
-        dual = Dual(problem, self.total, self.threads, tick)
-        for k, (i, r) in enumerate(zip(numbers, problem.regions)):
+    def _dual(self, numbers: Sequence[int]) -> Dual:
+        """The dual of some regions, around their centres or independence; the last one, started again, where
+        that was of the same regions."""
+        if self._last is None or self._last[0] != list(numbers):
+            whole = len(numbers) == len(self.problem.regions)
+            problem = self.problem if whole else restrict(self.problem, numbers)
+            self._last = (list(numbers), Dual(problem, self.total, self.threads))
+        dual, work = self._last[1], self._work
+        share = dual.cells / self.cells
+        dual.restart(self._tick and (lambda calls, loss: self._tick(round(work + calls * share), loss)))
+        for k, (i, r) in enumerate(zip(numbers, dual.problem.regions)):
             centre = self.centres.get(i)
             if centre is None and r.order == 1:
                 centre = first_centre(self.problem, r)
@@ -173,7 +178,7 @@ class _Solver:
         numbers = range(len(self.problem.regions))
         if self.rule != "tol":
             return list(self._settle(numbers).values())
-        dual = self._dual(self.problem, numbers)
+        dual = self._dual(numbers)
         tables, _ = least_squares(dual)
         self._work += dual.passes
         return tables
@@ -227,7 +232,8 @@ class _Solver:
         """The model that has these tables, by raking: from the start to the strongest tree, then to all."""
         model, regions = start.copy(), self.problem.regions
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
-        tree = strongest_tree(regions, strength or strengths(regions, tables)) if by_tree else []
+        pairs = {i: table for i, table in tables.items() if regions[i].order == 2}
+        tree = strongest_tree(regions, strength or strengths(regions, pairs)) if by_tree else []
         stages: list[tuple] = [(tables, tours, FLOOR, stalled)]
         if tree and len(tree) < len(tables):
             one = {i: table for i, table in tables.items() if i in set(tree) or regions[i].order == 1}
@@ -240,8 +246,7 @@ class _Solver:
     def _settle(
         self, numbers: Sequence[int], candidates: Sequence[tuple[float, float]] = CANDIDATES
     ) -> dict[int, np.ndarray]:
-        whole = len(numbers) == len(self.problem.regions)
-        dual = self._dual(self.problem if whole else restrict(self.problem, numbers), numbers)
+        dual = self._dual(numbers)
         bound = self.bound * sum(r.rows for r in dual.problem.regions) / self.rows
         tables, self.reached = denoise(dual, bound if self.rule == "noise" else 0.0, candidates)
         self._work += dual.passes * dual.cells / self.cells

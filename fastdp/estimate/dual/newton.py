@@ -13,14 +13,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import combinations
 
 import numpy as np
 
 from ..._core.dual import Dual as Core
 from ..._core.team import Team
-from ..._util.threads import each
-from ...model.adjust import dot
 from .dual_plan import Link, Table, plan_dual
 from .region_graph import Partitions, Region, Regions, Set, expand
 
@@ -64,17 +62,14 @@ BELOW = 0.99
 """How much of the squares that the noise explains a fit to the noise level leaves: the last solve, which
 makes tables agree, moves them by less than the rest."""
 
-PART = 1 << 17
-"""Cells of a region that one thread mixes at a time."""
-
 Tick = Callable[[int, float], None]
 
 
 class Dual:
     """The multipliers of a set of regions; `y` (in sigma) and centres may change between solves."""
 
-    def __init__(self, problem: Regions, total: float, threads: int | Team, tick: Tick | None = None):
-        self.problem, self.total, self.tick = problem, total, tick
+    def __init__(self, problem: Regions, total: float, threads: int | Team):
+        self.problem = problem
         lying: list[list[tuple[int, int, float, Set]]] = [[] for _ in problem.regions]
         rhs: list[np.ndarray] = []
         at = 0
@@ -88,71 +83,54 @@ class Dual:
             at += size
         tables = [_table(problem.partitions, r, own) for r, own in zip(problem.regions, lying)]
         self.core = Core(plan_dual(tables), np.concatenate(rhs), threads)
-        self.x = np.zeros(at)
-        self.passes = 0
+        self.x, self._ahead = np.zeros(at), np.zeros(at)
+        self.restart(None)
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
-        spans = list(enumerate(self.spans))
-        starts = [(i, span, a) for i, span in spans for a in range(span.start, span.stop, PART)]
-        self.parts = [(i, slice(a, min(a + PART, span.stop))) for i, span, a in starts]
         self.orders = np.array([r.order for r in problem.regions])
-        self.threads = self.core.team.threads if self.core.cells > 4 * PART else 1
+
+    def restart(self, tick: Tick | None) -> None:
+        """Begins again at multipliers of 0; regions need their answers and centres anew."""
+        self.tick, self.passes = tick, 0
+        self.x[:] = 0
 
     @property
     def cells(self) -> int:
-        return sum(r.cells for r in self.problem.regions)
+        return self.core.cells
 
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
-        """The centre of region i, in rows; cells that are not possible stay zero."""
-        inverse = np.minimum(self.problem.regions[i].sigma / np.maximum(table.reshape(-1), 1e-300), 1 / LEAST)
-        own = inverse if possible is None else np.where(possible.reshape(-1), inverse, 0.0)
-        self.core.inverse[self.spans[i]] = own
+        """Gives region i its answers, and a centre in rows; cells that are not possible stay zero."""
+        self.core.centre(i, table, self.problem.regions[i].y, possible)
 
-    def sigma(self, i: int, part: slice) -> np.ndarray | float:
-        """The noise of some cells of region i, which begins at `spans[i]`."""
-        sigma, start = self.problem.regions[i].sigma, self.spans[i].start
-        return sigma[part.start - start : part.stop - start] if isinstance(sigma, np.ndarray) else sigma
-
-    def around(self, part: slice, table: np.ndarray) -> None:
-        """Makes a table (in sigma) of some cells their centre and their answers; cells that are not possible
-        stay zero."""
-        inverse, answers = self.core.inverse[part], self.core.y[part]
-        np.copyto(answers, table)
-        np.copyto(inverse, 1 / np.maximum(table, LEAST), where=inverse > 0)
-
-    def evaluate(self, x: np.ndarray, tau: np.ndarray, kappa: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        gradient, sums = self.core.evaluate(x, tau, kappa)
+    def evaluate(self, tau, kappa, cells: np.ndarray | None = None, length: float | None = None):
+        """At the multipliers, or so far along the core's last step from them, which goes to `_ahead`."""
+        ahead = None if length is None else (length, self._ahead)
+        sums = self.core.evaluate(self.x, tau, kappa, cells, ahead)
         self.passes += 1
         if self.tick is not None:
             self.tick(self.passes, 0.5 * float(sums[:, 0].sum()))
-        return gradient, sums
-
-    def solve(self, tau: np.ndarray, kappa: np.ndarray, tol: float) -> np.ndarray:
-        """Moves the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
-        the sum of phi'."""
-        x = self.x
-        gradient, sums = self.evaluate(x, tau, kappa)
-        for _ in range(STEPS):
-            violation = np.abs(gradient) / np.sqrt(np.maximum(self.core.diagonal, 1e-12))
-            if float(violation.max()) <= tol:
-                break
-            rms = math.sqrt(dot(violation, violation) / violation.size)
-            step = self.core.solve(-gradient, max(FINEST, min(0.1, 0.3 * rms)), PRODUCTS)
-            slope, length = abs(dot(gradient, step)), 1.0
-            while True:
-                gradient, sums = self.evaluate(x + length * step, tau, kappa)
-                turned = dot(gradient, step)
-                if turned <= ENOUGH * slope or length < SHORTEST:
-                    break
-                length *= SHORTER
-            x = x + length * step
-        self.x = x
         return sums
 
-    def tables(self, tau: np.ndarray, kappa: np.ndarray) -> list[np.ndarray]:
-        """The regions' tables, in rows, at the present multipliers."""
+    def solve(self, tau: np.ndarray, kappa: np.ndarray, tol: float, cells: np.ndarray | None = None):
+        """Moves the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
+        the sum of phi'. Fills `cells` as the core does."""
+        core, sums = self.core, self.evaluate(tau, kappa, cells)
+        for _ in range(STEPS):
+            if core.worst <= tol:
+                break
+            slope, length = abs(core.step(max(FINEST, min(0.1, 0.3 * core.rms)), PRODUCTS)), 1.0
+            while True:
+                sums = self.evaluate(tau, kappa, cells, length)
+                if core.along <= ENOUGH * slope or length < SHORTEST:
+                    break
+                length *= SHORTER
+            self.x, self._ahead = self._ahead, self.x
+        return sums
+
+    def tables(self, tau: np.ndarray, kappa: np.ndarray, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
+        """The regions' tables, in rows, where the constraints hold, and what `solve` returns."""
         cells = np.empty(self.core.cells)
-        self.core.evaluate(self.x, tau, kappa, cells)
-        return [cells[span].reshape(r.shape) for span, r in zip(self.spans, self.problem.regions)]
+        sums = self.solve(tau, kappa, tol, cells)
+        return [cells[span].reshape(r.shape) for span, r in zip(self.spans, self.problem.regions)], sums
 
     def freedom(self, sums: np.ndarray) -> np.ndarray:
         """Per region the divergence of u / sigma by y: the sum of phi', and what goes through the
@@ -170,11 +148,10 @@ def _table(partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, fl
     for number, (_, size, _, names) in enumerate(lying):
         if names and 2 * size <= r.cells and all(partitions.within(s, names) for *_, s in lying):
             clique, shape = partitions.axes(names), partitions.shape(names)
-            small = replace(r, names=names, clique=clique, shape=shape, y=np.zeros(shape))
-            sigma = float(np.max(r.sigma))
-            inner = number, Table(size // shape[-1], shape[-1], small.y, sigma, links(small))
+            small = replace(r, names=names, clique=clique, shape=shape)
+            inner = number, Table(size // shape[-1], shape[-1], float(np.max(r.sigma)), links(small))
             break
-    return Table(r.cells // r.shape[-1], r.shape[-1], r.y / r.sigma, r.sigma, links(r), inner)
+    return Table(r.cells // r.shape[-1], r.shape[-1], r.sigma, links(r), inner)
 
 
 def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
@@ -183,8 +160,8 @@ def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
     ones = np.ones(n)
     for tau in (AGREE, 100.0):  # a smooth problem first: from its solution few cells change sides
         dual.solve(np.full(n, tau), ones, ROUGH)
-    sums = dual.solve(np.full(n, math.inf), ones, EXACT)
-    return dual.tables(np.full(n, math.inf), ones), sums[:, 0]
+    tables, sums = dual.tables(np.full(n, math.inf), ones, EXACT)
+    return tables, sums[:, 0]
 
 
 def denoise(
@@ -200,54 +177,24 @@ def denoise(
     `bound` (on towards the closest one where they exceed it), and whether that could be reached. All
     candidates agree, so that their mixtures do, nearly."""
     seen, freedom = _candidates(dual, candidates)
-
-    def products(at: tuple[int, slice]) -> np.ndarray:
-        gaps = [cells[at[1]] - dual.core.y[at[1]] for cells in seen]
-        pairs = [[dot(a, b) if j <= i else 0.0 for j, b in enumerate(gaps)] for i, a in enumerate(gaps)]
-        return np.array(pairs)
-
-    gram = np.zeros((len(dual.spans), len(seen), len(seen)))
-    for (i, _), part in zip(dual.parts, each(products, dual.parts, dual.threads)):
-        gram[i] += part
-    gram += np.tril(gram, -1).swapaxes(1, 2)
+    gram, n = dual.core.gram(seen), len(dual.spans)
     weights = mixture(gram, freedom)
     if bound:
         weights = _blend(gram, weights, BELOW * bound)
     squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
-    n = len(dual.spans)
-
-    def mix(at: tuple[int, slice]) -> None:
-        i, part = at
-        table = np.zeros(part.stop - part.start)
-        for w, cells in zip(weights[i], seen):
-            if w > 0:
-                table += w * cells[part]
-        dual.around(part, table)
-
-    each(mix, dual.parts, dual.threads)
-    tau, ones = np.full(n, AGREE), np.ones(n)
+    dual.core.mix(seen, weights)
     dual.x[:] = 0
-    dual.solve(tau, ones, CLOSE)
-    return dual.tables(tau, ones), not bound or squares <= bound
+    return dual.tables(np.full(n, AGREE), np.ones(n), CLOSE)[0], not bound or squares <= bound
 
 
-def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[list[np.ndarray], np.ndarray]:
+def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
     """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence
     of each region."""
     single, freedom = dual.orders == 1, []
-    seen: list[np.ndarray] = []
-    cells = np.empty(dual.core.cells)
-
-    def keep(at: tuple[int, slice]) -> None:
-        i, part = at
-        np.divide(cells[part], dual.sigma(i, part), out=seen[-1][part], dtype=np.float64, casting="same_kind")
-
-    for tau, kappa in candidates:
+    seen = np.empty((len(candidates), dual.core.cells), np.float32)
+    for (tau, kappa), cells in zip(candidates, seen):
         taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
-        freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH)))
-        dual.core.evaluate(dual.x, taus, kappas, cells)
-        seen.append(np.empty(cells.size, np.float32))
-        each(keep, dual.parts, dual.threads)
+        freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH, cells)))
     return seen, np.array(freedom).T
 
 
@@ -270,26 +217,22 @@ def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
     """Weights w >= 0 that add up to 1 and make w' gram w + 2 gain' w least, for every problem of a stack:
     the best of the stationary points on all faces of the simplex."""
     n, k = gain.shape
-    faces = np.array([face for face in product((False, True), repeat=k) if any(face)])
     scale = np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1.0
     q = gram / scale + 1e-9 * np.eye(k)
     b = gain / scale[:, :, 0]
     best, value = np.zeros((n, k)), np.full(n, np.inf)
-    for face in faces:
-        inside = np.flatnonzero(face)
-        m = inside.size
-        system = np.zeros((n, m + 1, m + 1))
-        system[:, :m, :m] = q[:, inside[:, None], inside]
-        system[:, :m, m] = system[:, m, :m] = 1.0
-        right = np.concatenate([-b[:, inside], np.ones((n, 1))], 1)
-        w = np.linalg.solve(system, right[..., None])[:, :m, 0]
-        whole = np.zeros((n, k))
-        whole[:, inside] = w
-        risk = np.einsum("ni,nij,nj->n", whole, q, whole) + 2 * np.einsum("ni,ni->n", b, whole)
-        better = (w >= -1e-12).all(1) & (risk < value)
-        best[better], value[better] = np.maximum(whole[better], 0), risk[better]
+    for m in range(1, k + 1):
+        faces = np.array(list(combinations(range(k), m)))
+        system = np.zeros((n, len(faces), m + 1, m + 1))
+        system[..., :m, :m] = q[:, faces[:, :, None], faces[:, None, :]]
+        system[..., :m, m] = system[..., m, :m] = 1.0
+        right = np.concatenate([-b[:, faces], np.ones((n, len(faces), 1))], 2)
+        w = np.linalg.solve(system, right[..., None])[..., :m, 0]
+        risk = np.einsum("nfi,nfij,nfj->nf", w, system[..., :m, :m], w)
+        risk += 2 * np.einsum("nfi,nfi->nf", b[:, faces], w)
+        risk[(w < -1e-12).any(2)] = np.inf
+        for i in np.flatnonzero(risk.min(1) < value):
+            f = risk[i].argmin()
+            best[i], value[i] = 0.0, risk[i, f]
+            best[i, faces[f]] = np.maximum(w[i, f], 0)
     return best / best.sum(1, keepdims=True)
-
-
-LEAST = 1e-9
-"""The least centre, in sigma, of a cell that is possible."""

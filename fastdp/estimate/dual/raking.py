@@ -23,6 +23,7 @@ from ...domain import Clique, Domain
 from ...model.adjust import laid, ratio
 from ...model.junction_tree import JunctionTree
 from ...model.layout import Plan
+from .region_graph import in_order
 
 FLOOR = 0.05
 """Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells are not
@@ -45,13 +46,12 @@ class Target:
 
 
 class Frame:
-    """How the tables of a tree's cliques lie: the axes of each by their number of codes, the longest last.
+    """How the tables of a tree's cliques lie: the axes of each `in_order`, behind the attribute `first`.
     Views of marginals are made once, and serve all models of the tree in turn."""
 
-    def __init__(self, domain: Domain, tree: JunctionTree, threads: int | Team = 1):
+    def __init__(self, domain: Domain, tree: JunctionTree, threads: int | Team = 1, first: str | None = None):
         self.domain, self.tree, self.threads = domain, tree, threads
-        order = {a: i for i, a in enumerate(domain)}
-        self.axes = [tuple(sorted(clique, key=lambda a: (domain[a], order[a]))) for clique in tree.cliques]
+        self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
         self._views: dict[tuple, View] = {}
 

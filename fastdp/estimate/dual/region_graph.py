@@ -11,7 +11,8 @@ the set of all meets. Each covering pair is a constraint with one multiplier per
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -35,6 +36,7 @@ class Partitions:
     """The partitions of the attributes' codes in use; number 0 of every attribute keeps all codes apart."""
 
     domain: Domain
+    first: str | None = None
     bins: dict[str, list[np.ndarray]] = field(default_factory=dict)
     _number: dict[tuple[str, bytes], int] = field(default_factory=dict)
     _joined: dict[tuple[str, int, int], int | None] = field(default_factory=dict)
@@ -110,15 +112,29 @@ class Partitions:
         return tuple(self.size(a, dict(names)[a]) for a in self.axes(names))
 
     def axes(self, names: Set) -> Clique:
-        """The attributes by their number of codes, so that the longest axis is last; the same order
-        everywhere, so that a meet's cells lie side by side in its regions' rows."""
-        order = list(self.domain)
-        return tuple(sorted((a for a, _ in names), key=lambda a: (self.domain[a], order.index(a))))
+        """The attributes `in_order`: a meet's cells lie side by side in its regions' rows."""
+        return in_order(self.domain, (a for a, _ in names), self.first)
 
     @property
     def plain(self) -> bool:
         """No codes are merged anywhere: meets are intersections."""
         return len(self._number) == len(self.domain)
+
+
+def in_order(domain: Domain, attributes: Iterable[str], first: str | None) -> Clique:
+    """Axes of a table: by their number of codes, so that the longest is last; but `first` comes first."""
+    order = list(domain)
+    return tuple(sorted(attributes, key=lambda a: (a != first, domain[a], order.index(a))))
+
+
+def split_by(domain: Domain, cliques: Iterable[Sequence[str]]) -> str | None:
+    """The attribute that comes first: one that most cliques have, and none as its longest axis. Parts of a
+    table with different codes of it add to different cells of the marginals that have it too, so that threads
+    share none of these."""
+    several = [in_order(domain, clique, None) for clique in cliques if len(clique) > 1]
+    held = Counter(a for clique in several for a in clique[:-1])
+    inside = [a for a in held if all(clique[-1] != a for clique in several)]
+    return max(inside, key=lambda a: (held[a], domain[a]), default=None)
 
 
 def first_seen(labels: np.ndarray) -> np.ndarray:
@@ -177,7 +193,7 @@ def is_whole_marginal(measurement: Any, cells: int) -> bool:
 def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
     """The regions and constraints of checked measurements; None where some measurement is not of a whole
     marginal, or where the meets are too many."""
-    partitions = Partitions(domain)
+    partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     for m in measurements:
         if not is_whole_marginal(m, domain.cells(m.clique)):
@@ -228,9 +244,11 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
     order = [a for a in m.clique if a in dict(kept)]
     # merged into a single bin: no axis
     lone = tuple(i for i, a in enumerate(m.clique) if a not in dict(kept))
-    cube, spread = cube.squeeze(lone), spread.squeeze(lone)
     turn = [order.index(a) for a in partitions.axes(kept)]
-    return kept, cube.transpose(turn).reshape(-1), spread.transpose(turn).reshape(-1), constant
+    table = cube.squeeze(lone).transpose(turn).reshape(-1)
+    if variance.ndim == 0:
+        return kept, table, np.broadcast_to(variance, table.shape), constant
+    return kept, table, spread.squeeze(lone).transpose(turn).reshape(-1), constant
 
 
 def _fused(partitions: Partitions, names: Set, group) -> Region:
@@ -242,7 +260,8 @@ def _fused(partitions: Partitions, names: Set, group) -> Region:
         y = sum(t / v for t, v, _, _ in group) / weight
         constant += sum(0.5 * float(((t - y) ** 2 / v).sum()) for t, v, _, _ in group)
         variance = 1 / weight
-    alike = variance.size == 0 or float(np.ptp(variance)) <= 1e-12 * float(variance[0])
+    alike = variance.size == 0 or variance.strides == (0,)
+    alike = alike or float(np.ptp(variance)) <= 1e-12 * float(variance[0])
     sigma = float(np.sqrt(variance[0])) if alike else np.sqrt(variance)
     return Region(names, clique, shape, np.ascontiguousarray(y), sigma, rows, constant)
 

@@ -134,7 +134,7 @@ class Flow:
 
     def _try(self, multipliers: np.ndarray) -> np.ndarray | None:
         """The functionals at these multipliers; the state there is in `_spare`."""
-        self.lines.spread(multipliers, self._delta, self.engine.team)
+        self._delta[self.lines.active] = self.lines.change(multipliers, self.engine.team)
         return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
@@ -187,15 +187,17 @@ class Flow:
         self.f, self.loss = f, self.lines.loss(f)
 
     def _iterate(self, at, f, slope, soft, pull):
-        """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`."""
-        way = self._direction(slope, soft)
+        """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`. A
+        pair is a change of multipliers and that of -f; the rest of the Hessian is the diagonal `soft`, which
+        changes with the stride."""
+        way = self._inverse.direction(self._pairs, slope, soft)
         descent = dot(slope, way)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
             way = -self._inverse.solve(slope)
             descent = dot(slope, way)
-        self.lines.spread(way, self._delta, self.engine.team)
-        step = min(1.0, REACH / max(float(np.abs(self._delta).max()), 1e-300))
+        far = np.abs(self.lines.change(way, self.engine.team)).max(initial=1e-300)
+        step = min(1.0, REACH / float(far))
         while True:
             there = self._try(at + step * way)
             if there is not None:
@@ -210,25 +212,6 @@ class Flow:
         self._pairs = [*self._pairs, (step * way, f - there)][-MEMORY:]
         self._at, self._spare = self._spare, self._at
         return at + step * way, there
-
-    def _direction(self, slope: np.ndarray, soft: np.ndarray) -> np.ndarray:
-        """- (estimate of the inverse Hessian) slope. A pair is a change of multipliers and that of -f; the
-        rest of the Hessian is the diagonal `soft`, which changes with the stride."""
-        q, kept = slope.copy(), []
-        changes = [(s, c + soft * s) for s, c in self._pairs]
-        pairs = [(s, y, sy) for s, y in changes if (sy := dot(s, y)) > 0]
-        for s, y, sy in reversed(pairs):
-            a = dot(s, q) / sy
-            q -= a * y
-            kept.append(a)
-        way = self._inverse.solve(q)
-        if pairs:
-            _, y, sy = pairs[-1]
-            half = self._inverse.factor(y)
-            way *= sy / dot(half, half)
-        for (s, y, sy), a in zip(pairs, reversed(kept), strict=True):
-            way += (a - dot(y, way) / sy) * s
-        return -way
 
     def back(self, before: float, wanted: float) -> None:
         """Goes back along the last stride, from z to where the loss is just below `wanted`; before: the loss

@@ -73,12 +73,13 @@ class Functionals:
         active = m[self.active]
         return np.concatenate([active[self._cells], self._rows.product(active, threads)])
 
-    def spread(self, multipliers: np.ndarray, out: np.ndarray, threads: int | Team = 1) -> None:
-        """out = - B' multipliers, a change of the potentials of the plan's vector."""
+    def change(self, multipliers: np.ndarray, threads: int | Team = 1) -> np.ndarray:
+        """- B' multipliers, a change of the potentials of the `active` entries of the plan's vector; the
+        others do not change."""
         n = self._cells.size
-        active = -self._columns.product(multipliers[n:], threads)
-        active[self._cells] -= multipliers[:n]
-        out[self.active] = active
+        out = -self._columns.product(multipliers[n:], threads)
+        out[self._cells] -= multipliers[:n]
+        return out
 
     def loss(self, f: np.ndarray) -> float:
         return self.constant + 0.5 * float(np.sum((f - self.target) ** 2 / self.variance))
