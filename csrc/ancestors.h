@@ -35,10 +35,10 @@ int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const 
 int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at,
                           const double *values, const double *x, fdp_team *team, double *out);
 
-/* The two loops of L-BFGS around a product with an approximate inverse, by one thread. A pair is a step s[n] of
- * the multipliers and its change y[n] of the slope, `change` + soft * s; the last pair is the newest. Pairs of
- * curvature sy[pairs] <= 0 are left out. First: q loses what the pairs account for, their shares are kept;
- * after the product: way gets it back. */
+/* The two loops of L-BFGS around a product with an approximate inverse, by one thread. A pair is a step s[n]
+ * of the multipliers and its change y[n] of the slope, `change` + soft * s; the last pair is the newest.
+ * Pairs of curvature sy[pairs] <= 0 are left out. First: q loses what the pairs account for, their shares are
+ * kept; after the product: way gets it back. */
 int fdp_pairs_before(int64_t n, int64_t pairs, const double *const *s, const double *const *change,
                      const double *soft, double *q, double *sy, double *share);
 int fdp_pairs_after(int64_t n, int64_t pairs, const double *const *s, const double *const *change,

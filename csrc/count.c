@@ -10,20 +10,17 @@
  * bench/counting.py measures it anew. Units of 131,072 to 524,288 rows differ by less than the noise, of
  * 16,384 are 4 to 15 % slower. Tables of 32-bit sums with a carry were no faster.
  *
- * How. A unit of work is one clique over one chunk of rows, so that the clique's table (0.4 to 1.6 MB for
- * most of AdaGrid's) stays in L2 for 262,144 additions, and no thread needs tables of its own. Within a unit
- * rows go in blocks whose cell numbers stay in L1, one vector loop per column, then a loop of additions with
- * as few instructions as it takes: two cell numbers and two weights a load. Tables larger than L2 are fetched
- * some additions ahead.
+ * How. A thread counts one clique at a time, chunk after chunk of the rows, so that the clique's table (0.4
+ * to 1.6 MB for most of AdaGrid's) stays in its L2. Within a chunk rows go in blocks whose cell numbers stay
+ * in L1, one vector loop per column, then a loop of additions with as few instructions as it takes: two cell
+ * numbers and two weights a load. Tables larger than L2 are fetched some additions ahead.
  *
- * Who. Units are handed out in the order of chunks, and within a chunk of cliques. A unit waits for the one
- * before it on the same table, handed out a whole round earlier: a table is only ever held by one thread, and
- * as every unit waits for earlier ones alone, nothing can lock up. Row weights are looked up once a chunk, by
- * units of their own that go one round ahead, into a ring of three rounds. All of this is told under one
- * lock, a few hundred times for 10 million rows; the lock is also what makes one thread's sums visible to the
- * next. Where cliques are too few to keep the threads busy, a clique has several lanes: each counts every
- * n-th chunk into a table of its own, added up at the end, or where those would be larger than the budget, a
- * part of the cells. All sums are integers: no order can change a bit. */
+ * Who. Rows go in rounds, whose row weights are looked up first and whose codes the last cache holds. Within
+ * a round a thread takes the clique it had, else that of most work which nobody counts, else it joins another
+ * thread at the clique where most is left, with a table of its own that is added to the first in the end, if
+ * what it takes over is worth that. It stays until the clique has no rows left: a table that goes from one
+ * thread to another goes from one L2 to another. Where copies of the tables would exceed the budget, threads
+ * divide the cells of a table. All sums are integers: no order can change a bit. */
 #include "count.h"
 
 #include <stdlib.h>
@@ -31,13 +28,14 @@
 #include <sys/mman.h>
 
 #define BLOCK 4096
-#define RING 3        /* rounds of row weights held at once */
 #define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
-#define COPY_SAVES \
-    4 /* a copy of a table is cleared and added up: it must save so many times as many additions */
+#define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there */
+#define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions */
 #define LARGE_PAGE (1 << 21)
-#define CHUNKS_A_LANE 16 /* fewest chunks per lane, so that the last chunk is a small part of the work */
+#define MOST_ROUND (1 << 22) /* rows of a round: 16 MB of weights */
+#define UNIT (1 << 14)       /* rows that a thread takes at a time */
+#define MERGES 64            /* parts of a table whose copies are added up by one thread each */
 
 #define COLUMN(NAME, TYPE) \
     FDP_CLONES static void first_##NAME(const TYPE *restrict code, int n, uint32_t *restrict cell) { \
@@ -129,67 +127,66 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-/* Zeroed cells for copies of tables, in large pages where the system has them: 60 MB of small pages cost more
- * to touch than 16 threads take to count. `bytes` goes to munmap with what is returned; NULL: no memory. */
-static int64_t *copies_of_tables(int64_t cells, size_t *bytes) {
-    *bytes = ((size_t)cells * sizeof(int64_t) / LARGE_PAGE + 1) * LARGE_PAGE;
-    void *found = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+/* Room for copies of tables, zeroed, in large pages where the system has them: 60 MB of small pages cost more
+ * to touch than 16 threads take to count. What nobody touches costs nothing. NULL: no memory. */
+static char *room_for_copies(size_t bytes) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+#ifdef MAP_NORESERVE
+    flags |= MAP_NORESERVE;
+#endif
+    void *found = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) : MAP_FAILED;
     if (found == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
-    madvise(found, *bytes, MADV_HUGEPAGE);
+    madvise(found, bytes, MADV_HUGEPAGE);
 #endif
     return found;
 }
 
-/* Lanes are numbered clique * split + part; with `copies`, lane part of a clique takes chunks part, part +
- * split, ..., one a round, otherwise all lanes take one and the same chunk a round and differ in the cells
- * they count. Looking up weights has lookers lanes of its own, which come first in every round. */
+/* A clique within a round: rows from `next` on are not taken yet; `threads` count it. Its tables: the first
+ * is the caller's, copies follow; a table is held by one thread at a time, `busy` says which are. */
+typedef struct {
+    atomic_llong next;
+    int threads, tables;
+    int64_t **table;
+    uint8_t *busy;
+    char apart[64];
+} clique_state;
+
 typedef struct {
     const fdp_rows *rows;
     const fdp_plan *plan;
-    int split, copies, lookers;
-    int64_t lanes, chunk, rounds, total;
-    int64_t *tables, *more; /* more: split - 1 further copies of tables */
-    uint32_t *weights;      /* RING rounds of lookers chunks */
-    atomic_llong slice;
-    pthread_mutex_t lock; /* guards all fields below */
-    pthread_cond_t turn;
-    int64_t next, waiting;
-    int64_t *done, *looked; /* rounds that each lane has behind it */
+    int split, copies, most; /* tables of a clique, at most */
+    int64_t unit, round;
+    uint32_t *weights;    /* [round], where they have to be looked up */
+    char *more;           /* room for copies */
+    size_t used, room;    /* bytes of it */
+    clique_state *clique; /* [cliques] */
+    pthread_mutex_t lock; /* guards the above and what is no counter of a clique */
+    fdp_team_turns turns;
 } count_job;
 
-static int64_t chunk_of(const count_job *job, int64_t round, int64_t part) {
-    return job->copies ? round * job->split + part : round;
-}
-
-static uint32_t *ring_of(const count_job *job, int64_t chunk) {
-    const int64_t slots = (int64_t)RING * FDP_MAX(1, job->lookers);
-    return job->weights + chunk % slots * job->chunk;
-}
-
-/* One unit: clique over the rows of a chunk, into the lane's own table or part of the cells. */
-static void count_chunk(const count_job *job, int64_t lane, int64_t round) {
+/* Rows [begin, end) of clique k into a table; of its cells only those of part `part` of `split` where threads
+ * divide them. `first`: the row of the first weight. */
+static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t end, int64_t first, int part,
+                       int64_t *table) {
     const fdp_rows *rows = job->rows;
     const fdp_plan *plan = job->plan;
-    const int64_t k = lane / job->split, part = lane % job->split, chunk = chunk_of(job, round, part);
-    const int64_t begin = chunk * job->chunk, end = FDP_MIN(rows->rows, begin + job->chunk),
-                  cells = plan->cells[k];
-    int64_t *table =
-        (part && job->copies ? job->more + (part - 1) * job->total : job->tables) + plan->offset[k];
-    const int64_t lo = cells * part / job->split, hi = cells * (part + 1) / job->split;
-    if (!job->copies && lo == hi) return; /* a table of fewer cells than lanes */
-    const uint32_t *weight = rows->weight ? (rows->user ? ring_of(job, chunk) : rows->weight + begin) : NULL;
+    const int64_t cells = plan->cells[k], lo = cells * part / job->split;
+    const int64_t hi = cells * (part + 1) / job->split;
+    if (lo == hi) return; /* a table of fewer cells than parts */
     uint32_t cell[BLOCK];
     for (int64_t row = begin; row < end; row += BLOCK) {
         const int n = (int)FDP_MIN(BLOCK, end - row);
         for (int s = plan->start[k]; s < plan->start[k + 1]; s++) {
             const void *codes = rows->column[plan->column[s]];
-            const int width = rows->width[plan->column[s]], first = s == plan->start[k];
+            const int width = rows->width[plan->column[s]], leading = s == plan->start[k];
             (width == 1   ? column_8
              : width == 2 ? column_16
-                          : column_32)(codes, row, first, plan->size[s], n, cell);
+                          : column_32)(codes, row, leading, plan->size[s], n, cell);
         }
-        const uint32_t *w = weight ? weight + (row - begin) : NULL;
+        const uint32_t *w = job->weights   ? job->weights + (row - first)
+                            : rows->weight ? rows->weight + row
+                                           : NULL;
         if (!job->copies && job->split > 1)
             add_range(cell, w, n, (uint32_t)lo, (uint32_t)(hi - lo), table + lo);
         else if (w)
@@ -199,57 +196,87 @@ static void count_chunk(const count_job *job, int64_t lane, int64_t round) {
     }
 }
 
-static void look_up_chunk(const count_job *job, int64_t looker, int64_t round) {
-    const int64_t chunk = chunk_of(job, round, looker), begin = chunk * job->chunk;
-    const int64_t n = FDP_MIN(job->chunk, job->rows->rows - begin);
-    if (n > 0) look_up(job->rows->weight, job->rows->user + begin, n, ring_of(job, chunk));
+static size_t bytes_of(int64_t cells) {
+    return ((size_t)cells * sizeof(int64_t) / LARGE_PAGE + 1) * LARGE_PAGE;
 }
 
-/* Units in turns of lookers + lanes: turn t looks weights up for round t and counts round t - 1, or round t
- * where there is nothing to look up. Called with the lock held. */
-static int ready(const count_job *job, int64_t turn, int64_t i) {
-    if (i < job->lookers) {
-        if (job->looked[i] < turn) return 0;
-        for (int64_t l = 0; l < job->lanes; l++)
-            if (job->done[l] < turn - RING + 1) return 0;
-        return 1;
+/* A table of clique k that nobody holds: the number of a free one, that of a new one, or -1. */
+static int free_table(const count_job *job, int64_t k) {
+    const clique_state *c = job->clique + k;
+    for (int i = 0; i < c->tables; i++)
+        if (!c->busy[i]) return i;
+    const int fits = job->more && job->used + bytes_of(job->plan->cells[k]) <= job->room;
+    return fits && c->tables < job->most ? c->tables : -1;
+}
+
+/* The clique that a thread shall count next (see "Who"), with its table in *table; -1: none. */
+static int64_t choose(count_job *job, int64_t last, int64_t end, int *table) {
+    const fdp_plan *plan = job->plan;
+    int64_t best = -1;
+    double most = 0;
+    pthread_mutex_lock(&job->lock);
+    for (int64_t k = 0; k < plan->cliques; k++) {
+        clique_state *c = job->clique + k;
+        const int64_t left = end - atomic_load(&c->next);
+        const int at = left > 0 ? free_table(job, k) : -1;
+        if (at < 0) continue;
+        double gain = (double)left * (plan->cells[k] > FAR ? FAR_COSTS : 1) / (c->threads + 1);
+        if (c->threads && gain < (double)COPY_COSTS * (double)plan->cells[k] && at == c->tables) continue;
+        if (k == last || !c->threads) gain *= k == last ? 1e12 : 1e6;
+        if (gain > most) most = gain, best = k, *table = at;
     }
-    const int64_t lane = i - job->lookers, round = job->lookers ? turn - 1 : turn;
-    if (job->done[lane] < round) return 0;
-    return !job->lookers || job->looked[job->copies ? lane % job->split : 0] > round;
+    if (best >= 0) {
+        clique_state *c = job->clique + best;
+        if (*table == c->tables) {
+            c->table[c->tables++] = (int64_t *)(job->more + job->used);
+            job->used += bytes_of(plan->cells[best]);
+        }
+        c->busy[*table] = 1;
+        c->threads++;
+    }
+    pthread_mutex_unlock(&job->lock);
+    return best;
+}
+
+static void count_round(count_job *job, int64_t begin, int64_t end, int64_t *last) {
+    int table = 0;
+    for (int64_t k; (k = choose(job, *last, end, &table)) >= 0; *last = k) {
+        clique_state *c = job->clique + k;
+        for (int64_t row; (row = atomic_fetch_add(&c->next, job->unit)) < end;)
+            count_rows(job, k, row, FDP_MIN(end, row + job->unit), begin, 0, c->table[table]);
+        pthread_mutex_lock(&job->lock);
+        c->busy[table] = 0;
+        c->threads--;
+        pthread_mutex_unlock(&job->lock);
+    }
 }
 
 static void count_work(fdp_team *team, int number, void *ctx) {
     count_job *job = ctx;
-    const int64_t width = job->lookers + job->lanes, turns = job->rounds + (job->lookers > 0);
-    (void)number;
-    pthread_mutex_lock(&job->lock);
-    for (int64_t unit; (unit = job->next++) < turns * width;) {
-        const int64_t turn = unit / width, i = unit % width, lane = i - job->lookers;
-        const int64_t round = i >= job->lookers && job->lookers ? turn - 1 : turn;
-        if (round < 0 || round >= job->rounds) continue;
-        while (!ready(job, turn, i)) {
-            job->waiting++;
-            pthread_cond_wait(&job->turn, &job->lock);
-            job->waiting--;
-        }
-        pthread_mutex_unlock(&job->lock);
-        if (i < job->lookers)
-            look_up_chunk(job, i, round);
+    const fdp_rows *rows = job->rows;
+    const int64_t cliques = job->plan->cliques;
+    int64_t phase = 0, last = -1;
+    for (int64_t begin = 0; begin < rows->rows; begin += job->round) {
+        const int64_t end = FDP_MIN(rows->rows, begin + job->round);
+        for (int64_t k = 0; number == 0 && k < cliques; k++) atomic_store(&job->clique[k].next, begin);
+        FDP_TEAM_SHARE(&job->turns, phase, i, job->weights ? (end - begin + UNIT - 1) / UNIT : 0)
+        look_up(rows->weight, rows->user + begin + i * UNIT, FDP_MIN(UNIT, end - begin - i * UNIT),
+                job->weights + i * UNIT);
+        fdp_team_turn(team, number, &job->turns, &phase);
+        if (job->copies)
+            count_round(job, begin, end, &last);
         else
-            count_chunk(job, lane, round);
-        pthread_mutex_lock(&job->lock);
-        *(i < job->lookers ? job->looked + i : job->done + lane) = round + 1;
-        if (job->waiting) pthread_cond_broadcast(&job->turn);
+            FDP_TEAM_SHARE(&job->turns, phase, i, cliques * job->split)
+        count_rows(job, i / job->split, begin, end, begin, (int)(i % job->split),
+                   job->clique[i / job->split].table[0]);
+        fdp_team_turn(team, number, &job->turns, &phase);
     }
-    pthread_mutex_unlock(&job->lock);
-    if (job->more == NULL) return;
-    fdp_team_wait(team);
-    const int64_t total = job->total, slices = (total + BLOCK - 1) / BLOCK;
-    for (int64_t s; (s = fdp_team_next(&job->slice)) < slices;)
-        for (int64_t c = 0; c < job->split - 1; c++)
-            add_up(job->more + c * total + s * BLOCK, FDP_MIN(BLOCK, total - s * BLOCK),
-                   job->tables + s * BLOCK);
+    FDP_TEAM_SHARE(&job->turns, phase, i, cliques * MERGES) {
+        const clique_state *c = job->clique + i / MERGES;
+        const int64_t cells = job->plan->cells[i / MERGES], m = i % MERGES;
+        const int64_t from = cells * m / MERGES, n = cells * (m + 1) / MERGES - from;
+        for (int t = 1; t < c->tables; t++) add_up(c->table[t] + from, n, c->table[0] + from);
+    }
 }
 
 int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget,
@@ -260,34 +287,39 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     for (int64_t k = 0; k < cliques; k++)
         if (plan->start[k] >= plan->start[k + 1]) return FDP_ERR_ARGUMENT;
     const int threads = (int)FDP_MIN(team ? team->most : 1, 1 + all * cliques / FDP_MIN(chunk, BLOCK));
-    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1, .total = total, .tables = tables};
+    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1};
     /* Half as many lanes again as threads: cliques differ in what they cost. */
     if (2 * cliques < 3 * (int64_t)threads)
         job.split = (int)FDP_MIN(threads, (3 * threads + 2 * cliques - 1) / (2 * cliques));
     job.copies = (job.split - 1) <= budget / 8 / FDP_MAX(1, total);
-    if (job.copies) job.split = (int)FDP_MIN(job.split, 1 + all * cliques / (COPY_SAVES * FDP_MAX(1, total)));
-    job.lanes = cliques * job.split;
-    job.lookers = rows->user == NULL || rows->weight == NULL ? 0 : job.copies ? job.split : 1;
-    const int64_t share = all / (CHUNKS_A_LANE * (job.copies ? job.split : 1));
-    job.chunk = FDP_MIN(chunk, FDP_MAX(BLOCK, share));
-    const int64_t a_round = job.chunk * (job.copies ? job.split : 1);
-    job.rounds = (all + a_round - 1) / a_round;
-    job.done = calloc((size_t)job.lanes, sizeof *job.done);
-    job.looked = calloc((size_t)job.lookers + 1, sizeof *job.looked);
-    job.weights = malloc(sizeof *job.weights * (size_t)(RING * job.lookers * job.chunk + 1));
-    size_t bytes = 0;
-    if (job.copies && job.split > 1) job.more = copies_of_tables(total * (job.split - 1), &bytes);
-    if (!job.done || !job.looked || !job.weights || (job.copies && job.split > 1 && !job.more)) goto out;
+    if (job.copies) job.split = 1;
+    job.most = job.copies ? threads : 1;
+    job.unit = FDP_MIN(chunk, UNIT);
+    job.round = FDP_MIN(FDP_MAX(1, all), FDP_MIN(FDP_MAX(chunk, MOST_ROUND), chunk * threads));
+    const int looks = rows->user != NULL && rows->weight != NULL;
+    job.weights = looks ? malloc(sizeof *job.weights * (size_t)job.round) : NULL;
+    job.clique = calloc((size_t)cliques, sizeof *job.clique);
+    int64_t **held = calloc((size_t)(cliques * job.most), sizeof *held);
+    uint8_t *busy = calloc((size_t)(cliques * job.most), 1);
+    if (threads > 1 && job.copies) job.room = FDP_MIN((size_t)budget, (size_t)threads * bytes_of(total));
+    if ((looks && !job.weights) || !job.clique || !held || !busy) goto out;
+    job.more = room_for_copies(job.room);
+    for (int64_t k = 0; k < cliques; k++) {
+        job.clique[k].table = held + k * job.most;
+        job.clique[k].busy = busy + k * job.most;
+        job.clique[k].table[0] = tables + plan->offset[k];
+        job.clique[k].tables = 1;
+    }
+    fdp_team_turns_make(&job.turns);
     pthread_mutex_init(&job.lock, NULL);
-    pthread_cond_init(&job.turn, NULL);
-    fdp_team_do(team, (int)FDP_MIN(threads, job.lanes), count_work, &job);
-    pthread_cond_destroy(&job.turn);
+    fdp_team_do(team, threads, count_work, &job);
     pthread_mutex_destroy(&job.lock);
     status = FDP_OK;
 out:
-    if (job.more) munmap(job.more, bytes);
+    if (job.more) munmap(job.more, job.room);
+    free(busy);
+    free(held);
+    free(job.clique);
     free(job.weights);
-    free(job.looked);
-    free(job.done);
     return status;
 }

@@ -4,8 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS_A_THREAD \
-    (1 << 17) /* read by each, at least: 0.1 ms, a few times what it takes to make a thread */
+#define CELLS_A_THREAD (1 << 16) /* read by each, at least: 50 us */
 
 /* The last axis: short contiguous runs. Four at once hide the latency of the additions. */
 FDP_CLONES static void sum_runs(int64_t outer, int64_t middle, const int64_t *restrict in,
@@ -32,50 +31,77 @@ FDP_CLONES static void add_row(int64_t n, const int64_t *restrict in, int64_t *r
     for (int64_t i = 0; i < n; i++) out[i] += in[i];
 }
 
-static void project(int64_t outer, int64_t middle, int64_t inner, const int64_t *in, int64_t *out) {
+/* Part `part` of `parts` of a step: of the outer axis, or of the inner one where that is longer. */
+static void project(const fdp_projections *p, int64_t step, int64_t part, int64_t parts) {
+    const int64_t middle = p->middle[step], inner = p->inner[step], by_outer = p->outer[step] >= inner;
+    const int64_t first = by_outer ? p->outer[step] * part / parts : 0;
+    const int64_t last = by_outer ? p->outer[step] * (part + 1) / parts : p->outer[step];
+    const int64_t from = by_outer ? 0 : inner * part / parts;
+    const int64_t n = (by_outer ? inner : inner * (part + 1) / parts) - from;
+    const int64_t *in = p->in[step] + first * middle * inner + from;
+    int64_t *out = p->out[step] + first * inner + from;
     if (inner == 1) {
-        sum_runs(outer, middle, in, out);
+        sum_runs(last - first, middle, in, out);
         return;
     }
-    for (int64_t o = 0; o < outer; o++, in += middle * inner, out += inner) {
+    for (int64_t o = first; o < last; o++, in += middle * inner, out += inner) {
         if (middle == 0) {
-            memset(out, 0, sizeof *out * (size_t)inner);
+            memset(out, 0, sizeof *out * (size_t)n);
             continue;
         }
-        memcpy(out, in, sizeof *out * (size_t)inner);
-        for (int64_t m = 1; m < middle; m++) add_row(inner, in + m * inner, out);
+        memcpy(out, in, sizeof *out * (size_t)n);
+        for (int64_t m = 1; m < middle; m++) add_row(n, in + m * inner, out);
     }
 }
 
 typedef struct {
+    int64_t step, part, parts;
+} project_unit;
+
+typedef struct {
+    int levels;
     const fdp_projections *steps;
+    project_unit *units;
+    int64_t *ends;      /* [levels] units of this level and those before */
     atomic_llong *next; /* one a level */
 } project_job;
 
 static void project_work(fdp_team *team, int number, void *ctx) {
     project_job *job = ctx;
-    const fdp_projections *p = job->steps;
     (void)number;
-    for (int l = 0; l < p->levels; l++) {
-        for (int64_t s; (s = p->first[l] + fdp_team_next(&job->next[l])) < p->first[l + 1];)
-            project(p->outer[s], p->middle[s], p->inner[s], p->in[s], p->out[s]);
+    for (int l = 0; l < job->levels; l++) {
+        const int64_t first = l ? job->ends[l - 1] : 0;
+        for (int64_t i; (i = first + fdp_team_next(&job->next[l])) < job->ends[l];)
+            project(job->steps, job->units[i].step, job->units[i].part, job->units[i].parts);
         fdp_team_wait(team);
     }
 }
 
 int fdp_project(const fdp_projections *steps, fdp_team *team) {
-    int64_t cells = 0, widest = 1;
-    for (int l = 0; l < steps->levels; l++) {
-        widest = FDP_MAX(widest, steps->first[l + 1] - steps->first[l]);
-        for (int32_t s = steps->first[l]; s < steps->first[l + 1]; s++)
-            cells += steps->outer[s] * steps->middle[s] * steps->inner[s];
+    int64_t cells = 0, units = 0;
+    const int32_t n = steps->first[steps->levels];
+#define CELLS(s) (steps->outer[s] * steps->middle[s] * steps->inner[s])
+    for (int32_t s = 0; s < n; s++) units += 1 + CELLS(s) / CELLS_A_THREAD;
+    project_job job = {.levels = steps->levels, .steps = steps};
+    job.units = malloc(sizeof *job.units * (size_t)(units + 1));
+    job.ends = malloc(sizeof *job.ends * (size_t)(steps->levels + 1));
+    job.next = malloc(sizeof *job.next * (size_t)(steps->levels + 1));
+    const int ready = job.units && job.ends && job.next;
+    units = 0;
+    for (int l = 0; ready && l < steps->levels; l++) {
+        for (int32_t s = steps->first[l]; s < steps->first[l + 1]; s++) {
+            const int64_t longest = FDP_MAX(1, FDP_MAX(steps->outer[s], steps->inner[s]));
+            const int64_t parts = FDP_MIN(longest, 1 + CELLS(s) / CELLS_A_THREAD);
+            for (int64_t part = 0; part < parts; part++) job.units[units++] = (project_unit){s, part, parts};
+            cells += CELLS(s);
+        }
+        job.ends[l] = units;
+        atomic_init(&job.next[l], 0);
     }
-    atomic_llong *next = malloc(sizeof *next * (size_t)FDP_MAX(1, steps->levels));
-    if (next == NULL) return FDP_ERR_MEMORY;
-    for (int l = 0; l < steps->levels; l++) atomic_init(&next[l], 0);
-    project_job job = {.steps = steps, .next = next};
-    fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, FDP_MIN(widest, 1 + cells / CELLS_A_THREAD)), project_work,
-                &job);
-    free(next);
-    return FDP_OK;
+#undef CELLS
+    if (ready) fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, 1 + cells / CELLS_A_THREAD), project_work, &job);
+    free(job.units);
+    free(job.ends);
+    free(job.next);
+    return ready ? FDP_OK : FDP_ERR_MEMORY;
 }

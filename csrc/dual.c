@@ -13,7 +13,7 @@
 #define FOLD 512 /* entries of a fold worked on at a time */
 #define WORTH 4  /* a cell is as much work as so many of a table that is only multiplied */
 
-#define SHARE 16384           /* cells that a thread takes at a time where nothing is added up */
+#define SHARE 16384          /* cells that a thread takes at a time where nothing is added up */
 #define LEAST_VARIANCE 1e-12 /* of a constraint's side, in rows^2 */
 
 #define LEAST_SLOPE 1e-25 /* of phi; below, products would be of numbers too small for the processor's pace */
@@ -164,7 +164,8 @@ static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_
             scatter_row(r, lane, i + k, from, n, bend + k * n, work->edge_d);
         }
         if (cells) memcpy(cells + at, w, (size_t)(rows * n) * sizeof(double));
-        for (int64_t j = 0; seen && j < rows * n; j++) seen[at + j] = (float)(w[j] / (sigmas ? sigmas[j] : r->sigma));
+        for (int64_t j = 0; seen && j < rows * n; j++)
+            seen[at + j] = (float)(w[j] / (sigmas ? sigmas[j] : r->sigma));
     }
 }
 

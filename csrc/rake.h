@@ -34,8 +34,8 @@ typedef struct {
     int64_t sum_at;      /* squares of a target go to squares[sum_at ..), one per piece of FDP_RAKE_PIECE */
 } fdp_rake_step;
 
-/* All steps in order. work: [the largest lanes * size, lanes 1 where disjoint]. squares: of ((target - sum) *
- * weight), by piece. work is 0 before and after. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
+/* All steps in order. work: [the largest lanes * size, lanes 1 where disjoint], 0 before and after. squares:
+ * of ((target - sum) * weight), by piece. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
 int fdp_rake_run(int64_t n, const fdp_rake_step *steps, fdp_team *team, double *work, double *squares);
 
 #endif

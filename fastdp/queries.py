@@ -385,7 +385,7 @@ def as_query(query, cells: int) -> Query:
     """The query that a measurement's `query` field stands for (None: every single cell)."""
     if query is None:
         return Identity(cells)
-    if isinstance(query, _Base | Query):  # the base first: a protocol is slow to check
+    if _Base in type(query).__mro__ or isinstance(query, Query):  # a protocol is slow to check
         return query
     from scipy.sparse import issparse
 
