@@ -142,7 +142,9 @@ class CliqueTables:
         return cls(frame, tables)
 
     def copy(self) -> CliqueTables:
-        return CliqueTables(self.frame, [table.copy() for table in self.tables])
+        out = CliqueTables(self.frame, [table.copy() for table in self.tables])
+        out._separators = {edge: sums.copy() for edge, sums in self._separators.items()}
+        return out
 
     @cached_property
     def _separators(self) -> dict[tuple[int, int], np.ndarray]:
