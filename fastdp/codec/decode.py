@@ -128,13 +128,12 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
     computed = known(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
-        parts = item.parts if isinstance(item, Derived) else (item,)
-        have, numbers = [part for part in parts if part.name in codes], settled.get(item.name)
+        have, numbers = [part for part in item.parts if part.name in codes], settled.get(item.name)
         if not have and item.name in computed and all(c in codes for c in computed[item.name].columns):
             add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
         elif have and not isinstance(item, Derived):
             add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
-        elif isinstance(item, Derived) and len(have) == len(parts) and item.output == "value":
+        elif isinstance(item, Derived) and len(have) == len(item.parts) and item.output == "value":
             add(item.source, _rebuilt(item, [codes[p.name] for p in have], seed, row, numbers))
         else:
             for part in have:

@@ -37,8 +37,7 @@ def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, 
     names = None if columns is None else set(schema.domain.check(tuple(columns)))
     out: list[tuple[Field, list[Column]]] = []
     for item in schema.fields.values():
-        parts = item.parts if isinstance(item, Derived) else (item,)
-        chosen = [c for c in parts if names is None or c.name in names]
+        chosen = [c for c in item.parts if names is None or c.name in names]
         if chosen:
             out.append((item, chosen))
     return out

@@ -20,17 +20,18 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import numpy as np
 
-from ..domain import Clique, Domain, downward_closure
+from ..domain import Clique, Cliques, Domain, downward_closure
 from ..errors import UsageError
 from ..measurement import Measurement, Request
 from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
+from ..public.data import PublicTable
 from ..release.gateway import Session
 from ..schema import Schema
 from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
+from .base import Config, Job, Outcome, Outline, Planned, Rows
 from .shared.model_rows import ModelRows
 from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
@@ -169,7 +170,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return margins[0][:, None]
         return cross_table(public.users, margins[0], margins[1])
 
-    def ready(self, schema: Schema, public: Public | None) -> None:
+    def ready(self, schema: Schema, public: PublicTable | None) -> None:
         if public is None:
             raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
@@ -185,12 +186,12 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What to fit on public data; UsageError where the recipe does not say."""
         return options_of(self.wanted())
 
-    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
+    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
         """The size of the refined model: the public cliques of the recipe or of a saved model, together with
         the measured marginals."""
         if self.refine is None:
             return LargestModel()
-        prior = self.prior or (() if public is None else public.prior_cliques())
+        prior = self.prior or (() if public is None else public.choose_outer())
         return tree_size(domain, [*prior, *(self.refine.measured or ())])
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import UsageError, nearest
+from ..errors import UsageError, did_you_mean
 from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
@@ -96,11 +96,8 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
         return replace(_parse(_toml(source, text), text, path.parent), name=path.name)
-    choices = (AUTO, *names(), *builtin())
-    near = nearest(text, choices)
-    meant = f" (did you mean {near!r}?)" if near else ""
-    listed = f"{', '.join(choices)}, or give the path of a .toml file"
-    raise UsageError(f"there is no mechanism or recipe {text!r}{meant}; choose one of {listed}")
+    meant = did_you_mean(text, (AUTO, *names(), *builtin()))
+    raise UsageError(f"there is no mechanism, recipe or .toml file {text!r}{meant}")
 
 
 def check_config(config: Config, schema: Schema) -> StructuralZeros:

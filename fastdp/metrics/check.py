@@ -228,7 +228,7 @@ def _look(
     drop = np.zeros(batch.num_rows, bool)
     fields = {}
     for name, item in bare.fields.items():
-        column, own = item.parts[0] if isinstance(item, Derived) else item, schema.fields[name]
+        column, own = item.parts[0], schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
         if part.is_text(item.source):  # text that is not a value of the column's type was read as null

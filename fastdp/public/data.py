@@ -22,7 +22,7 @@ from .ids import Habits
 
 
 class PublicTable:
-    """A public table with the interface `mechanisms.base.Public`."""
+    """A public table, as a mechanism may use it."""
 
     def __init__(self, table: Table):
         if not table.public:
@@ -57,10 +57,6 @@ class PublicTable:
         users, columns = self._users(), self.schema.domain.check(columns)
         return Habits.from_rows(columns, self.schema.domain.shape(columns), users, self.table.codes)
 
-    def prior_cliques(self) -> list[Clique]:
-        """The cliques of the prior of `archetypes` if the recipe names none."""
-        return self.choose_outer()
-
     def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:
         """Outer marginals of up to `ways` attributes; see `choice.grow`."""
         return choose_outer(self.table, ways, max_cells)
@@ -77,25 +73,15 @@ class PublicTable:
 
         return fit(self.table, options_of(wanted))
 
-    def choose_clip(self, noise: Sequence[float], rows: int | None = None, **options: Any) -> ClipChoice:
-        """See `choose_clip`."""
-        return choose_clip(self.table.rows_per_user(), noise, rows, **options)
-
-
-def choose_clip(
-    rows_per_user: np.ndarray,
-    noise: Sequence[float],
-    rows: int | None = None,
-    *,
-    bound: int | None = None,
-    **options: Any,
-) -> ClipChoice:
-    """The clip of least error by `privacy.clip.choose`, with its `options`, for `rows` rows (None: as many as
-    the public table has) whose distribution of rows per user is that of the public users."""
-    sizes = np.asarray(rows_per_user, np.int64)
-    sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
-    if sizes.size == 0:
-        raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
-    scale = 1.0 if rows is None else max(1, rows) / float(sizes @ users)
-    clips = candidates(int(sizes[-1]) if bound is None else bound)
-    return choose(sizes.tolist(), (users * scale).tolist(), noise, clips, **options)
+    def choose_clip(
+        self, noise: Sequence[float], rows: int, *, bound: int | None = None, **options: Any
+    ) -> ClipChoice:
+        """The clip of least error by `privacy.clip.choose`, with its `options`, for `rows` rows whose
+        distribution of rows per user is that of the public users."""
+        sizes = np.asarray(self.table.rows_per_user(), np.int64)
+        sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
+        if sizes.size == 0:
+            raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
+        scale = max(1, rows) / float(sizes @ users)
+        clips = candidates(int(sizes[-1]) if bound is None else bound)
+        return choose(sizes.tolist(), (users * scale).tolist(), noise, clips, **options)

@@ -69,8 +69,8 @@ class Tail:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
-    """One attribute of the domain: `size` codes, read from the source column `source`."""
+class SourceColumn:
+    """A column of the source as the schema describes it: its type and its policies."""
 
     kind: ClassVar[str] = ""
     name: str
@@ -81,6 +81,27 @@ class Column:
     nan: str = "null"
     user: str | None = None
     note: str | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        """The TOML table: kind, source, dtype, the keys of the kind, policies, user and note."""
+        source = None if self.source == self.name else self.source
+        nan = None if self.nan == "null" else self.nan
+        head = given(kind=self.kind, source=source, dtype=self.dtype) | self._own_plain()
+        policies = {"null": self.null.to_plain(), "overflow": self.overflow.to_plain()}
+        return head | policies | given(nan=nan, user=self.user, note=self.note)
+
+    def _own_plain(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column(SourceColumn):
+    """One attribute of the domain: `size` codes, read from the source column `source`."""
+
+    @property
+    def parts(self) -> tuple[Column, ...]:
+        """The code columns that it is encoded as: itself."""
+        return (self,)
 
     @property
     def base(self) -> int:
@@ -150,21 +171,6 @@ class Column:
                 raise fail(self.name, where, "'clamp' needs numbers that overflow; use code, drop or a value")
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} is not {expected}")
-
-    def to_plain(self) -> dict[str, Any]:
-        """The column as its TOML table."""
-        return plain_field(self, nan=None if self.nan == "null" else self.nan)
-
-    def _own_plain(self) -> dict[str, Any]:
-        return {}
-
-
-def plain_field(field: Any, **more: Any) -> dict[str, Any]:
-    """A field's TOML table: kind, source, dtype, the keys of its kind, policies, `more`, user and note."""
-    source = None if field.source == field.name else field.source
-    policies = {"null": field.null.to_plain(), "overflow": field.overflow.to_plain()}
-    head = given(kind=field.kind, source=source, dtype=field.dtype)
-    return head | field._own_plain() | given(**policies, **more, user=field.user, note=field.note)
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:

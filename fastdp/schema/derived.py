@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import dtypes, epoch
-from .columns import OWN_CODE, Part, Policy, fail, given, plain_field
+from .columns import Part, SourceColumn, fail, given
 from .transforms import TRANSFORMS, NamedTransform, Split, Uniform
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -27,18 +27,10 @@ PARTS = ("shift", "hour", "minute", "day_of_week", "day", "month", "year", "date
 
 
 @dataclass(frozen=True, kw_only=True)
-class Derived:
+class Derived(SourceColumn):
     """A source column `source` that is modelled as the code columns `parts`."""
 
-    kind: ClassVar[str] = ""
     output: str = "value"
-    name: str
-    source: str
-    dtype: str
-    null: Policy = OWN_CODE
-    overflow: Policy = OWN_CODE
-    user: str | None = None
-    note: str | None = None
     parts: tuple[Part, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
@@ -56,13 +48,6 @@ class Derived:
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         raise NotImplementedError
-
-    def to_plain(self) -> dict[str, Any]:
-        """The field as its TOML table."""
-        return plain_field(self)
-
-    def _own_plain(self) -> dict[str, Any]:
-        return {}
 
 
 def shifts_per_day(codes: int) -> int | None:

@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .._util.files import as_path
-from ..errors import SchemaError, nearest
+from ..errors import SchemaError, did_you_mean
 from . import constraints, dtypes
 from .dialect import Dialect
-from .entry import hint, kind_of
+from .entry import kind_of
 from .fields import parse_field
 from .toml_write import document, learnt_marks
 
@@ -73,7 +73,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     keys = _Document.__struct_fields__
     for key in plain:
         if key not in keys:
-            raise SchemaError(f"schema, field {key!r}: unknown field{hint(str(key), keys)}")
+            raise SchemaError(f"schema, field {key!r}: unknown field{did_you_mean(str(key), keys)}")
     try:
         made = msgspec.convert({**plain, "user": plain.get("user") or None}, _Document)
     except msgspec.ValidationError as error:
@@ -114,12 +114,8 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
     if not path.suffix and not path.exists():
         path = BUILTIN / f"{source}.toml"
         if not path.exists():
-            near = nearest(str(source), builtin_names())
-            meant = f" (did you mean {near!r}?)" if near else ""
-            names = ", ".join(builtin_names())
-            raise SchemaError(
-                f"there is no file or built-in schema {str(source)!r}{meant}; built in: {names}"
-            )
+            meant = did_you_mean(str(source), builtin_names())
+            raise SchemaError(f"there is no file or built-in schema {str(source)!r}{meant}")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any, TypeGuard
 
-from ..errors import SchemaError
+from ..errors import SchemaError, did_you_mean
 from . import dtypes, inside
 from .columns import Policy, Tail, fail
 from .decimal_places import Places
@@ -50,8 +49,8 @@ class Entry:
             keys = (*_COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
         for key in plain:
             if key not in keys:
-                with_domain = " with a private domain" if self.private else ""
-                raise fail(name, str(key), f"unknown for kind {kind!r}{with_domain}{hint(str(key), keys)}")
+                of = f"kind {kind!r}{' with a private domain' if self.private else ''}"
+                raise fail(name, str(key), f"unknown for {of}{did_you_mean(str(key), keys)}")
 
     def _typed(self, key: str, fits: Callable[[Any], bool], expected: str) -> Any:
         value = self.plain.get(key)
@@ -150,8 +149,3 @@ def kind_of(value: Any) -> str:
 
 def shown(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str | None) else kind_of(value)
-
-
-def hint(key: str, options: Iterable[str]) -> str:
-    close = difflib.get_close_matches(key, list(options), 1)
-    return f"; did you mean {close[0]!r}?" if close else ""

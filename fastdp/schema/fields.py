@@ -162,7 +162,7 @@ def parse_field(name: str, plain: Any) -> Field:
         item = Transform(**common, dtype=entry.dtype("int64"))
     else:
         item = _column(entry, common)
-    for column in item.parts if isinstance(item, Derived) else (item,):
+    for column in item.parts:
         if column.size > MAX_CODES:
             raise fail(name, "max", f"{column.size} codes, the limit is {MAX_CODES}; use bins")
     return item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..errors import SchemaError, nearest
+from ..errors import SchemaError, did_you_mean
 from .derived import Derived, Timestamp
 from .fields import Field
 
@@ -21,8 +21,7 @@ def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -
     for name in order:
         item = fields.get(name)
         if item is None:
-            near = nearest(name, list(fields))
-            meant = f"; did you mean {near!r}?" if near else ""
+            meant = did_you_mean(name, fields)
             raise SchemaError(f"user, field 'order': there is no column {name!r}{meant}")
         if isinstance(item, Timestamp):
             parts = set(item.names)

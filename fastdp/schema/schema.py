@@ -24,7 +24,7 @@ from . import document, importers, ordering, sdv
 from .builtin import nist
 from .columns import Column, Numeric
 from .constraints import Constraint
-from .derived import Derived, shifts_per_day
+from .derived import shifts_per_day
 from .dialect import Dialect
 from .document import FORMAT, Output
 from .fields import Field
@@ -93,7 +93,7 @@ class Schema:
         """The code columns by attribute name, in the schema's order."""
         columns: dict[str, Column] = {}
         for item in self.fields.values():
-            for column in item.parts if isinstance(item, Derived) else (item,):
+            for column in item.parts:
                 if column.name in columns:
                     raise SchemaError(f"column {item.name!r}: the name {column.name!r} is used twice")
                 columns[column.name] = column
@@ -180,7 +180,7 @@ class Schema:
         constraints that name no other columns."""
         owners = {getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))}
         fields = {k: f for k, f in self.fields.items() if k in owners}
-        kept = {c.name for f in fields.values() for c in (f.parts if isinstance(f, Derived) else (f,))}
+        kept = {c.name for f in fields.values() for c in f.parts}
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
         held = [c for c in self.constraints if set(public_knowledge.columns_of(self, c)) <= kept]
         order = self.order if set(self.order) <= set(fields) else ()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fastdp.errors import UsageError
+from .._util.threads import each, resolve
+from ..errors import UsageError, is_whole
 
 BITS = 15
 CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it must not change
@@ -58,25 +57,17 @@ def in_chunks(
     starts = range(0, rows, CHUNK)
     seeds = streams.spawn(len(starts))
 
-    def one(start: int, seed: np.random.SeedSequence) -> None:
+    def one(chunk: tuple[int, np.random.SeedSequence]) -> None:
+        start, seed = chunk
         fill(slice(start, min(rows, start + CHUNK)), np.random.Generator(np.random.SFC64(seed)))
 
-    workers = min(len(starts), threads or len(os.sched_getaffinity(0)))
-    if workers <= 1:
-        for start, seed in zip(starts, seeds, strict=True):
-            one(start, seed)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(one, starts, seeds):
-            pass
+    each(one, list(zip(starts, seeds)), resolve(threads))
 
 
 def check_int(name: str, value: object, low: int, high: int) -> int:
     """The argument as an int in [low, high], or a UsageError that says so."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise UsageError(f"{name} must be a whole number, got {type(value).__name__}")
-    if not low <= value <= high:
-        raise UsageError(f"{name} must be between {low} and {high}, got {int(value)}")
+    if not is_whole(value, low, high):
+        raise UsageError(f"{name} must be a whole number between {low} and {high}, got {value!r}")
     return int(value)
 
 

@@ -25,7 +25,7 @@ from ..base import Job
 from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
 from .halving import Halving
 from .model_rows import ModelRows
-from .one_ways import averaged, estimate_total, noise_tv
+from .one_ways import averaged, estimate_total, independent, noise_tv
 
 MAX_CANDIDATES = 1 << 14
 """The most marginals that one screening round asks for."""
@@ -108,14 +108,7 @@ class Merged:
 
     def independent(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
         """What the marginal of each set of columns would be if its columns were independent."""
-        scale, ones = max(self.total, 1e-9), self.ones_shape
-        out = {}
-        for clique in cliques:
-            table = ones[clique[0]]
-            for a in clique[1:]:
-                table = np.multiply.outer(table, ones[a] / scale)
-            out[clique] = table
-        return out
+        return independent(cliques, self.ones_shape, self.total)
 
     def rows(
         self,

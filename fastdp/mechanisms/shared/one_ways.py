@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -54,6 +54,18 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)
     return max(total, LEAST_TOTAL * math.sqrt(variance))
+
+
+def independent(
+    cliques: Iterable[Clique], ones: Mapping[str, np.ndarray], total: float
+) -> dict[Clique, np.ndarray]:
+    """What each marginal would be if its columns, with these single counts, were independent."""
+    scale, out = max(total, 1e-9), {}
+    for clique in cliques:
+        out[clique] = ones[clique[0]]
+        for a in clique[1:]:
+            out[clique] = np.multiply.outer(out[clique], ones[a] / scale)
+    return out
 
 
 def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Measurement]:

@@ -13,7 +13,7 @@ from .merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from .one_ways import part_mu
 from .prior_screening import PublicPriors
 from .public_prior import PublicMarginals
-from .screening import Candidate, candidates, forest
+from .screening import Candidate, candidates
 from .spanning_tree import MAX_PAIR_CELLS, ForestRule
 from .structural_zeros import StructuralZeros
 
@@ -34,21 +34,17 @@ class ScreenedPairs:
         """How far the pair is from independence, in rows, by the screening."""
         return c.explained + c.distance
 
-    def tree(self, domain: Domain, zeros: StructuralZeros | None = None) -> list[Candidate]:
+    def tree(self, domain: Domain, zeros: StructuralZeros) -> list[Candidate]:
         """A maximum spanning forest; with constraints, of the pairs that `tree.ForestRule` allows."""
         ordered = sorted(self.pairs, key=lambda c: -self.strength(c))
-        if zeros is None or not zeros.cliques:
-            return forest(ordered, domain)
         joining = ForestRule(domain, zeros)
         return [c for c in ordered if joining.take(c.clique)]
 
-    def outer(
-        self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros | None = None
-    ) -> list[Clique]:
+    def outer(self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros) -> list[Clique]:
         """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the strongest
         of the other pairs that connect them; a column in no pair is a 1-way marginal. With constraints
         only pairs, so that no cycle arises through the constraints."""
-        if zeros is not None and zeros.cliques:
+        if zeros.cliques:
             chosen = [c.clique for c in self.tree(domain, zeros)]
             return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
         usable = {c.clique: self.strength(c) for c in self.pairs if c.explained > 0}

@@ -18,13 +18,14 @@ from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
-from .one_ways import estimate_total, measure_ones, part_mu
+from .one_ways import estimate_total, independent, measure_ones, part_mu
 from .structural_zeros import StructuralZeros
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""
 
 MAX_PAIR_CELLS = 1_000_000
+NO_ZEROS = StructuralZeros()
 
 
 def pair_shares(share: float) -> tuple[float, float]:
@@ -36,7 +37,7 @@ def private_pairs(
     session: Session,
     share: float,
     after_ones: Callable[[Sequence[Measurement]], float | None],
-    zeros: StructuralZeros | None = None,
+    zeros: StructuralZeros,
 ) -> tuple[list[Clique], list[Measurement]]:
     """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""
     for_ones, for_choice = pair_shares(share)
@@ -53,11 +54,11 @@ class ForestRule:
     columns follows from the other.
     """
 
-    def __init__(self, domain: Domain, zeros: StructuralZeros | None):
+    def __init__(self, domain: Domain, zeros: StructuralZeros):
         self._domain = domain
-        self._fixed = [frozenset(c) for c in zeros.cliques] if zeros is not None else []
-        self._settled = list(zeros.settled) if zeros is not None else []
-        self._links = [p for c in (zeros.cliques if zeros is not None else ()) for p in pairwise(c)]
+        self._fixed = [frozenset(c) for c in zeros.cliques]
+        self._settled = list(zeros.settled)
+        self._links = [p for c in zeros.cliques for p in pairwise(c)]
         self._joined, self._measured = DisjointSets(domain), DisjointSets(domain)
         for a, b in [*self._links, *self._settled]:
             self._joined.merge(a, b)
@@ -97,7 +98,7 @@ def spanning_tree(
     ones: Sequence[Measurement],
     share: float,
     recode: Mapping[str, np.ndarray] | None = None,
-    zeros: StructuralZeros | None = None,
+    zeros: StructuralZeros = NO_ZEROS,
     model: Callable[[Cliques], Tables] | None = None,
 ) -> list[Clique]:
     """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that would
@@ -121,12 +122,6 @@ def spanning_tree(
         joining.take(pairs[k])
         chosen.append(pairs[k])
     return [*chosen, *((a,) for a in domain if joining.alone(a))]
-
-
-def independent(pairs: Cliques, ones: Mapping[str, np.ndarray], total: float) -> dict[Clique, np.ndarray]:
-    """What each pair's marginal would be if its attributes were independent."""
-    scale = max(total, 1e-9)
-    return {(a, b): np.outer(ones[a], ones[b] / scale) for a, b in pairs}
 
 
 def components(domain: Domain, pairs: Cliques) -> int:

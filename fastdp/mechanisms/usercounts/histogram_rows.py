@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
-from ..._util.lazy import pa, pq
+from ..._util.lazy import pa
 from ...codec.decode import decode
-from ...errors import UsageError
 from ...schema import Schema
 from ...schema.columns import Categorical, Integer
 from .group_cells import codes_of
@@ -103,30 +100,3 @@ def value_names(schema: Schema, name: str) -> list[str]:
     elif isinstance(column, Integer):
         values = range(column.min, column.max + 1)
     return [str(v) for v in values] + labels[len(values) :]
-
-
-class CountsRun(Protocol):
-    """What `submission` needs of a run."""
-
-    @property
-    def tables(self) -> Mapping[str, pa.Table]: ...
-    @property
-    def out(self) -> Path | None: ...
-
-
-def submission(runs: CountsRun | Sequence[CountsRun]) -> pa.Table:
-    """The wide tables of one or several runs (one per epsilon) under one another, as sprint 1 of the
-    challenge asks."""
-
-    runs = list(runs) if isinstance(runs, Sequence) else [runs]
-    tables = [_wide_of(run) for run in runs]
-    if not tables or any(t is None for t in tables):
-        raise UsageError("submission: the run has no wide table; use usercounts with a smaller grid")
-    return pa.concat_tables(tables)
-
-
-def _wide_of(run: CountsRun) -> pa.Table | None:
-    if "wide" in run.tables:
-        return run.tables["wide"]
-    path = None if run.out is None else run.out / "wide.released.parquet"
-    return None if path is None or not path.exists() else pq.read_table(path)

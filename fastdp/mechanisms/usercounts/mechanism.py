@@ -16,14 +16,15 @@ from typing import ClassVar, Literal
 import msgspec
 import numpy as np
 
-from ...domain import Clique, Domain
+from ...domain import Cliques, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...privacy.calibrate import mu_of_method
+from ...public.data import PublicTable
 from ...release.gateway import Session
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
-from ..base import Config, Job, Outcome, Outline, Planned, Public
+from ..base import Config, Job, Outcome, Outline, Planned
 from ..shared.model_size import LargestModel
 from ..shared.user_histogram import ids_share, size_edges
 from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
@@ -162,12 +163,20 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         histogram = Histogram.of(cells.columns, cells.shape, groups, counts)
         return self.outcome(histogram, released, sizes, job)
 
+    @property
+    def largest_t(self) -> int:
+        """The largest number of rows of a user in one group that is counted apart."""
+        return 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
+
+    def asks_all(self, public: PublicTable | None) -> bool:
+        """Whether every cell is asked about, not only those that public data names."""
+        return self.cells == "full" or (self.cells == "auto" and public is None)
+
     def query_set(self, job: Job) -> Cells:
         """The cells asked about, from public facts alone; "hierarchy" asks about people, whatever T."""
         columns = self.columns or ()
-        if self.cells == "full" or (self.cells == "auto" and job.public is None):
-            t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
-            return whole_grid(columns, job.schema.domain.shape(columns), t_max)
+        if self.asks_all(job.public):
+            return whole_grid(columns, job.schema.domain.shape(columns), self.largest_t)
         if job.public is None:
             raise UsageError('usercounts: cells = "public" needs public data (public=)')
         own = {k: getattr(self, k) for k in ("year", "month", "months", "repeats", "t_max")}
@@ -215,20 +224,19 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
         )
 
-    def largest_model(self, domain: Domain, public: Public | None, fixed: Sequence[Clique]) -> LargestModel:
+    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
         """The largest histogram of users: one dense int64 array."""
         columns = self.columns or tuple(domain)
-        if self.cells == "full" or (self.cells == "auto" and public is None):
-            t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
-            return LargestModel(whole_grid(columns, domain.shape(columns), t_max).grid, True, (columns,))
+        if self.asks_all(public):
+            grid = whole_grid(columns, domain.shape(columns), self.largest_t).grid
+            return LargestModel(grid, True, (columns,))
         return LargestModel()
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         columns = self.columns or tuple(domain)
         people = self.people_share(public=public, user=user, bound=self.fixed_clip)
         share, level_shares = self.shares(people)
-        t_max = 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
-        cells = domain.cells(columns) * t_max
+        cells = domain.cells(columns) * self.largest_t
         lines = [Planned(columns, share, cells, note="users by group and T", cap=self.cap)]
         for total, part in zip(self.totals or (), level_shares):
             if part:
