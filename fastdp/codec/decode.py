@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 from .._core import codes as core
 from .._util.arrow import of_numpy, of_texts
 from .._util.lazy import pa, pc
-from .._util.threads import resolve
+from .._util.threads import each, resolve
 from ..domain import Columns
 from ..errors import UsageError
 from ..schema import Schema, dtypes
@@ -64,11 +63,7 @@ def decode(
         part = {name: array[start : start + _CHUNK] for name, array in columns.items()}
         return _decode_rows(schema, part, seed, offset + start, outputs)
 
-    workers = min(resolve(threads), len(starts))
-    if workers <= 1:
-        return pa.Table.from_batches([chunk(s) for s in starts])
-    with ThreadPoolExecutor(workers) as pool:
-        return pa.Table.from_batches(list(pool.map(chunk, starts)))
+    return pa.Table.from_batches(each(chunk, starts, resolve(threads)))
 
 
 def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:

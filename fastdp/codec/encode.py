@@ -7,7 +7,7 @@ threads at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,35 +26,15 @@ from .policy import null_code, other_code
 from .text import as_number, text_codes
 
 
-def source_columns(schema: Schema, columns: Sequence[str] | None = None) -> list[str]:
-    """Names of the source columns that these code columns (all by default) are read from; without the
-    user column."""
-    return list(dict.fromkeys(item.source for item, _ in _wanted(schema, columns)))
+def source_columns(schema: Schema) -> list[str]:
+    """Names of the source columns that the code columns are read from; without the user column."""
+    return list(dict.fromkeys(item.source for item in schema.fields.values()))
 
 
-def _wanted(schema: Schema, columns: Iterable[str] | None) -> list[tuple[Field, list[Column]]]:
-    """The fields to read, and the code columns wanted of each."""
-    names = None if columns is None else set(schema.domain.check(tuple(columns)))
-    out: list[tuple[Field, list[Column]]] = []
-    for item in schema.fields.values():
-        chosen = [c for c in item.parts if names is None or c.name in names]
-        if chosen:
-            out.append((item, chosen))
-    return out
-
-
-def check_types(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> None:
-    """DataError, naming the columns, where the source lacks some, has them twice, or has them in a type from
-    which the schema's type cannot be read."""
-    problems = type_problems(schema, source, columns)
-    if problems:
-        raise DataError("; ".join(problems))
-
-
-def type_problems(schema: Schema, source: pa.Schema, columns: Sequence[str] | None = None) -> list[str]:
+def type_problems(fields: Iterable[Field], source: pa.Schema) -> list[str]:
     """What is wrong with names and types of a source, a sentence for each column."""
     problems = []
-    for item, _ in _wanted(schema, columns):
+    for item in fields:
         places = source.get_all_field_indices(item.source)
         if not places:
             problems.append(f"column {item.source!r} is missing{did_you_mean(item.source, source.names)}")
@@ -81,24 +61,27 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
 
 
 def encode_batch(
-    schema: Schema, batch: Any, columns: Sequence[str] | None = None
+    schema: Schema, batch: Any, fields: Iterable[Field] | None = None
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Codes of a record batch or table, and which rows to keep (None: all of them).
 
     Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 where the
     policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with `__arrow_c_stream__`.
+    `fields`: those of the schema that are read; None: all. DataError, naming the columns, where the batch
+    lacks some, has them twice, or has them in a type from which the schema's type cannot be read.
     """
 
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         batch = pa.table(batch)
-    check_types(schema, batch.schema, columns)
-    wanted = _wanted(schema, columns)
+    fields = list(schema.fields.values() if fields is None else fields)
+    if problems := type_problems(fields, batch.schema):
+        raise DataError("; ".join(problems))
     rows = batch.num_rows
-    drops = any("drop" in (c.null.action, c.overflow.action) for _, chosen in wanted for c in chosen)
+    drops = any("drop" in (c.null.action, c.overflow.action) for item in fields for c in item.parts)
     keep = np.ones(rows, dtype=np.uint8) if drops else None
     out: dict[str, np.ndarray] = {}
-    for item, chosen in wanted:
-        for column in chosen:
+    for item in fields:
+        for column in item.parts:
             out[column.name] = np.empty(rows, dtype=column.code_dtype)
         data = batch.column(item.source)
         start = 0
@@ -106,29 +89,23 @@ def encode_batch(
             rows_of = slice(start, start + len(chunk))
             start += len(chunk)
             if len(chunk):
-                parts = {c.name: out[c.name][rows_of] for c in chosen}
-                _encode(schema, item, chosen, chunk, parts, None if keep is None else keep[rows_of])
+                parts = {c.name: out[c.name][rows_of] for c in item.parts}
+                _encode(schema, item, chunk, parts, None if keep is None else keep[rows_of])
     mask = None if keep is None or keep.all() else keep.view(bool)
     return {name: out[name] for name in schema.columns if name in out}, mask
 
 
 def _encode(
-    schema: Schema,
-    item: Field,
-    chosen: list[Column],
-    array: pa.Array,
-    out: dict[str, np.ndarray],
-    keep: np.ndarray | None,
+    schema: Schema, item: Field, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
-
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_null(array.type):
-        for column in chosen:
+        for column in item.parts:
             _fill(out[column.name], keep, np.ones(len(array), dtype=bool), null_code(column))
         return
     if isinstance(item, Derived):
-        _encode_derived(item, chosen, array, out, keep)
+        _encode_derived(item, array, out, keep)
         return
     source = _source_of(item, array.type)
     if isinstance(item, Places):
@@ -214,7 +191,7 @@ def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int
 
 
 def _encode_derived(
-    item: Derived, chosen: list[Column], array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
+    item: Derived, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
     values, good, null = _source_of(item, array.type).as_integers(array, item)
     if isinstance(item, Timestamp):
@@ -222,10 +199,9 @@ def _encode_derived(
     else:
         codes, inside = item.split(np.where(good & ~null, values, 0))
     good &= inside
-    position = {part.name: i for i, part in enumerate(item.parts)}
-    for column in chosen:
+    for column, own in zip(item.parts, codes):
         target = out[column.name]
-        np.copyto(target, codes[position[column.name]], casting="unsafe")
+        np.copyto(target, own, casting="unsafe")
         if not good.all():
             _fill(target, keep, ~good & ~null, other_code(column))
         if null.any():

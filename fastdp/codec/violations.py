@@ -37,10 +37,10 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
     """How many rows of a table of values break each constraint (by number, from 0) whose columns it has. Rows
     that the schema drops do not count; nulls and values outside the domain break nothing."""
     have = set(batch.schema.names)
-    wanted = [c.name for c in schema.columns.values() if c.source in have]
-    if not schema.constraints or not wanted:
+    present = [field for field in schema.fields.values() if field.source in have]
+    if not schema.constraints or not present:
         return {}
-    codes, keep = encode_batch(schema, batch, wanted)
+    codes, keep = encode_batch(schema, batch, present)
     broken = _breaking(schema, codes)
     for group in known(schema).orders:
         if not all(c in codes for item in group.items for c in item.columns):

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .._util.files import replacing
-from ..errors import DataError, RunError, UsageError
+from ..errors import DataError, RunError
 
 FORMAT = "fastdp-model"
 VERSION = 1
@@ -39,20 +39,14 @@ def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Ma
     path = Path(path)
     entries, members = {}, []
     for name, array in sorted(arrays.items()):
-        member = _member(name)
-        array = np.asarray(array)
-        if array.dtype.kind not in _KINDS:
-            raise UsageError(f"array {name!r}: type {array.dtype} cannot be stored; use integers or floats")
+        member, array = f"{name}.npy", np.asarray(array)
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         data = _npy(array)
         about = {"member": member, "dtype": array.dtype.str, "shape": list(array.shape)}
         entries[name] = about | {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
         members.append((member, data))
     head = {"format": FORMAT, "version": VERSION, "arrays": entries, "manifest": dict(manifest)}
-    try:
-        text = json.dumps(head, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"the manifest cannot be written as JSON: {error}") from None
+    text = json.dumps(head, sort_keys=True, allow_nan=False, ensure_ascii=False, indent=1)
     _write(path, [(_MANIFEST, text.encode()), *members])
 
 
@@ -72,14 +66,6 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
     if extra:
         raise DataError(f"{path}: contains members that its manifest does not list")
     return arrays, head["manifest"]
-
-
-def _member(name: str) -> str:
-    if not isinstance(name, str) or not name or len(name) > 200 or not name.isascii():
-        raise UsageError(f"array names must be short ASCII strings, got {name!r}")
-    if not all(c.isalnum() or c in "_-." for c in name) or name.startswith("."):
-        raise UsageError(f"array name {name!r}: use letters, digits, '_', '-' and '.'")
-    return f"{name}.npy"
 
 
 def _npy(array: np.ndarray) -> bytes:

@@ -16,7 +16,7 @@ import numpy as np
 
 from .._core.infer import Engine
 from .._util.files import as_path
-from .._util.html import facts_html
+from .._util.html import text_html
 from .._util.lazy import sp
 from ..domain import Clique, Domain
 from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
@@ -124,14 +124,8 @@ class Model:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        facts = {
-            "rows": f"{self.total:,.0f}",
-            "attributes": ", ".join(self.domain),
-            "cliques": "; ".join(" x ".join(c) for c in self.cliques),
-            "cells": f"{self.cells:,}",
-            "loss": f"{self.loss:.6g} after {self.iterations} iterations: {self.ended}",
-        }
-        return facts_html("fastdp.Model", facts)
+        cliques = "; ".join(" x ".join(c) for c in self.cliques)
+        return text_html(f"{self!r}\nattributes: {', '.join(self.domain)}\ncliques: {cliques}")
 
     def __repr__(self) -> str:
         return (

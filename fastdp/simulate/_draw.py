@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,7 +65,7 @@ def in_chunks(
     each(one, list(zip(starts, seeds)), resolve(threads))
 
 
-def check_int(name: str, value: object, low: int, high: int) -> int:
+def check_int(name: str, value: Any, low: int, high: int) -> int:
     """The argument as an int in [low, high], or a UsageError that says so."""
     if not is_whole(value, low, high):
         raise UsageError(f"{name} must be a whole number between {low} and {high}, got {value!r}")

@@ -231,7 +231,7 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
     types = source_types(schema)
     typed = [n for n in wanted if n in types]
     fields = [pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n) for n in typed]
-    problems = encode.type_problems(schema, pa.schema(fields))
+    problems = encode.type_problems(schema.fields.values(), pa.schema(fields))
     if schema.user is not None:
         kind = pa.binary() if part.is_text(schema.user) else part.schema.field(schema.user).type
         try:

@@ -9,8 +9,6 @@ taxis in the synthetic table|.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
 SHIFTS = tuple(range(21))
@@ -63,6 +61,4 @@ def _shares(counts: np.ndarray, low: np.ndarray, high: np.ndarray, threads: int)
         above = ((block - least[:, None]).view(np.uint32) for least in low)  # below 0: a huge number
         return np.array([(a <= span).all(axis=0).sum() for a, span in zip(above, spans)])
 
-    with ThreadPoolExecutor(max(1, threads)) as pool:
-        found = np.sum(list(pool.map(similar, range(0, len(counts), BLOCK))), axis=0)
-    return found / len(counts)
+    return np.sum(each(similar, range(0, len(counts), BLOCK), threads), axis=0) / len(counts)
