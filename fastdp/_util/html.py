@@ -1,4 +1,4 @@
-"""Facts as HTML for notebooks: a title and a table of two columns. Everything is escaped."""
+"""Text as HTML for notebooks."""
 
 from __future__ import annotations
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fastdp.codec.encode import check_types, encode_batch
-from fastdp.errors import DataError
+from fastdp.codec.encode import encode_batch, type_problems
 from fastdp.schema import Schema
 
 from ..reference.codes import encode_value
@@ -310,9 +309,7 @@ ALL_KINDS = [
 def test_no_value_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
     schema = one(column)
-    try:
-        check_types(schema, pa.schema([("x", array.type)]))
-    except DataError:
+    if type_problems(schema.fields.values(), pa.schema([("x", array.type)])):
         return
     twins = (
         () if pa.types.is_float16(array.type) else (array.dictionary_encode(),)

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..._util.threads import each
+
 SHIFTS = tuple(range(21))
 AREAS = (-1, *range(1, 78))
 WIDTH = len(SHIFTS) + len(AREAS)
