@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 
+import msgspec
 import numpy as np
 
 import fastdp
@@ -25,7 +26,6 @@ from fastdp.mechanisms.base import Outcome
 from fastdp.mechanisms.shared.model_rows import ModelRows
 from fastdp.public.archetypes.archetype_users import CastRows, DealtRows, cast
 from fastdp.public.archetypes.fit import fit
-from fastdp.public.archetypes.options import options_of
 from fastdp.public.archetypes.prior import prior_model
 from fastdp.run.output import Output
 from fastdp.userkeys import MostCommon
@@ -49,7 +49,7 @@ def timed(call, times: int = 1) -> tuple[float, object]:
 
 
 def plain_options(**more):
-    return options_of(recipes.load("taxi-archetypes").config(1.0).wanted() | more)
+    return msgspec.structs.replace(recipes.load("taxi-archetypes").config(1.0).options(), **more)
 
 
 def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -> dict:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from ..measurement import Measurement, Request
 from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
-from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step, options_of
+from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step
 from ..public.data import PublicTable
 from ..release.gateway import Session
 from ..schema import Schema
@@ -95,7 +95,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def run(self, session: Session, job: Job) -> Outcome:
         if job.public is None:
             raise UsageError(NEEDS_PUBLIC)
-        public = job.public.archetypes(self.wanted())
+        public = job.public.archetypes(self.options())
         answers = self.count_users(session, public)
         users = self.users(answers, public)
         limit = self.max_rows if job.rows is None else job.rows
@@ -175,16 +175,14 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
             raise UsageError("the archetypes were fitted with another schema; fit them again with this one")
-        public.check_archetypes(self.wanted())
-
-    def wanted(self) -> dict[str, Any]:
-        """The fields of a public model that the recipe sets."""
-        names = [n for n in Options.__struct_fields__ if n != "seed"]
-        return {n: getattr(self, n) for n in names if getattr(self, n) is not None}
+        public.check_archetypes(self.options())
 
     def options(self) -> Options:
         """What to fit on public data; UsageError where the recipe does not say."""
-        return options_of(self.wanted())
+        if self.features is None:
+            raise UsageError("archetypes: `features` is missing; name the columns of a user's habits")
+        names = [n for n in Options.__struct_fields__ if n != "seed"]
+        return Options(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})
 
     def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
         """The size of the refined model: the public cliques of the recipe or of a saved model, together with

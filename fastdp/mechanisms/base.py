@@ -301,8 +301,4 @@ class Outcome:
 def whole_total(total: float, rows: int | None) -> int:
     """The number of rows to make: as asked, else the estimated total rounded, at least 1: noise can make the
     estimate of a small table negative, and an output without rows says nothing."""
-    if rows is not None:
-        if rows < 0:
-            raise UsageError(f"rows must be >= 0, got {rows}")
-        return int(rows)
-    return max(1, round(float(total)))
+    return max(1, round(float(total))) if rows is None else int(rows)

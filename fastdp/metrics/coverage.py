@@ -27,7 +27,7 @@ def score(pair: Pair) -> dict[str, Any]:
         for kind, (codes, rows), (others, _) in both:
             alone = np.flatnonzero(~np.isin(codes, others))
             commonest = codes[alone[np.argsort(-rows[alone], kind="stable")][:SHOWN]]
-            shown = [pair.labels[name][code] for code in commonest]
+            shown = [pair.label(name, code) for code in commonest]
             share = float(rows[alone].sum() / max(1, rows.sum()))
             columns[name] |= {kind: len(alone), f"{kind}_rows": share, f"{kind}_values": shown}
             totals[kind][0] += len(alone)

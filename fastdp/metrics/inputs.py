@@ -152,25 +152,11 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     return codes[: len(truth)], codes[len(truth) :], values.take(order)
 
 
-class Labels(Sequence[str]):
-    """The text of each code, made when it is asked for: a column may have millions of codes."""
-
-    def __init__(self, size: int, text: Callable[[int], Any]):
-        self._size, self._text = size, text
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, code: Any) -> Any:
-        value = self._text(range(self._size)[code])
-        return "null" if value is None else str(value)
-
-
 @dataclass
 class Pair:
     """Truth and synthetic table as codes with a common meaning.
 
-    sizes: number of codes of each column; labels: what each code stands for, as text; encoding: `schema`,
+    sizes: number of codes of each column; labels: what a code stands for (see `label`); encoding: `schema`,
     `values` (the union of both tables' values) or `bins` (20 quantile bins of the truth). The user column is
     left out.
     """
@@ -178,7 +164,7 @@ class Pair:
     truth: dict[str, np.ndarray]
     synthetic: dict[str, np.ndarray]
     sizes: dict[str, int]
-    labels: dict[str, Sequence[str]]
+    labels: dict[str, Callable[[int], Any]]
     encoding: dict[str, str]
     rows: tuple[int, int]
     ordered: dict[str, bool] = field(default_factory=dict)
@@ -186,6 +172,11 @@ class Pair:
     @property
     def names(self) -> list[str]:
         return list(self.sizes)
+
+    def label(self, name: str, code: int) -> str:
+        """What a code of a column stands for."""
+        value = self.labels[name](int(code))
+        return "null" if value is None else str(value)
 
     def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
         """The same truth with other synthetic codes of the same meaning (a sample of the truth, as
@@ -230,7 +221,7 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
         {n: np.asarray(a.codes[n]) for n in names},
         {n: np.asarray(b.codes[n]) for n in names},
         {n: schema.domain[n] for n in names},
-        {n: Labels(schema.domain[n], schema.columns[n].label) for n in names},
+        {n: schema.columns[n].label for n in names},
         dict.fromkeys(names, "schema"),
         (a.rows, b.rows),
         {n: schema.columns[n].kind in ("numeric", "integer", "range") for n in names},
@@ -261,7 +252,7 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
             except DataError as error:
                 raise DataError(f"column {name!r}: {error}") from error
             out.encoding[name] = "values"
-        out.labels[name] = Labels(len(labels), partial(_item, labels))
+        out.labels[name] = partial(_item, labels)
         out.sizes[name] = max(1, len(labels))
         out.ordered[name] = numeric
     return out

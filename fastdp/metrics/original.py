@@ -163,7 +163,7 @@ def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
             made = _group_means(pair.synthetic[by][:: other.step], other.numbers[name], pair.sizes[by])
             scale = float(np.nanstd(truth.numbers[name])) or 1.0
             for g in np.flatnonzero(real[1] >= max(LEAST_ROWS, LEAST_GROUP * real[1].sum())).tolist():
-                where = f"mean of {name} where {by} is {pair.labels[by][g]}: {real[0][g]:.4g}"
+                where = f"mean of {name} where {by} is {pair.label(by, g)}: {real[0][g]:.4g}"
                 if made[1][g]:
                     yield "mean", f"{where}, synthetic {made[0][g]:.4g}", abs(real[0][g] - made[0][g]) / scale
                 else:

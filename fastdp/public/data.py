@@ -5,7 +5,7 @@ Only tables read with `public=True` are accepted; the run's statement names the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from ..privacy.clip import ClipChoice, candidates, choose
 from ..schema import Schema
 from ..tables.table import Table
 from .archetypes.model import PublicModel
-from .archetypes.options import options_of
+from .archetypes.options import Options
 from .choice import associations, choose_outer
 from .ids import Habits
 
@@ -61,17 +61,17 @@ class PublicTable:
         """Outer marginals of up to `ways` attributes; see `choice.grow`."""
         return choose_outer(self.table, ways, max_cells)
 
-    def check_archetypes(self, wanted: Mapping[str, Any]) -> None:
-
+    def check_archetypes(self, options: Options) -> None:
+        """DataError or UsageError where `archetypes` could not follow these options."""
         if self.table.user is None:
             raise DataError("archetypes describe users, so the schema needs a user column")
-        options_of(wanted).resolve(self.schema.domain)
+        options.resolve(self.schema.domain)
 
-    def archetypes(self, wanted: Mapping[str, Any]) -> PublicModel:
+    def archetypes(self, options: Options) -> PublicModel:
         """Archetypes of the public users; see `archetypes.fit`."""
         from .archetypes.fit import fit
 
-        return fit(self.table, options_of(wanted))
+        return fit(self.table, options)
 
     def choose_clip(
         self, noise: Sequence[float], rows: int, *, bound: int | None = None, **options: Any

@@ -79,10 +79,26 @@ def check_sources(table: Any, options: RunOptions) -> None:
 
 
 def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
-    """The schema that the run is asked with: that of a table, the one given, or one with private domains."""
-    schema = options.schema
-    if options.domain is not None or options.user is not None:
-        schema = asked_schema(table, schema, options.domain, options.user, recipe, options.dialect)
+    """The schema of a run. With `domain="private"` and without a schema it has the source's columns and
+    types, all with private domains. UsageError where the arguments do not fit together."""
+    schema, user = options.schema, options.user
+    if options.domain not in (None, PRIVATE):
+        raise UsageError(f'domain must be "private", got {options.domain!r}')
+    if user is not None and options.domain is None:
+        raise UsageError("user= needs domain='private' and no schema; it names the user column")
+    if options.domain is not None:
+        check_rereading(table)
+        if schema is None and recipe.schema is None:
+            style = None if options.dialect is None else Dialect.from_plain(options.dialect)
+            schema = guarded(lambda: asked_of(table, user, style))
+        elif user is not None:
+            raise UsageError("user= cannot be used with a schema, because the schema names the user column")
+        elif not resolve_schema(schema, recipe).pending:
+            raise UsageError(
+                "domain='private': no column of the schema has a private domain; mark the "
+                'columns to find with domain = "private" (docs/guide/domains.md), or leave the '
+                "schema out"
+            )
     if is_table(table):
         schema = table.schema
     return resolve_schema(schema, recipe).with_dialect(options.dialect)
@@ -100,37 +116,6 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
             "and bins within its budget: domain='private', with the user column as user="
         )
     return Schema.of(schema)
-
-
-def asked_schema(
-    source: Any,
-    schema: Schema | str | PathLike | None,
-    domain: str | None,
-    user: str | None,
-    recipe: recipes.Recipe,
-    dialect: Any = None,
-) -> Schema | str | PathLike | None:
-    """The schema of a run with the arguments `domain` and `user`. Without a schema it has the source's
-    columns and types, all with private domains. UsageError where the arguments do not fit together."""
-
-    if domain is not None and domain != PRIVATE:
-        raise UsageError(f'domain must be "private", got {domain!r}')
-    if domain is None:
-        raise UsageError("user= needs domain='private' and no schema; it names the user column")
-    check_rereading(source)
-    if schema is None and recipe.schema is None:
-        style = None if dialect is None else Dialect.from_plain(dialect)
-        return guarded(lambda: asked_of(source, user, style))
-    if user is not None:
-        raise UsageError("user= cannot be used with a schema, because the schema names the user column")
-    schema = resolve_schema(schema, recipe)
-    if not schema.pending:
-        raise UsageError(
-            "domain='private': no column of the schema has a private domain; mark the "
-            'columns to find with domain = "private" (docs/guide/domains.md), or leave the '
-            "schema out"
-        )
-    return schema
 
 
 def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:

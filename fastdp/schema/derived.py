@@ -133,25 +133,21 @@ class Timestamp(Derived):
         return int(str(self.min)[:4]), int(str(self.max)[:4])
 
     def _make(self, part: str, name: str) -> Part:
-        days = DAYS if self.week_start == "monday" else (DAYS[6], *DAYS[:6])
+        numbered = {"hour": (24, 0), "month": (12, 1), "day": (31, 1)}
+        if part == "year":
+            numbered["year"] = self.years[1] - self.years[0] + 1, self.years[0]
+        if part in numbered:
+            return self._part(name, part, numbered[part][0], first=numbered[part][1])
+        texts: Sequence[str] = DAYS if self.week_start == "monday" else (DAYS[6], *DAYS[:6])
         if part == "shift":
             hours = range(0, 24, _SHIFT_HOURS)
-            texts = tuple(f"{d} {h:02d}-{h + _SHIFT_HOURS:02d}h" for d in days for h in hours)
-            return self._part(name, part, len(texts), texts=texts)
-        if part == "hour":
-            return self._part(name, part, 24)
-        if part == "minute":
-            every = self._minutes
-            return self._part(name, part, 60 // every, texts=tuple(f":{m:02d}" for m in range(0, 60, every)))
-        if part == "day_of_week":
-            return self._part(name, part, 7, texts=tuple(days))
-        if part in ("month", "day"):
-            return self._part(name, part, 12 if part == "month" else 31, first=1)
-        if part == "year":
-            return self._part(name, part, self.years[1] - self.years[0] + 1, first=self.years[0])
-        first, last = self.span
-        days_of = np.datetime_as_string(np.arange(first, last + 1).astype("datetime64[D]"))
-        return self._part(name, part, last - first + 1, texts=tuple(map(str, days_of)))
+            texts = [f"{d} {h:02d}-{h + _SHIFT_HOURS:02d}h" for d in texts for h in hours]
+        elif part == "minute":
+            texts = [f":{m:02d}" for m in range(0, 60, self._minutes)]
+        elif part == "date":
+            days = np.arange(self.span[0], self.span[1] + 1).astype("datetime64[D]")
+            texts = np.datetime_as_string(days).tolist()
+        return self._part(name, part, len(texts), texts=tuple(texts))
 
     def _weekday(self, day: np.ndarray) -> np.ndarray:
         return (day + (3 if self.week_start == "monday" else 4)) % 7
@@ -163,26 +159,21 @@ class Timestamp(Derived):
         if {"year", "date"} & set(self.names):
             good = (day >= self.span[0]) & (day <= self.span[1])
             day = np.where(good, day, self.span[0])
-        out = []
-        for part in self.names:
-            if part == "shift":
-                out.append(self._weekday(day) * SHIFTS_PER_DAY + hour // _SHIFT_HOURS)
-            elif part == "hour":
-                out.append(hour)
-            elif part == "minute":
-                out.append(values % 3600 // 60 // self._minutes)
-            elif part == "day_of_week":
-                out.append(self._weekday(day))
-            elif part == "date":
-                out.append(day - self.span[0])
-            else:
-                first = day.astype("datetime64[D]").astype("datetime64[M]")
-                month = first.astype(np.int64)
-                if part == "day":
-                    out.append(day - first.astype("datetime64[D]").astype(np.int64))
-                else:
-                    out.append(month % 12 if part == "month" else month // 12 + 1970 - self.years[0])
-        return out, good
+
+        def months() -> np.ndarray:
+            return day.astype("datetime64[D]").astype("datetime64[M]")
+
+        codes = {
+            "shift": lambda: self._weekday(day) * SHIFTS_PER_DAY + hour // _SHIFT_HOURS,
+            "hour": lambda: hour,
+            "minute": lambda: values % 3600 // 60 // self._minutes,
+            "day_of_week": lambda: self._weekday(day),
+            "day": lambda: day - months().astype("datetime64[D]").astype(np.int64),
+            "month": lambda: months().astype(np.int64) % 12,
+            "year": lambda: months().astype(np.int64) // 12 + 1970 - self.years[0],
+            "date": lambda: day - self.span[0],
+        }
+        return [codes[part]() for part in self.names], good
 
     def _days(self, year: Any, month: Any, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """First and last day of a year, or of a month of it (0..11; None: the whole year), within the span

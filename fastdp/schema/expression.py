@@ -227,12 +227,11 @@ def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:
     if values.dtype.kind != "M":
         raise SchemaError(f"column {column.name!r}: {part}() needs a column of dates or times")
     days, months = values.astype("datetime64[D]"), values.astype("datetime64[M]")
-    if part == "year":
-        return months.astype(np.int64) // 12 + 1970
-    if part == "month":
-        return months.astype(np.int64) % 12 + 1
-    if part == "day":
-        return (days - months.astype("datetime64[D]")).astype(np.int64) + 1
-    if part == "hour":
-        return (values - days).astype("timedelta64[h]").astype(np.int64)
-    return (days.astype(np.int64) + 3) % 7
+    parts = {
+        "year": months.astype(np.int64) // 12 + 1970,
+        "month": months.astype(np.int64) % 12 + 1,
+        "day": (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        "hour": (values - days).astype("timedelta64[h]").astype(np.int64),
+        "day_of_week": (days.astype(np.int64) + 3) % 7,
+    }
+    return parts[part]

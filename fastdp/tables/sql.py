@@ -141,12 +141,8 @@ def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
 def text(value: Any) -> bytes | None:
     """A value as it would be written in a text file; None for NULL."""
     value = value.item() if isinstance(value, np.generic) else value
-    if value is None:
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-8", "surrogatepass")
-    if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)
+    if isinstance(value, str | bytes | bytearray | memoryview | None):
+        return idvalues.of_object(value)
     if isinstance(value, bool):
         return b"true" if value else b"false"
     if isinstance(value, float):

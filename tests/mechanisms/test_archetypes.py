@@ -21,7 +21,6 @@ from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
 from fastdp.public.archetypes import fit as fitting
 from fastdp.public.archetypes.archetype_users import CastRows, cast
-from fastdp.public.archetypes.options import options_of
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
 
@@ -56,7 +55,7 @@ def table(schema, trips):
 @pytest.fixture(scope="module")
 def model(public):
     config = recipes.load(recipe()).config(1.0)
-    return fitting.fit(public, options_of(config.wanted()))
+    return fitting.fit(public, config.options())
 
 
 class Session:

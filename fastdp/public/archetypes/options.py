@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -96,13 +95,6 @@ class Resolved(msgspec.Struct, frozen=True):
     links: tuple[tuple[str, tuple[Clique, ...]], ...]
     habits: Clique
     prior: tuple[Clique, ...] | None
-
-
-def options_of(wanted: Mapping[str, Any]) -> Options:
-    """Options from the fields that a recipe sets; UsageError without features."""
-    if "features" not in wanted:
-        raise UsageError("archetypes: `features` is missing; name the columns that describe a user's habits")
-    return msgspec.convert(msgspec.to_builtins(dict(wanted)), Options)
 
 
 def _levels(step: Step, features: Clique) -> tuple[Clique, ...]:
