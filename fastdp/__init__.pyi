@@ -5,10 +5,10 @@ from . import queries as queries
 from . import simulate as simulate
 from ._util.compiled import compiled as compiled
 from .engines.truth import marginals as marginals
-from .estimate import fit as fit
+from .estimate.estimator import fit as fit
 from .measurement import Measurement as Measurement
 from .metrics.check import check as check
-from .model import Model as Model
+from .model.graphical_model import Model as Model
 from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys

@@ -11,7 +11,7 @@ import numpy as np
 from .._util.lazy import pa
 from ..domain import Clique
 from ..measurement import Measurement
-from ..model import Model
+from ..model.graphical_model import Model
 from ..model.marginals import marginals
 from ..schema import Schema
 from .best_linear import Table, estimate

@@ -20,7 +20,7 @@ import numpy as np
 from .._util.threads import resolve
 from ..domain import Clique, Domain
 from ..measurement import Measurement, Request
-from ..model import Model
+from ..model.graphical_model import Model
 from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
 from ..release.gateway import Session

@@ -19,7 +19,7 @@ from .._util.lazy import pa
 from ..domain import Clique, Cliques, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement
-from ..model import Model
+from ..model.graphical_model import Model
 from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
 from ..public.data import PublicTable

@@ -234,9 +234,8 @@ class Session:
         if steps.clip is not None:
             raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip} already; choose it once")
         bound, noise = steps.bound, [float(n) for n in noise]
-        clip_rules.from_release(
-            [0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0
-        )  # refuses bad noise
+        # refuses bad noise before anything is measured
+        clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0)
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
         values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError
-from ..model import Model
+from ..model.graphical_model import Model
 from ..schema import Schema
 from .blocks import folded_table, halves, per_table, section
 from .svg import big, percent

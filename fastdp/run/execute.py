@@ -206,7 +206,7 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
     threads = spec.options.threads
 
     def fit(domain, measurements, **options):
-        from ..estimate import fit  # brings scipy.sparse: loaded while rows are read (`preload`)
+        from ..estimate.estimator import fit  # brings scipy.sparse: loaded while rows are read (`preload`)
 
         options.setdefault("max_cells", spec.configs[i].fit_limit)
         with spec.reporter.stage("fit", "fitting the model"):

@@ -24,7 +24,7 @@ from .._util.lazy import pa, pq
 from ..codec.violations import count_violations
 from ..errors import RunError
 from ..measurement import SCALE
-from ..model import Model
+from ..model.graphical_model import Model
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 from ..schema import Schema

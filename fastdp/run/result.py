@@ -13,7 +13,7 @@ from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
 from ..errors import RunError, UsageError, is_whole
 from ..measurement import Measurement
-from ..model import Model
+from ..model.graphical_model import Model
 from ..privacy.statement import part_folders
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema

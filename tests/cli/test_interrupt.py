@@ -42,7 +42,7 @@ elif stage == "measure":
     local = fastdp.engines.local.LocalCounter
     local.marginals = after_the_first(local.marginals)
 elif stage == "fit":
-    fastdp.estimate.fit = hang
+    fastdp.estimate.estimator.fit = hang
 else:
     fastdp.run.output.Output.write = half
 main()

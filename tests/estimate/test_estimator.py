@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.errors import MeasurementError, ModelTooLargeError, UsageError
-from fastdp.estimate import fit
+from fastdp.estimate.estimator import fit
 from fastdp.estimate.linear_rows import check, usage
 from fastdp.estimate.lower import lower
 from fastdp.estimate.total import estimate_total
 from fastdp.measurement import Measurement
-from fastdp.model import Model
+from fastdp.model.graphical_model import Model
 from fastdp.model.grow import grow
 from fastdp.model.junction_tree import junction_tree
 from fastdp.model.layout import make_plan

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain
-from fastdp.estimate import fit
+from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import whole_total
 from fastdp.mechanisms.cliquetree import resolutions, tree_state

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import DataError, SchemaError, UsageError
-from fastdp.estimate import fit
+from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
-from fastdp.model import Model
 from fastdp.model.given import sample_given
+from fastdp.model.graphical_model import Model
 from fastdp.queries import AdaGrid, Grid, Sparse
 
 from ..estimate.test_estimator import measure, project, skewed

@@ -157,10 +157,10 @@ def test_an_exhausted_budget_is_refused_before_data_is_read(table, schema, tmp_p
 
 
 def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_path, monkeypatch):
-    import fastdp.estimate
+    import fastdp.estimate.estimator
 
     seen = []
-    real = fastdp.estimate.fit
+    real = fastdp.estimate.estimator.fit
 
     def dies(domain, measurements, **options):
         seen.append([m.values.copy() for m in measurements])
@@ -168,7 +168,7 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
             raise KeyboardInterrupt
         return real(domain, measurements, **options)
 
-    monkeypatch.setattr(fastdp.estimate, "fit", dies)
+    monkeypatch.setattr(fastdp.estimate.estimator, "fit", dies)
     with pytest.raises(KeyboardInterrupt):
         go(table, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

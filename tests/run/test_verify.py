@@ -179,7 +179,7 @@ def other_model(folder):
     from fastdp.measurement import Measurement
 
     domain = Domain({"a": 4, "b": 3, "c": 2})
-    fastdp.estimate.fit(domain, [Measurement(("b", "c"), np.ones(6), 1.0)]).save(folder / "model.fastdp")
+    fastdp.fit(domain, [Measurement(("b", "c"), np.ones(6), 1.0)]).save(folder / "model.fastdp")
 
 
 @pytest.mark.parametrize("name", FORGERIES)

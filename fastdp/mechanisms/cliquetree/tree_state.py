@@ -34,7 +34,7 @@ from .resolutions import ModelCodes, composed, group_count, group_maps, removed,
 from .value_grouping import grouped, row_bounds
 
 if TYPE_CHECKING:
-    from ...model import Model
+    from ...model.graphical_model import Model
     from ...release.gateway import Session
     from ..base import Job
     from ..shared.public_prior import PublicMarginals

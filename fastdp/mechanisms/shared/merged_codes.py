@@ -19,8 +19,8 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
-from ...model import Model
 from ...model.adjust import onto_simplex
+from ...model.graphical_model import Model
 from ..base import Job
 from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
 from .halving import Halving

@@ -8,8 +8,8 @@ from typing import Self
 
 import numpy as np
 
-from ...model import Model
 from ...model.given import sample_given
+from ...model.graphical_model import Model
 from ...model.sampler import rows_of_shard
 
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
-from ...model import Model
+from ...model.graphical_model import Model
 from .halving import Halving
 from .one_ways import NOISE, effective_cells
 

@@ -16,8 +16,7 @@ from ..._core.infer import Engine
 from ..._util.threads import resolve
 from ...domain import Clique, Domain
 from ...errors import UsageError
-from ...model import Model
-from ...model.graphical_model import Node
+from ...model.graphical_model import Model, Node
 from ...model.junction_tree import junction_tree
 from ...model.layout import make_plan
 

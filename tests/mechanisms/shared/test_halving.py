@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fastdp._core.halve import halve
 from fastdp.domain import Domain
-from fastdp.estimate import fit
+from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import halving
 from fastdp.mechanisms.shared.halving import LEVELS, HalvingRule
