@@ -18,7 +18,7 @@ from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place  # noqa: F401  (a 
 STUCK = """
 import hashlib, pathlib, sys
 from fastdp.cli.app import main
-import fastdp.engines.local, fastdp.estimate, fastdp.run.output, fastdp.tables.ingest
+import fastdp.engines.local, fastdp.estimate.estimator, fastdp.run.output, fastdp.tables.ingest
 
 def hang(*arguments, **options):
     pathlib.Path(sys.argv[sys.argv.index("--out") + 1]).with_name("there").touch()

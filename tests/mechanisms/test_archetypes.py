@@ -79,7 +79,7 @@ class Public:
 
 
 def outcome(model, schema, users, companies, *, rows=None, config=None, **session):
-    config = config or Archetypes()
+    config = config or Archetypes(features=model.options.features)
     door = Session(schema, [users, companies], **session)
     job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
     return config.run(door, job), door
