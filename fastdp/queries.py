@@ -372,7 +372,9 @@ class AdaGrid(_Base):
         return self.grid.fine
 
     def blocks(self, clique):
-        yield _fine_block(self.grid)
+        grid = self.grid
+        fine = None if grid.fine.size == self.cells else grid.fine
+        yield Block(("cells", frozenset(grid.clique), fine if fine is None else grid.key), grid.clique, fine)
         for parent, child, at, _ in self._steps:
             key = ("rest", frozenset(parent.clique), frozenset(child.clique), parent.key, child.key)
             yield Block(key, child.clique, child.fine, parent.clique, parent.fine, at)
@@ -419,12 +421,6 @@ def _remade(query, made: dict[int, tuple]):
         children = tuple(fresh(child, made) for child in query.children)
         return Grid(tuple(query.clique), tuple(query.shape), np.array(query.fine), children)
     raise MeasurementError(f"expected a query of fastdp.queries, got {kind.__name__}")
-
-
-def _fine_block(grid: Grid) -> Block:
-    if grid.fine.size == math.prod(grid.shape):
-        return Block(("cells", frozenset(grid.clique), None), grid.clique)
-    return Block(("cells", frozenset(grid.clique), grid.key), grid.clique, grid.fine)
 
 
 def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, np.ndarray, Fraction]]:

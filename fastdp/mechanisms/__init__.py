@@ -6,12 +6,6 @@ nor `engines` nor what opens sessions. `base` says what a mechanism is, `shared/
 
 from __future__ import annotations
 
-from .base import Config
-from .registry import config_class, names
+from .registry import get, names
 
 __all__ = ["get", "names"]
-
-
-def get(name: str) -> type[Config]:
-    """The config class of a mechanism; UsageError lists the names there are."""
-    return config_class(name)

@@ -20,12 +20,11 @@ import numpy as np
 
 from ..domain import Clique, Cliques, Domain, Tables, downward_closure, maximal
 from ..measurement import Measurement, Request
-from ..public.data import PublicTable
 from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.merged_codes import merge
 from .shared.model_rows import ModelRows
 from .shared.model_size import LargestModel, largest_forest, tree_size
@@ -136,7 +135,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"outer": [list(s) for s in outer], **about},
         )
 
-    def outer_beforehand(self, public: PublicTable | None) -> Cliques | None:
+    def outer_beforehand(self, public: Public | None) -> Cliques | None:
         """Outer marginals that are fixed before anything is measured: by the recipe, or by trusted public
         data; None where they are chosen in the run."""
         if self.outer is None and public is not None and self.trust_public:
@@ -174,7 +173,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None:
             self.shares(closure(schema.modelled, self.outer))
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         outer = self.outer_beforehand(public)
         if outer is not None:
             return tree_size(domain, maximal([*closure(domain, outer), *fixed]))

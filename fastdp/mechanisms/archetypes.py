@@ -27,11 +27,10 @@ from ..model.adjust import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step
-from ..public.data import PublicTable
 from ..release.gateway import Session
 from ..schema import Schema
 from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Outline, Planned, Rows
+from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
 from .shared.model_rows import ModelRows
 from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
@@ -170,7 +169,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return margins[0][:, None]
         return cross_table(public.users, margins[0], margins[1])
 
-    def ready(self, schema: Schema, public: PublicTable | None) -> None:
+    def ready(self, schema: Schema, public: Public | None) -> None:
         if public is None:
             raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
@@ -184,7 +183,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names = [n for n in Options.__struct_fields__ if n != "seed"]
         return Options(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The size of the refined model: the public cliques of the recipe or of a saved model, together with
         the measured marginals."""
         if self.refine is None:

@@ -16,13 +16,15 @@ import msgspec
 import numpy as np
 
 from .._util.lazy import pa
-from ..domain import Clique, Cliques, Domain
+from ..domain import Clique, Cliques, Columns, Domain
 from ..errors import SchemaError, UsageError
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
-from ..public.data import PublicTable
+from ..public.archetypes.model import PublicModel
+from ..public.archetypes.options import Options
+from ..public.ids import Habits
 from ..release.gateway import Session
 from ..schema import Schema
 from ..users.dealing import Dealer
@@ -165,7 +167,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built. `fixed`:
         cliques of constraints, which are in the model whatever is measured."""
         from .shared.model_size import tree_size
@@ -177,7 +179,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         the run."""
         return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
 
-    def ready(self, schema: Schema, public: PublicTable | None) -> None:
+    def ready(self, schema: Schema, public: Public | None) -> None:
         """Raises every error that public data and schema show before the private data is read."""
 
     def run(self, session: Session, job: Job) -> Outcome:
@@ -215,6 +217,33 @@ class Outline:
     notes: tuple[str, ...] = ()
 
 
+class Public(Protocol):
+    """Public data as a mechanism may use it (made by `fastdp.public.data`)."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    def marginals(self, cliques: Sequence[Clique], recode: Columns | None = None) -> dict[Clique, np.ndarray]:
+        """int64 counts of rows, of recoded columns where `recode` names them."""
+
+    def associations(self, recode: Columns | None = None, max_cells: int = 1_000_000) -> dict[Clique, float]:
+        """Mutual information of every pair of (recoded) columns that is not larger than `max_cells`."""
+
+    def habits(self, columns: Sequence[str]) -> Habits: ...
+
+    def check_habits(self) -> None:
+        """DataError or UsageError where `habits` could not be answered."""
+
+    def choose_outer(self) -> list[Clique]:
+        """Outer marginals by the associations seen in the public data."""
+
+    def check_archetypes(self, options: Options) -> None:
+        """DataError or UsageError where `archetypes` could not follow these options."""
+
+    def archetypes(self, options: Options) -> PublicModel:
+        """Archetypes of the public users, fitted with these options."""
+
+
 def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
     """The `after_ones` of a run that never stops early."""
 
@@ -247,7 +276,7 @@ class Job:
     epsilon: float
     fit: Callable[..., Model]
     rows: int | None = None
-    public: PublicTable | None = None
+    public: Public | None = None
     seed: int = 0
     threads: int | None = None
     check: Callable[[], None] = lambda: None

@@ -17,9 +17,8 @@ from .._util.threads import resolve
 from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
-from ..public.data import PublicTable
 from ..release.gateway import Session
-from .base import Config, Job, Outcome, Outline, Planned, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
 from .shared.model_size import LargestModel, largest_forest
@@ -98,7 +97,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model = merged.fit(job, list(merged.ones), stop="noise")
         return marginals(model, pairs, resolve(job.threads))
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         return largest_forest(domain, MAX_PAIR_CELLS, fixed)
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:

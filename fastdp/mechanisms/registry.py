@@ -30,7 +30,7 @@ def names() -> tuple[str, ...]:
     return tuple(_CONFIGS)
 
 
-def config_class(name: str) -> Any:
+def get(name: str) -> Any:
     """The config class of a mechanism; UsageError lists the names there are."""
     if name not in _CONFIGS:
         raise UsageError(f"there is no mechanism {name!r}; choose one of {', '.join(_CONFIGS)}")
@@ -40,9 +40,9 @@ def config_class(name: str) -> Any:
 
 def with_field(field: str) -> list[str]:
     """The mechanisms whose recipes have this field."""
-    return [name for name in _CONFIGS if field in config_class(name).__struct_fields__]
+    return [name for name in _CONFIGS if field in get(name).__struct_fields__]
 
 
 def keeping_constraints() -> list[str]:
     """The mechanisms whose rows keep a schema's constraints."""
-    return [name for name in _CONFIGS if not config_class(name).no_constraints]
+    return [name for name in _CONFIGS if not get(name).no_constraints]

@@ -22,7 +22,7 @@ from .ids import Habits
 
 
 class PublicTable:
-    """A public table, as a mechanism may use it."""
+    """A public table with the interface `mechanisms.base.Public`."""
 
     def __init__(self, table: Table):
         if not table.public:

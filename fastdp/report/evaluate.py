@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from .._util.files import synthetic_path
 from ..errors import UsageError
@@ -17,17 +17,6 @@ from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema, is_linked
 from . import runs
 from .page import write
-
-
-@runtime_checkable
-class FinishedRun(Protocol):
-    """The attributes of the result of `fastdp.synthesize` that scoring needs."""
-
-    privacy: dict
-    schema: Schema
-    out: Path | None
-
-    def reader(self) -> Any: ...
 
 
 def evaluate(
@@ -170,7 +159,7 @@ def _linked(
 
 def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
     """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything else."""
-    if isinstance(synthetic, FinishedRun):
+    if hasattr(synthetic, "privacy"):  # a fastdp.Run
         rows = synthetic.reader().read_all() if synthetic.out is None else synthetic_path(synthetic.out)
         return rows, synthetic.schema, synthetic
     if isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "privacy.json").is_file():

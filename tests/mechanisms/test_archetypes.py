@@ -101,7 +101,7 @@ def test_two_histograms_share_the_budget(model, schema):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
 def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
-    config = Archetypes(calibration="classic-gaussian")
+    config = Archetypes(features=model.options.features, calibration="classic-gaussian")
     whole_mu = mu_of_method(epsilon, 1e-5, "classic-gaussian")
     _, session = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
     capped = min(epsilon, 0.999999999)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ...domain import Cliques, Domain
-from ...public.data import PublicTable
-from ..base import Config
+from ..base import Config, Public
 from . import size_limits
 from .model_size import LargestModel, fixed_size
 
@@ -38,7 +37,7 @@ class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_field
     def limits_used(self) -> dict[str, Any]:
         return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The larger of `max_cells`, within which marginals are chosen, and the 1-ways, which are always in
         the model. Cliques of constraints are always in it too, and must stay within `max_cells`."""
         limit = max(self.limit, sum(domain.values()))

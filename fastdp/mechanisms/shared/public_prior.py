@@ -27,7 +27,7 @@ import numpy as np
 
 from ...domain import Clique, Columns, Tables, batches
 from ...measurement import Measurement
-from ...public.data import PublicTable
+from ..base import Public
 from .one_ways import NOISE, averaged, estimate_total
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
@@ -78,11 +78,11 @@ class PriorAssessment:
 class PublicMarginals:
     """Marginals of public data as priors; `rows` is how many public rows there are, at least 1."""
 
-    def __init__(self, public: PublicTable, rows: int):
+    def __init__(self, public: Public, rows: int):
         self._public, self.rows = public, rows
 
     @classmethod
-    def of(cls, public: PublicTable | None) -> PublicMarginals | None:
+    def of(cls, public: Public | None) -> PublicMarginals | None:
         """None without public data, or where it has no rows."""
         if public is None:
             return None

@@ -24,12 +24,11 @@ from ...domain import Clique, Cliques, Domain
 from ...errors import SchemaError, UsageError
 from ...measurement import Measurement, Request
 from ...model.junction_tree import DEFAULT_MAX_CELLS
-from ...public.data import PublicTable
 from ...queries import Binned
 from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
-from ..base import Config, Job, Outcome, Outline, Planned, whole_total
+from ..base import Config, Job, Outcome, Outline, Planned, Public, whole_total
 from ..shared.code_compression import Compression, Expansion, merge_outside, merge_rare
 from ..shared.merged_codes import ExpandedRows
 from ..shared.model_size import LargestModel, largest_forest, tree_size
@@ -127,7 +126,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Cells that the model may have."""
         return DEFAULT_MAX_CELLS if self.fit_limit is None else self.fit_limit
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """Merging only makes domains smaller, so sizes before it are upper bounds. Marginals that would make
         the model too large are left out; 1-ways and cliques of constraints stay whatever their size."""
         constraints = [*fixed, *(c.columns for c in self.constraints)]

@@ -16,10 +16,10 @@ import numpy as np
 
 from ...domain import Clique
 from ...errors import DataError, UsageError
-from ...public.data import PublicTable
 from ...schema import Schema
 from ...schema.columns import Categorical, Integer
 from ...userkeys import Groups
+from ..base import Public
 
 MAX_GRID = 1 << 25
 """Cells of a whole grid at most: each of them is asked about and answered with noise."""
@@ -95,7 +95,7 @@ def whole_grid(columns: Sequence[str], shape: Sequence[int], t_max: int) -> Cell
 
 
 def from_public(
-    public: PublicTable,
+    public: Public,
     schema: Schema,
     columns: Sequence[str],
     *,
@@ -122,7 +122,7 @@ def from_public(
     return Cells(tuple(columns), shape, top, distinct(np.concatenate([pairs, *always])))
 
 
-def public_people(public: PublicTable, schema: Schema, columns: Clique, groups: np.ndarray) -> np.ndarray:
+def public_people(public: Public, schema: Schema, columns: Clique, groups: np.ndarray) -> np.ndarray:
     """How many people of the public data have rows in each of the sorted groups."""
     seen, _ = _seen(public, schema, columns)
     place = np.minimum(np.searchsorted(groups, seen), max(0, len(groups) - 1))
@@ -130,7 +130,7 @@ def public_people(public: PublicTable, schema: Schema, columns: Clique, groups: 
     return np.bincount(place[there], minlength=len(groups)).astype(np.float64)
 
 
-def _seen(public: PublicTable, schema: Schema, columns: Clique) -> tuple[np.ndarray, np.ndarray]:
+def _seen(public: Public, schema: Schema, columns: Clique) -> tuple[np.ndarray, np.ndarray]:
     """Groups of the public users and how many rows they have in them (with repetitions)."""
     if schema.domain.cells(columns) >= 1 << 32:
         raise UsageError("usercounts: the public data has more than 2^32 groups; use fewer columns")

@@ -20,11 +20,10 @@ from ...domain import Cliques, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...privacy.calibrate import mu_of_method
-from ...public.data import PublicTable
 from ...release.gateway import Session
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
-from ..base import Config, Job, Outcome, Outline, Planned
+from ..base import Config, Job, Outcome, Outline, Planned, Public
 from ..shared.model_size import LargestModel
 from ..shared.user_histogram import ids_share, size_edges
 from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
@@ -168,7 +167,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The largest number of rows of a user in one group that is counted apart."""
         return 1 if self.method == "hierarchy" else self.t_max or max(self.repeats)
 
-    def asks_all(self, public: PublicTable | None) -> bool:
+    def asks_all(self, public: Public | None) -> bool:
         """Whether every cell is asked about, not only those that public data names."""
         return self.cells == "full" or (self.cells == "auto" and public is None)
 
@@ -224,7 +223,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
         )
 
-    def largest_model(self, domain: Domain, public: PublicTable | None, fixed: Cliques) -> LargestModel:
+    def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The largest histogram of users: one dense int64 array."""
         columns = self.columns or tuple(domain)
         if self.asks_all(public):
