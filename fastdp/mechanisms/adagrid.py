@@ -24,15 +24,16 @@ from ..queries import AdaGrid as GridQuery
 from ..queries import Grid
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from .base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
 from .shared.merged_codes import merge
 from .shared.model_rows import ModelRows
 from .shared.model_size import LargestModel, largest_forest, tree_size
 from .shared.one_ways import measure_ones, part_mu
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
-from .shared.spanning_tree import MAX_PAIR_CELLS, pair_shares, private_pairs
-from .shared.user_histogram import any_pair, measure_users, users_share
+from .shared.size_limits import MAX_PAIR_CELLS
+from .shared.spanning_tree import pair_shares, private_pairs
+from .shared.user_histogram import measure_users, users_share
 
 LEAST_SHARE = 1e-6
 """The smallest `selection`: with less, a choice would be noise at any epsilon in use."""

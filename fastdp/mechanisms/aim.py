@@ -30,8 +30,8 @@ from .shared.bounded_model import BoundedModelConfig
 from .shared.merged_codes import Merged, merge
 from .shared.one_ways import NOISE, measure_ones, part_mu
 from .shared.screening import Structure
-from .shared.spanning_tree import MAX_PAIR_CELLS
-from .shared.user_histogram import any_pair, measure_users, users_share
+from .shared.size_limits import MAX_PAIR_CELLS
+from .shared.user_histogram import measure_users, users_share
 from .shared.workload_weights import Workload, WorkloadItem
 
 MOST_COLUMNS = 24
@@ -119,10 +119,6 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
             notes=merged.notes,
             details={"rounds": [list(m.clique) for m in state.measured]},
         )
-
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        lines = self.outline(domain, public=public, user=user).measurements
-        return [q for p in lines for q in (any_pair(domain, p.share) if p.clique == ("any", "set") else [p])]
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)

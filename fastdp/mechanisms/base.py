@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -177,7 +178,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
         """The marginals by which clips are compared: all that are planned, with stand-ins for those chosen in
         the run."""
-        return [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
+        lines = [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
+        return [q for p in lines for q in ([p] if p.averaged else any_pair(domain, p.share))]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
         """Raises every error that public data and schema show before the private data is read."""
@@ -204,6 +206,15 @@ class Planned:
     def weight(self) -> float:
         """The share of mu^2 behind one answer: the sum over all copies that are averaged."""
         return self.share * self.times if self.averaged else self.share
+
+
+def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
+    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those
+    of all pairs."""
+    most = size_limits.MAX_PAIR_CELLS
+    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
+    picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
+    return [Planned(("any", "pair"), share, c) for c in picked]
 
 
 @dataclass(frozen=True)

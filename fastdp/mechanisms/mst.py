@@ -26,8 +26,9 @@ from .shared.one_ways import effective_cells, measure_ones, ones_shares, part_mu
 from .shared.prior_screening import prior_notes
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
-from .shared.spanning_tree import MAX_PAIR_CELLS, spanning_tree
-from .shared.user_histogram import any_pair, divided, measure_users, users_share
+from .shared.size_limits import MAX_PAIR_CELLS
+from .shared.spanning_tree import spanning_tree
+from .shared.user_histogram import divided, measure_users, users_share
 
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,11 +100,6 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         return largest_forest(domain, MAX_PAIR_CELLS, fixed)
-
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        lines = self.outline(domain, public=public, user=user).measurements
-        ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
-        return ones + [q for p in pairs for q in any_pair(domain, p.share)]
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)

@@ -49,7 +49,9 @@ def delta_of(mu: float, epsilon: float) -> float:
     if epsilon / mu - 0.5 * mu > 40.0:
         return 5e-324  # delta <= Phi(-a) < e^-800
     value, error = _log_delta(mu, epsilon)
-    return min(1.0, _up(math.exp(value + error) * (1.0 + 8.0 * _U)) if value > -745.0 else 5e-324)
+    if value <= -745.0:
+        return 5e-324
+    return min(1.0, math.nextafter(math.exp(value + error) * (1.0 + 8.0 * _U), math.inf))
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -243,10 +245,6 @@ def least(x: float) -> Fraction:
     """The smaller of a double and the shortest decimal that denotes it: noise is calibrated to this
     epsilon."""
     return min(Fraction(x), Fraction(repr(float(x))))
-
-
-def _up(x: float) -> float:
-    return math.nextafter(x, math.inf)
 
 
 def _log_down(delta: float) -> float:

@@ -96,7 +96,9 @@ def finalize(
         page = folder.private / (f"report-{spec.label(i)}.html" if spec.several else "report.html")
         made = synthetic_path(place) if synthetic is None else synthetic
         evaluate(truth, made, schema=spec.schema, report=str(page), run=run)
-    _write_timings(spec, folder)
+    stages = {spec.label(k): spec.timings(k) for k in range(len(spec.epsilons))}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
     final = folder.out / spec.label(i) if spec.several else folder.out
     return replace(run, out=final, timings=spec.timings(i))
 
@@ -114,12 +116,6 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
         pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
     run.schema.save(place / "schema.json")
     return hashes
-
-
-def _write_timings(spec: RunSpec, folder: RunFolder) -> None:
-    stages = {spec.label(i): spec.timings(i) for i in range(len(spec.epsilons))}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
 
 
 def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:

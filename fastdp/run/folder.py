@@ -27,10 +27,6 @@ MOST_NAME, MOST_PATH = 240, 3500
 its files have longer names than the folder, and are made only after noise was drawn."""
 
 
-def private_path(out: Path) -> Path:
-    return out.with_name(out.name + ".private")
-
-
 class RunFolder:
     """One run's place on the disk. `state` is what a resumed run must agree with (arguments, digests,
     seeds)."""
@@ -41,7 +37,7 @@ class RunFolder:
             raise UsageError("out= must name a folder that fastdp can make")
         if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
             raise UsageError(f"out=: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible")
-        self.private = private_path(self.out)
+        self.private = self.out.with_name(self.out.name + ".private")
         self.resume = resume
         self.state: dict[str, Any] = {}
         self._lock: int | None = None

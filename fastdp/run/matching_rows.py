@@ -10,7 +10,7 @@ import numpy as np
 
 from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
-from .output import Output
+from .output import Output, spawned_seeds
 
 FIRST, MOST = 1 << 16, 1 << 28
 """Rows of the first attempt, and of the last: about a minute of drawing."""
@@ -28,8 +28,8 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
     total, attempt = max(FIRST, 4 * n), 0
     while True:
         found, kept = 0, []
-        own = np.random.SeedSequence(seed, spawn_key=(attempt,)).generate_state(1, np.uint64)[0]
-        for table in output.again(total, int(own >> np.uint64(1))).tables():
+        (own,) = spawned_seeds(seed, 1, (attempt,))
+        for table in output.again(total, own).tables():
             kept.append(table.filter(_matches(table, where)))
             found += kept[-1].num_rows
             if found >= n:

@@ -50,9 +50,10 @@ class IdSource:
     bound: int | None = None
 
 
-def spawned_seeds(seed: int, count: int) -> list[int]:
+def spawned_seeds(seed: int, count: int, key: tuple[int, ...] = ()) -> list[int]:
     """Unrelated seeds of 63 bits, all from one."""
-    return [int(s >> np.uint64(1)) for s in np.random.SeedSequence(seed).generate_state(count, np.uint64)]
+    states = np.random.SeedSequence(seed, spawn_key=key).generate_state(count, np.uint64)
+    return [int(state >> np.uint64(1)) for state in states]
 
 
 class Output:

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, Self
 
-import numpy as np
-
 from .._util.lazy import pl
 from ..errors import UsageError
 from ..privacy.ledger import Ledger
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
+from .output import spawned_seeds
 from .result import Run
 from .synthesize import synthesize
 
@@ -103,7 +102,9 @@ class Synthesizer:
                 raise UsageError("where needs a number of rows: sample(n, where=...)")
             table = self.run_.to_arrow()
         else:
-            seed = None if self.random_state is None else _spawned(self.random_state, self._drawn)
+            seed = None
+            if self.random_state is not None:
+                (seed,) = spawned_seeds(self.random_state, 1, (self._drawn,))
             table = self.run_.sample(n, seed, where)
             self._drawn += 1
         if self._frame == "pandas":
@@ -116,12 +117,6 @@ class Synthesizer:
         values = [(field, getattr(self, field.name)) for field in fields(self)]
         changed = [f"{field.name}={value!r}" for field, value in values if value is not field.default]
         return f"Synthesizer({', '.join(changed)})"
-
-
-def _spawned(seed: int, number: int) -> int:
-    """The seed of draw `number`. Neighbouring seeds have unrelated draws."""
-    state = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
 
 
 def _frame_of(source: Any) -> str:

@@ -53,8 +53,8 @@ def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
         np.clip(np.rint(rng.normal(np.where(kind[own] == 4, 28, 68), 9)), 18, 95).astype(int),
     )
     age = np.where(relation == 2, np.minimum(age, np.maximum(youngest - 16, 0)), age).astype(np.int64)
-    sex = rng.integers(0, 2, len(own))
-    sex = np.where((relation == 1) & (rng.random(len(own)) < 0.95), 1 - sex[_first(own)], sex)
+    sex, head_of = rng.integers(0, 2, len(own)), np.searchsorted(own, own)
+    sex = np.where((relation == 1) & (rng.random(len(own)) < 0.95), 1 - sex[head_of], sex)
 
     learnt = world.dirichlet([2.0, 6.0, 6.0, 5.0], len(REGIONS))[region[own]]
     education = np.where(age < 16, 0, np.where(age < 19, 1, _pick(learnt, rng)))
@@ -80,8 +80,3 @@ def _pick(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """One draw per row of weights that add up to 1."""
     ends = np.cumsum(weights, axis=1)
     return (rng.random(len(ends))[:, None] > ends).sum(axis=1).clip(0, weights.shape[1] - 1)
-
-
-def _first(own: np.ndarray) -> np.ndarray:
-    """The first row of each row's household."""
-    return np.searchsorted(own, own)

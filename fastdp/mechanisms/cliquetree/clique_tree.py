@@ -25,7 +25,7 @@ from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
 from ..shared.prior_screening import prior_notes
 from ..shared.public_prior import PublicMarginals
-from ..shared.user_histogram import any_pair, measure_users, users_share
+from ..shared.user_histogram import measure_users, users_share
 from ..shared.workload_weights import Workload, WorkloadItem
 from .budget_shares import shares
 from .tree_state import CliqueTreeState
@@ -178,11 +178,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         )
         job.check()
         return merged
-
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        lines = self.outline(domain, public=public, user=user).measurements
-        ones, pairs = [p for p in lines if len(p.clique) == 1], [p for p in lines if len(p.clique) == 2]
-        return ones + [q for p in pairs for q in any_pair(domain, p.share)]
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)

@@ -14,7 +14,8 @@ from .one_ways import part_mu
 from .prior_screening import PublicPriors
 from .public_prior import PublicMarginals
 from .screening import Candidate, candidates
-from .spanning_tree import MAX_PAIR_CELLS, ForestRule
+from .size_limits import MAX_PAIR_CELLS
+from .spanning_tree import ForestRule
 from .structural_zeros import StructuralZeros
 
 SCREENING = 0.5

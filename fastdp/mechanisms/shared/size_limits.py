@@ -25,6 +25,9 @@ PUBLIC_PAIR_BYTES = 32
 """Further bytes per such cell with public priors: counts, the prior and its integers."""
 
 
+MAX_PAIR_CELLS = 1_000_000
+
+
 def check(memory: int | None, deadline: float | None) -> None:
     """ValueError where a limit is out of its range."""
     if memory is not None and memory < 1 << 24:

@@ -19,12 +19,12 @@ from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
 from .one_ways import estimate_total, independent, measure_ones, part_mu
+from .size_limits import MAX_PAIR_CELLS
 from .structural_zeros import StructuralZeros
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""
 
-MAX_PAIR_CELLS = 1_000_000
 NO_ZEROS = StructuralZeros()
 
 

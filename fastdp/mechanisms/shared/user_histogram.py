@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import combinations
 
-from ...domain import Domain
 from ...privacy.clip import PRIVATE, size_edges, unit_noise
 from ...release.gateway import Session
 from ...userkeys import RowsPerUser
 from ..base import Config, Ids, Job, Planned, Users
 from .one_ways import part_mu
-from .spanning_tree import MAX_PAIR_CELLS
 
 Criteria = Callable[[], Sequence[Planned]]
 LABEL = "rows per user"
@@ -62,11 +59,3 @@ def measure_users(config: Config, session: Session, job: Job, criteria: Criteria
 
     key = RowsPerUser(size_edges(bound))
     return Users(session.user_histogram(key, cap=1, mu=part_mu(session, share), label=LABEL), share)
-
-
-def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
-    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those
-    of all pairs."""
-    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= MAX_PAIR_CELLS)
-    picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
-    return [Planned(("any", "pair"), share, c) for c in picked]

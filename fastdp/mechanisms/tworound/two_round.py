@@ -28,14 +28,15 @@ from ...queries import Binned
 from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
-from ..base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from ..base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
 from ..shared.code_compression import Compression, Expansion, merge_outside, merge_rare
 from ..shared.merged_codes import ExpandedRows
 from ..shared.model_size import LargestModel, largest_forest, tree_size
 from ..shared.one_ways import part_mu
-from ..shared.spanning_tree import MAX_PAIR_CELLS, spanning_tree
+from ..shared.size_limits import MAX_PAIR_CELLS
+from ..shared.spanning_tree import spanning_tree
 from ..shared.structural_zeros import StructuralZeros
-from ..shared.user_histogram import any_pair, divided, measure_users, users_share
+from ..shared.user_histogram import divided, measure_users, users_share
 from .affordable_cliques import affordable, strongest
 from .region import Region, column_of
 
