@@ -132,7 +132,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             measurements=tuple(released),
             model=model,
             users=users.histogram,
-            id_columns=self.habit_columns(outer),
+            id_columns=tuple(a for a in outer[0] if all(a in s for s in outer)),
             details={"outer": [list(s) for s in outer], **about},
         )
 
@@ -203,12 +203,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         in_round = {k: sum(n for s, n in times.items() if len(s) == k) for k in range(1, depth + 1)}
         share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
-
-    def habit_columns(self, outer: Cliques) -> tuple[str, ...]:
-        if self.ids.columns is not None:
-            return self.ids.columns
-        shared = set(outer[0]).intersection(*outer[1:])
-        return tuple(a for a in outer[0] if a in shared)
 
     def clip_criteria(
         self, domain: Domain, *, public: bool = False, user: bool = True, outer: Cliques | None = None

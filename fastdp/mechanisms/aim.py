@@ -114,7 +114,6 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
             measurements=(*users.released, *ones, *state.measured),
             model=model,
             users=users.histogram,
-            id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
             notes=merged.notes,
             details={"rounds": [list(m.clique) for m in state.measured]},

@@ -87,7 +87,6 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             measurements=(*users.released, *ones, *pairs),
             model=model,
             users=users.histogram,
-            id_columns=self.ids.columns or (),
             tables={"codes": merged.compression.table()} if merged.codes else {},
             notes=merged.notes + (prior_notes(used) if used else ()),
             details={"tree": [list(p) for p in tree], **({"public": used} if used else {})},

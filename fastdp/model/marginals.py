@@ -52,7 +52,7 @@ def marginals(
     levels: list[list[tuple]] = []
     in_flight = 0
     for source, wanted in targets.items():
-        in_flight += _Way(domain, tree, sums, source, wanted, levels, carried).cells
+        in_flight += _ways(domain, tree, sums, source, wanted, levels, carried)
         if in_flight > CARRIED_CELLS:
             sums.run(levels, threads)
             levels, in_flight = [], 0
@@ -65,48 +65,46 @@ def marginals(
     return {clique: out[clique] for clique in asked if clique in out}
 
 
-class _Way:
-    """All ways from one attribute to the wanted others, as products noted down in `levels`."""
+def _ways(
+    domain: Domain,
+    tree: Tree,
+    sums: Sums,
+    source: str,
+    wanted: set[str],
+    levels: list[list[tuple]],
+    carried: dict[Clique, np.ndarray],
+) -> int:
+    """Notes down in `levels` the products along all ways from one attribute to the wanted others, and the
+    tables that they will fill in `carried`. Returns the number of cells of all products."""
+    cells = 0
 
-    def __init__(
-        self,
-        domain: Domain,
-        tree: Tree,
-        sums: Sums,
-        source: str,
-        wanted: set[str],
-        levels: list[list[tuple]],
-        carried: dict[Clique, np.ndarray],
-    ):
-        self.cells = 0
-        self._domain, self._tree, self._sums, self._levels = domain, tree, sums, levels
-        stack = []
-        for node in tree.holding[source]:
-            for there, separator in tree.links[node]:
-                if source not in tree.sets[there] and tree.beyond[node, there] & wanted:
-                    start = sums.add(node, (source, *separator), 0)
-                    stack.append((0, node, there, separator, start))
-        while stack:
-            level, before, node, separator, table = stack.pop()
-            for target in (tree.sets[node] - set(separator)) & wanted:
-                carried[source, target] = self._carry(level, node, separator, table, (target,))
-            for there, further in tree.links[node]:
-                ahead = tree.beyond[node, there] - tree.sets[node]
-                if there != before and ahead & wanted:
-                    moved = self._carry(level, node, separator, table, further)
-                    stack.append((level + 1, node, there, further, moved))
-
-    def _carry(self, level: int, node: int, separator: Clique, table: np.ndarray, to: Clique) -> np.ndarray:
-        """P(a, to) from P(a, separator) by the node's P(to | separator)."""
-        domain = self._domain
+    def carry(level: int, node: int, separator: Clique, table: np.ndarray, to: Clique) -> np.ndarray:
+        """The table over the source and `separator` moved on through a node to the source and `to`."""
+        nonlocal cells
         fresh = tuple(name for name in to if name not in separator)
-        step = self._sums.add(node, (*separator, *fresh), domain.cells(fresh))
+        step = sums.add(node, (*separator, *fresh), domain.cells(fresh))
         place = strides(domain, to)
         base = offsets(domain, separator, place)
         offset = None if to[len(to) - len(fresh) :] == fresh else offsets(domain, fresh, place)
         out = np.empty(table.size // base.size * domain.cells(to))
-        while len(self._levels) <= level:
-            self._levels.append([])
-        self._levels[level].append((table, step, base, offset, out, None, None))
-        self.cells += out.size
+        while len(levels) <= level:
+            levels.append([])
+        levels[level].append((table, step, base, offset, out, None, None))
+        cells += out.size
         return out
+
+    stack = []
+    for node in tree.holding[source]:
+        for there, separator in tree.links[node]:
+            if source not in tree.sets[there] and tree.beyond[node, there] & wanted:
+                stack.append((0, node, there, separator, sums.add(node, (source, *separator), 0)))
+    while stack:
+        level, before, node, separator, table = stack.pop()
+        for target in (tree.sets[node] - set(separator)) & wanted:
+            carried[source, target] = carry(level, node, separator, table, (target,))
+        for there, further in tree.links[node]:
+            ahead = tree.beyond[node, there] - tree.sets[node]
+            if there != before and ahead & wanted:
+                moved = carry(level, node, separator, table, further)
+                stack.append((level + 1, node, there, further, moved))
+    return cells

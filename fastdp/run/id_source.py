@@ -23,7 +23,8 @@ def id_source(
         return IdSource(dealer=outcome.dealer)
     bound = schema.max_rows_per_user
     if public is not None and config.ids.source != "private":
-        return IdSource(habits=public.habits(outcome.id_columns), bound=bound)
+        columns = outcome.id_columns if config.ids.columns is None else config.ids.columns
+        return IdSource(habits=public.habits(columns), bound=bound)
     if bound is None and config.clip == PRIVATE:
         bound = choice_bound(schema)  # of the histogram that the clip was chosen from
     if outcome.users is None or bound is None:

@@ -6,7 +6,6 @@ never span two blocks. Everything here is post-processing and depends on (outcom
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,25 +55,24 @@ def spawned_seeds(seed: int, count: int, key: tuple[int, ...] = ()) -> list[int]
     return [int(state >> np.uint64(1)) for state in states]
 
 
+@dataclass(eq=False, repr=False)
 class Output:
     """The synthetic rows of one run, as Arrow tables in the order of the rows."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        outcome: Outcome,
-        source: IdSource | None,
-        seed: int,
-        threads: int | None = None,
-        extra: bool = False,
-        private: bool = True,
-    ):
-        self.schema, self.outcome, self.source = schema, outcome, source
-        self.rows = outcome.rows
-        self._seeds = spawned_seeds(seed, 2)
-        self._threads = resolve(threads)
-        self._extra, self.private = extra, private
-        self._has_user = schema.user is not None and (source is not None or outcome.owners is not None)
+    schema: Schema
+    outcome: Outcome
+    source: IdSource | None
+    seed: int
+    threads: int | None = None
+    extra: bool = False
+    private: bool = True
+
+    def __post_init__(self) -> None:
+        self.rows = self.outcome.rows
+        self._seeds = spawned_seeds(self.seed, 2)
+        self._threads = resolve(self.threads)
+        has_ids = self.source is not None or self.outcome.owners is not None
+        self._has_user = self.schema.user is not None and has_ids
 
     def again(self, rows: int, seed: int) -> Output:
         """`rows` other rows of the same outcome; everything random in them comes from `seed`. It costs no
@@ -83,8 +81,7 @@ class Output:
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
             raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
-        outcome = replace(self.outcome, rows=source.again(rows, seed))
-        return Output(self.schema, outcome, self.source, seed, self._threads, self._extra, self.private)
+        return replace(self, outcome=replace(self.outcome, rows=source.again(rows, seed)), seed=seed)
 
     @property
     def shards(self) -> int:
@@ -124,12 +121,10 @@ class Output:
     def shipped(self) -> Output:
         """A copy to send to another process, which uses one thread; without what making rows does not
         need."""
-        twin = copy.copy(self)
-        twin.outcome = replace(
+        bare = replace(
             self.outcome, measurements=(), model=None, users=None, dealer=None, tables={}, details={}
         )
-        twin._threads = 1
-        return twin
+        return replace(self, outcome=bare, threads=1)
 
     def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
         """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows. Returns the
@@ -259,7 +254,7 @@ class Output:
         """The values of shard i, without users."""
 
         offset = i * self.rows.shard_rows
-        return decode(self.schema, codes, self._seeds[0], offset, outputs=self._extra, threads=1)
+        return decode(self.schema, codes, self._seeds[0], offset, outputs=self.extra, threads=1)
 
     def _completed(self, table: pa.Table, owner, first_user: int, counts=None) -> pa.Table:
         """The values with their counts or users, stamped."""

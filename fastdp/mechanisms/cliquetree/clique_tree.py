@@ -137,7 +137,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             measurements=(*users.released, *released, *state.ones_at_last, *state.measured),
             model=model,
             users=users.histogram,
-            id_columns=self.ids.columns or (),
             tables=released_tables(merged, distances),
             notes=merged.notes
             + beside.notes

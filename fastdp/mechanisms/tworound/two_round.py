@@ -177,7 +177,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             measurements=(*users.released, *ones, *pairs),
             model=model,
             users=users.histogram,
-            id_columns=self.ids.columns or (),
             tables={"codes": compression.table()},
             notes=tuple(f"round 2 left out {', '.join(c)}: {why}" for c, why in dropped.items()),
             details={

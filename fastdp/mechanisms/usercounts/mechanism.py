@@ -217,7 +217,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             counts=None if events else tidy.counts,
             measurements=tuple(released),
             users=None if sizes is None or bound is None else in_bins(sizes, bound),
-            id_columns=self.ids.columns or places,
+            id_columns=places,
             tables={} if layout is None else {"wide": layout},
             notes=tuple(notes),
             details={"cells": len(released[0].values), "groups": len(histogram.groups)},
