@@ -79,7 +79,7 @@ def _ways(
     cells = 0
 
     def carry(level: int, node: int, separator: Clique, table: np.ndarray, to: Clique) -> np.ndarray:
-        """The table over the source and `separator` moved on through a node to the source and `to`."""
+        """P(source, to) from P(source, separator) by the node's P(to | separator)."""
         nonlocal cells
         fresh = tuple(name for name in to if name not in separator)
         step = sums.add(node, (*separator, *fresh), domain.cells(fresh))
