@@ -340,7 +340,7 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
             array = numbers.take(coded.indices)
         return _units(array.cast(pa.float64(), safe=False), dtype, places)
     if dtypes.family(dtype) == "string":
-        return textvalues.valid_text(array) if binary else array.cast(pa.large_string())
+        return textvalues.to_text(array, mended=False) if binary else array.cast(pa.large_string())
     if binary:
         texts = textvalues.to_text(idvalues.normal(array, "int64"))
         whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")

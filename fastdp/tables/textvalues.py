@@ -8,6 +8,7 @@ too large for 64 bits are outside the domain. The value of one text never depend
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -24,15 +25,6 @@ _FARTHEST = 8_200_000_000_000_000_000
 _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 
 
-def valid_text(raw: pa.Array) -> pa.Array:
-    """Binary as UTF-8; null where the bytes are not UTF-8."""
-
-    try:
-        return raw.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return pa.array([None if b is None else utf8(b) for b in raw.to_pylist()], pa.large_string())
-
-
 def utf8(text: bytes) -> str | None:
     """The text of UTF-8 bytes; None where they are not UTF-8."""
     try:
@@ -41,14 +33,13 @@ def utf8(text: bytes) -> str | None:
         return None
 
 
-def to_text(raw: pa.Array) -> pa.Array:
-    """Binary as UTF-8; bytes that are not UTF-8 become the replacement character."""
-
+def to_text(raw: pa.Array, mended: bool = True) -> pa.Array:
+    """Binary as UTF-8; bytes that are not UTF-8 become the replacement character, or null unless `mended`."""
     try:
         return raw.cast(pa.large_string())
     except pa.ArrowInvalid:
-        mended = [None if b is None else b.decode("utf-8", "replace") for b in raw.to_pylist()]
-        return pa.array(mended, pa.large_string())
+        read = partial(str, encoding="utf-8", errors="replace") if mended else utf8
+        return pa.array([None if b is None else read(b) for b in raw.to_pylist()], pa.large_string())
 
 
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
