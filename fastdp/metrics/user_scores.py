@@ -30,10 +30,10 @@ def score(truth: Table, synthetic: Table) -> dict[str, Any]:
     pairs = [(c["truth"], c["synthetic"]) for c in columns.values()]
     sizes = [t.rows_per_user()[t.rows_per_user() > 0] for t in tables]
     return {
-        "rows": variation(*(_octaves(s) for s in sizes)),
+        "rows": _variation(*(_octaves(s) for s in sizes)),
         "agreement": _mean([abs(a["agreement"] - b["agreement"]) for a, b in pairs]),
         "constant": _mean([abs(a["constant"] - b["constant"]) for a, b in pairs]),
-        "distinct": _mean([variation(a["octaves"], b["octaves"]) for a, b in pairs]),
+        "distinct": _mean([_variation(a["octaves"], b["octaves"]) for a, b in pairs]),
         "rows_per_user": {n: _sizes(s) for n, s in zip(("truth", "synthetic"), sizes)},
         "columns": {
             name: {which: {k: v for k, v in one.items() if k != "octaves"} for which, one in both.items()}
@@ -50,7 +50,7 @@ def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
     tables = (truth, synthetic)
     key = to_ask(truth.schema, truth.schema.modelled, Roles((), ()))
     found = [key.parts(histogram(t, key, 1, 1).astype(np.float64)) for t in tables]
-    out = {n: variation(*(f[n] / max(f[n].sum(), 1.0) for f in found)) for n in ("gaps", "first", "last")}
+    out = {n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found)) for n in ("gaps", "first", "last")}
     steps = [_steps(t, key) for t in tables]
     names = [n for n in truth.schema.modelled if n not in key.order]
     errors = []
@@ -61,7 +61,7 @@ def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
         codes = [few[t.codes[name]] for t in tables]
         cells = [c[a] * (COMMON + 1) + c[b] for c, (a, b, _) in zip(codes, steps)]
         counts = [np.bincount(c, w, (COMMON + 1) ** 2) for c, (_, _, w) in zip(cells, steps)]
-        errors.append(variation(*counts))
+        errors.append(_variation(*counts))
     near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
     rates = [(pair, (1 + a) / 2, (1 + b) / 2) for pair, a, b in zip(key.pairs, *near)]
     follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in rates]
@@ -107,7 +107,7 @@ def _sizes(rows: np.ndarray) -> dict[str, float]:
     return {"users": len(rows), "mean": float(rows.mean()), **named, "max": int(rows.max())}
 
 
-def variation(a: np.ndarray, b: np.ndarray) -> float:
+def _variation(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a - b).sum() / 2)
 
 
