@@ -7,8 +7,8 @@
  * the way of using all cores. Reached on 2 cores of a 2.1 GHz x86 server with 2 MB of L2 each, while nobody
  * else used them: 12 ns a row on one thread and 6.2 on two with simulated trips, whose cells are spread
  * widely, 9 and 4.9 with real ones; 0.062 and 0.049 s for 10 million rows with all projections.
- * bench/counting.py measures it anew. Units of 131,072 to 524,288 rows differ by less than the noise, of
- * 16,384 are 4 to 15 % slower. Tables of 32-bit sums with a carry were no faster.
+ * bench/counting.py measures it anew. (That was before threads kept their cliques.) Tables of 32-bit sums
+ * with a carry were no faster.
  *
  * How. A thread counts one clique at a time, chunk after chunk of the rows, so that the clique's table (0.4
  * to 1.6 MB for most of AdaGrid's) stays in its L2. Within a chunk rows go in blocks whose cell numbers stay
@@ -30,8 +30,8 @@
 #define BLOCK 4096
 #define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
-#define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there */
-#define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions */
+#define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there: an estimate */
+#define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions: an estimate */
 #define LARGE_PAGE (1 << 21)
 #define MOST_ROUND (1 << 22) /* rows of a round: 16 MB of weights */
 #define UNIT (1 << 14)       /* rows that a thread takes at a time */
