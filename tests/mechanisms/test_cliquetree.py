@@ -1,7 +1,9 @@
 """The clique tree: what it spends, what it finds, what happens at the edges; batches against brute force."""
 
 import math
-from itertools import combinations
+from dataclasses import replace
+from functools import partial
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares
+from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
 
 from .growing import RowsSession, dependent_rows
@@ -199,6 +202,60 @@ def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
     good = [screening.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
     bad = [screening.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
     assert screening.affordable_batch([*bad, *good], [], 0.0, 0.01) == good
+
+
+def two_groups(rows=50_000, seed=1):
+    """a and p, b and q are nearly the same; one link joins the groups."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 6, rows)
+    b = np.where(rng.random(rows) < 0.4, a, rng.integers(0, 6, rows))
+    p, q = (np.where(rng.random(rows) < 0.1, rng.integers(0, 6, rows), x) for x in (a, b))
+    return RowsSession(dict.fromkeys("apbq", 6), {"a": a, "p": p, "b": b, "q": q})
+
+
+def test_what_one_answer_explains_is_not_asked_for_again():
+    """The model lacks the link: all four pairs between the groups are off. Of exact answers, the one about
+    the pair that is chosen removes more than half of what is wrong about the others. Where the model's
+    columns are independent, nothing is known to carry over, so all are chosen."""
+    session = two_groups()
+    domain, pairs = Domain(session.domain), list(combinations("apbq", 2))
+
+    def exact(clique):
+        return Measurement(clique, session.marginal(clique).reshape(-1), 1.0)
+
+    def distances(model):
+        return {
+            c: np.abs(model.marginal(c).reshape(-1) - session.marginal(c).reshape(-1)).sum() for c in pairs
+        }
+
+    def chosen(model):
+        tables, found = {c: model.marginal(c) for c in pairs}, distances(model)
+        scored = [screening.Candidate(c, d, 36.0) for c, d in found.items()]
+        good = screening.worthwhile(scored, 1.0, 100.0)
+        kept = screening.unexplained(good, screening.following(tables), 1.0, 100.0)
+        return found, [c.clique for c in kept if set(c.clique) not in ({"a", "p"}, {"b", "q"})]
+
+    held = [exact(("a", "p")), exact(("b", "q"))]
+    before, (link,) = chosen(model := fastdp.fit(domain, held, threads=1))
+    after = distances(fastdp.fit(domain, [*held, exact(link)], threads=1))
+    assert link == ("a", "b") and all(after[c] < before[c] / 2 for c in product("ap", "bq"))
+    assert len(chosen(fastdp.fit(domain, [exact((a,)) for a in domain], threads=1))[1]) == 4
+    follows = screening.following(
+        {("a", "p"): model.marginal(("a", "p")), ("a", "b"): np.kron(np.eye(3), [[1], [1]])}
+    )
+    assert 0.85 < follows("p", "a") < 0.95 and follows("a", "q") == 0
+    assert math.isclose(follows("b", "a"), 1) and math.isclose(follows("a", "b"), 0.8)
+
+
+def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
+    """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36 cells."""
+    held = screening.Candidate(("a", "b"), 1.0, 6.0)
+    result = screening.ScreeningResult([("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0])
+    state = type("State", (), {"over_groups": lambda self, clique, table: table[:2, :2]})()
+    again = partial(CliqueTreeState.again, state)
+    assert again(held, result, 3.0).cells == 36 and again(held, result, 18.0).cells == 18
+    assert again(replace(held, grouped=True), result, 3.0).cells == 4
+    assert again(replace(held, clique=("a", "c")), result, 3.0).cells == 6
 
 
 # Merging

@@ -100,7 +100,10 @@ class Partitions:
 
     def within(self, x: Set, y: Set) -> bool:
         """Whether x is a marginal of y (or y itself)."""
-        return x <= y if self.plain else self.meet(x, y) == x
+        if self.plain:
+            return x <= y
+        finer = dict(y)
+        return all(a in finer and self.join(a, p, finer[a]) == p for a, p in x)
 
     def maps(self, region: Region) -> list[np.ndarray | None]:
         """Code -> bin of each axis of a region; None where all codes are apart."""

@@ -88,12 +88,6 @@ def shares(
     split = (WORKLOAD_BATCHES if workload else BATCHES).get(count, even)
     left = rest * (1 - ones - SCREENING_SHARE)
     before = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
-    return Shares(
-        rest * first,
-        rest * (before - first),
-        rest * SCREENING_SHARE / count,
-        tuple(left * s for s in split),
-        report,
-        rest * (ones - before),
-        final,
-    )
+    screening, batches = rest * SCREENING_SHARE / count, tuple(left * s for s in split)
+    again, later = rest * (before - first), rest * (ones - before)
+    return Shares(rest * first, again, screening, batches, report, later, final)

@@ -166,15 +166,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         the model leaves out."""
         best = ones if public is None else public.ones(ones)
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
-        merged = merge(
-            session.domain,
-            best,
-            self.rare,
-            most,
-            job.zeros.impossible,
-            towards_uniform=True,
-            beside=beside,
-        )
+        zeros = job.zeros.impossible
+        merged = merge(session.domain, best, self.rare, most, zeros, towards_uniform=True, beside=beside)
         job.check()
         return merged
 
@@ -187,9 +180,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ):
             charges.append(("columns that follow from others", rest * dependencies.GUESS_SHARE))
             rest -= charges[-1][1]
-        plan = shares(
-            len(domain), rest, rounds=self.screening_rounds, workload=bool(self.reported_items(domain))
-        )
+        workload = bool(self.reported_items(domain))
+        plan = shares(len(domain), rest, rounds=self.screening_rounds, workload=workload)
         if plan.final:
             charges.append(("distances of the finished model", plan.final))
         if plan.report:

@@ -27,7 +27,9 @@ from ..shared.screening import (
     affordable_batch,
     candidates,
     divide,
+    following,
     forest,
+    unexplained,
     worthwhile,
 )
 from .resolutions import ModelCodes, composed, group_count, group_maps, removed, summed
@@ -186,24 +188,16 @@ class CliqueTreeState:
         weights = [self.workload.weight(c) for c in cliques]
         again = [c for c in cliques if self.asked_over_groups(c, estimates[c])]
         part = self.plan.screening / (len(cliques) + len(again))  # so that all distances have the same noise
+        mu, label = part_mu(self.session, part * len(cliques)), f"screening {number + 1}"
         released = self.session.distances(
-            cliques,
-            estimates,
-            mu=part_mu(self.session, part * len(cliques)),
-            label=f"screening {number + 1}",
-            weights=weights,
-            recode=merged.codes,
+            cliques, estimates, mu=mu, label=label, weights=weights, recode=merged.codes
         )
         grouped = {}
         if again:
-            over_groups = self.session.distances(
-                again,
-                {c: self.over_groups(c, estimates[c]) for c in again},
-                mu=part_mu(self.session, part * len(again)),
-                label=f"screening {number + 1}, over groups",
-                recode=composed(merged.codes, self.groups),
-            )
-            grouped = dict(zip(again, over_groups.values.tolist()))
+            mu, codes = part_mu(self.session, part * len(again)), composed(merged.codes, self.groups)
+            coarse = {c: self.over_groups(c, estimates[c]) for c in again}
+            over = self.session.distances(again, coarse, mu=mu, label=f"{label}, over groups", recode=codes)
+            grouped = dict(zip(again, over.values.tolist()))
         values, sigma = released.values.tolist(), released.sigma.tolist()
         return ScreeningResult(cliques, estimates, values, sigma, weights, grouped)
 
@@ -252,7 +246,11 @@ class CliqueTreeState:
             share -= self.priors.screen(result.estimates, weight, result.noise, self.plan.screening, label)
         sigma = self.sigma(share)
         least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
-        batch = self.within_limit(number, worthwhile(self.scored(result, sigma), sigma, least))
+        self.held = {key: self.again(c, result, sigma) for key, c in self.held.items()}
+        good = worthwhile(self.scored(result, sigma), sigma, least)
+        if number:
+            good = unexplained(good, following(result.estimates), sigma, least)
+        batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
         fresh = [c for c in batch if c.key not in self.held and c.gain(sigma) > least]
@@ -267,6 +265,15 @@ class CliqueTreeState:
         if self.priors is not None:
             scored = self.priors.improved(scored, estimates, result.noise, sigma, total)
         return [self.best_resolution(c, result, sigma) for c in scored]
+
+    def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
+        """A marginal that was measured before, with the effective cells that the model now has in it: before
+        that, they were those of a model without it."""
+        if held.clique not in result.estimates:
+            return held
+        table = result.estimates[held.clique]
+        table = self.over_groups(held.clique, table) if held.grouped else table
+        return replace(held, cells=max(1.0, effective_cells(table, sigma)))
 
     def best_resolution(self, fine: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
         """The candidate over groups where that leaves the smaller error over all codes, or where the one over
@@ -331,14 +338,9 @@ class CliqueTreeState:
         measurements = [codes.measurement(m) for m in (*self.merged.ones, *self.measured)]
         if self.priors is not None:
             measurements += self.priors.measurements(self.measured)
-        return self.job.fit(
-            codes.domain,
-            measurements,
-            total=self.merged.fitted_total,
-            stop=stop,
-            warm_start=start if start is not None and start.domain == codes.domain else None,
-            zeros=self.merged.zeros,
-        )
+        warm = start if start is not None and start.domain == codes.domain else None
+        held = {"total": self.merged.fitted_total, "zeros": self.merged.zeros}
+        return self.job.fit(codes.domain, measurements, stop=stop, warm_start=warm, **held)
 
     def workload_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
         """How far the finished model is from the workload's items."""
@@ -351,11 +353,8 @@ class CliqueTreeState:
         held = [set(m.clique) for m in self.measured if m.query is None or self.workload.items]
         open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
-        return (
-            self.distances(model, sets, self.plan.final, "distances of the finished model")
-            if self.plan.final
-            else {}
-        )
+        label, share = "distances of the finished model", self.plan.final
+        return self.distances(model, sets, share, label) if share else {}
 
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str

@@ -13,8 +13,9 @@ is (sum of y)^(3/2) / sqrt(precision). Everything here is a function of released
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -176,6 +177,49 @@ def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[
     first."""
     kept = [(c.worth(sigma), c) for c in scored if c.gain(sigma) > least or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
+
+
+def following(estimates: Mapping[Clique, np.ndarray]) -> Callable[[str, str], float]:
+    """How far column a follows from column x in the model, by their marginal: 0 where they are independent, 1
+    where x determines a."""
+
+    @cache
+    def follows(a: str, x: str) -> float:
+        if a == x:
+            return 1.0
+        table = estimates[a, x] if (a, x) in estimates else estimates.get((x, a), np.zeros((1, 1))).T
+        shares = table / max(float(table.sum()), 1e-9)
+        ones = shares.sum(axis=1)
+        gap = np.abs(shares - np.multiply.outer(ones, shares.sum(axis=0))).sum() / 2
+        return min(1.0, float(gap / max(1e-9, 1 - np.square(ones).sum())))
+
+    return follows
+
+
+def unexplained(
+    good: Iterable[Candidate], follows: Callable[[str, str], float], sigma: float, least: float
+) -> list[Candidate]:
+    """Those of the candidates, in this order, that are worth more than `least` also if those before them are
+    measured. Where a follows from x and b from y, an answer about (x, y) removes what is wrong about (a, b)
+    as well: a single missing link between two groups of columns that are nearly the same puts the model off
+    from all pairs between them. What explains less than half of a distance is taken to explain nothing of
+    it, since errors need not have the same signs."""
+    asked: dict[Clique, float] = {}
+    out = []
+    for c in good:
+        if len(c.clique) == 2 and not c.explained:
+            a, b = c.clique
+            ways = [
+                (d, follows(a, x) * follows(b, y), follows(a, y) * follows(b, x))
+                for (x, y), d in asked.items()
+            ]
+            part = max((d * max(w) for d, *w in ways), default=0.0)
+            left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
+            if left.gain(sigma) <= least:
+                continue
+            asked[c.clique], c = c.distance, left
+        out.append(c)
+    return out
 
 
 def affordable_batch(
