@@ -1,5 +1,6 @@
 """What many tests begin with: a schema whose rows have users, an open ledger, a run that is killed."""
 
+import json
 from contextlib import contextmanager
 
 import pytest
@@ -17,6 +18,10 @@ def open_ledger(folder, dataset="d", **budget):
     ledger = fastdp.Ledger(folder / "b.db")
     ledger.open(dataset, **budget)
     return ledger
+
+
+def statement_of(folder):
+    return json.loads((folder / "privacy.json").read_text())
 
 
 @contextmanager

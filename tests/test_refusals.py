@@ -42,18 +42,13 @@ class NoEvent:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: accountant.mu_of(NoEvent()),
-        lambda: gdp.epsilon_of(1e-301, 1e-6),
-        lambda: gdp.epsilon_of(1e300, 1e-6),
-        lambda: gdp.epsilon_of(0.5, 0.0),
-        lambda: gdp.epsilon_of(0.5, 1.0),
-        lambda: gdp.epsilon_of(0.5, 1e-301),
-        lambda: gdp.mu_from(1e30, 1e-6),
-        lambda: noiseplan.positive(0.0, "mu"),
-        lambda: noiseplan.positive(math.inf, "mu"),
-        lambda: noiseplan.positive(math.nan, "mu"),
+        lambda: accountant.mu_of(NoEvent()), lambda: gdp.epsilon_of(1e-301, 1e-6),
+        lambda: gdp.epsilon_of(1e300, 1e-6), lambda: gdp.epsilon_of(0.5, 0.0),
+        lambda: gdp.epsilon_of(0.5, 1.0), lambda: gdp.epsilon_of(0.5, 1e-301),
+        lambda: gdp.mu_from(1e30, 1e-6), lambda: noiseplan.positive(0.0, "mu"),
+        lambda: noiseplan.positive(math.inf, "mu"), lambda: noiseplan.positive(math.nan, "mu"),
     ],
-)
+)  # fmt: skip
 def test_numbers_of_privacy_outside_the_range_of_its_arithmetic_are_refused(call):
     with pytest.raises(UsageError):
         call()

@@ -333,14 +333,9 @@ def test_times_in_bins_have_one_code_as_text_and_as_times(dtype, kind):
         dt.datetime(2020, 1, day, hour, minute, second)
         for day in (1, 2, 3)
         for hour, minute, second in (
-            (0, 0, 0),
-            (5, 59, 59),
-            (6, 0, 0),
-            (17, 59, 59),
-            (18, 0, 0),
-            (23, 59, 59),
+            (0, 0, 0), (5, 59, 59), (6, 0, 0), (17, 59, 59), (18, 0, 0), (23, 59, 59),
         )
-    ]
+    ]  # fmt: skip
     moments += [dt.datetime(2019, 12, 31, 23), dt.datetime(2020, 1, 4), dt.datetime(1800, 1, 1)]
     typed = pa.array([m.date() for m in moments] if dtype == "date32" else moments, kind)
     expected = encode_batch(schema, pa.table({"x": typed}))[0]["x"].tolist()

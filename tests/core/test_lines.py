@@ -55,13 +55,9 @@ PIECES += [
 ]  # fmt: skip
 texts = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=60).map(b"".join)
 DIALECTS = [
-    {},
-    {"quote": None, "delimiter": "\t"},
-    {"escape": "\\"},
-    {"quote": None, "escape": "\\"},
-    {"nulls": ("NA", "0123456"), "delimiter": "a"},
-    {"nulls": ()},
-]
+    {}, {"quote": None, "delimiter": "\t"}, {"escape": "\\"}, {"quote": None, "escape": "\\"},
+    {"nulls": ("NA", "0123456"), "delimiter": "a"}, {"nulls": ()},
+]  # fmt: skip
 
 
 # Lines that are almost right: fields in and out of quotes, joined by what joins them.

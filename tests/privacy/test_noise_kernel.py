@@ -132,19 +132,13 @@ def test_threads_of_one_process_draw_differently():
     assert np.unique(np.concatenate(drawn)).size >= 8000 - 30  # 32 million pairs at 3e-10 each
 
 
-@pytest.mark.parametrize(
-    "bad", [0.0, -1.0, 9.9e-4, 1.1e12, float("nan"), float("inf"), "one", None, [1.0, 0.0]]
-)
-def test_scales_out_of_range_are_refused(bad):
-    for law in (noise.gaussian, noise.laplace):
-        with pytest.raises(UsageError):
-            law(bad, 2)
-
-
 @pytest.mark.parametrize("size", [-1, (2, -1), "x", 1.5, (2, 0.5), None])
 def test_bad_sizes_are_refused(size):
     with pytest.raises(UsageError):
         noise.gaussian(1.0, size)
+    with pytest.raises(UsageError, match="negative"):
+        noise.fill_random_bytes(-1)
+    assert noise.fill_random_bytes(0) == b"" and len(noise.fill_random_bytes(9)) == 9
 
 
 def test_the_kernel_refuses_what_the_front_would_not_pass_on():
@@ -192,7 +186,10 @@ def test_shapes_and_scales(law):
 
 
 @pytest.mark.parametrize("law", [noise.gaussian, noise.laplace])
-def test_the_ends_of_the_range_are_in_it(law):
+def test_the_ends_of_the_range_are_in_it_and_nothing_beyond(law):
+    for bad in (0.0, -1.0, float("nan"), float("inf"), "one", None):
+        with pytest.raises(UsageError):
+            law(bad, 3)
     for scale in (noise.SCALE_MIN, noise.SCALE_MAX):
         assert law(scale, 3, seed=1).shape == (3,)
     for scale in (np.nextafter(noise.SCALE_MIN, 0), np.nextafter(noise.SCALE_MAX, np.inf)):
@@ -209,12 +206,6 @@ def test_seeds_are_whole_numbers():
     for bad in (True, 3.0, "3"):
         with pytest.raises(UsageError, match="seed"):
             noise.gaussian(1e6, 20, seed=bad)
-
-
-def test_no_bytes_and_a_negative_number_of_them():
-    assert noise.fill_random_bytes(0) == b"" and len(noise.fill_random_bytes(9)) == 9
-    with pytest.raises(UsageError, match="negative"):
-        noise.fill_random_bytes(-1)
 
 
 @pytest.mark.parametrize("error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")])

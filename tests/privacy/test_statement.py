@@ -17,7 +17,7 @@ from fastdp.run.verify import inspect, verify
 from fastdp.userkeys import Groups
 
 from ..audit.world import SCHEMA, Swap, ask_everything, table
-from ..builders import open_ledger
+from ..builders import open_ledger, statement_of
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +63,14 @@ def made(built, tmp_path):
     return shutil.copytree(built[0], tmp_path / "out"), built[1]
 
 
-def read(folder):
-    return json.loads((folder / "privacy.json").read_text())
-
-
 def test_it_follows_the_published_schema_and_verifies(made):
     schema = statement.load_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(read(made[0]), schema)
+    jsonschema.validate(statement_of(made[0]), schema)
     folder, ledger = made
     verdict = verify(folder, ledger)
     assert verdict.ok and verdict.files == 2
-    assert verdict.epsilon == pytest.approx(read(folder)["epsilon"])
+    assert verdict.epsilon == pytest.approx(statement_of(folder)["epsilon"])
 
 
 def test_the_stated_epsilon_is_the_tight_one(engine):
@@ -116,7 +112,7 @@ CHANGES = {
 def test_verify_sees_through_every_change(made, change):
     """Of releases that no run there has, and of several values; each alone: run/test_statement_check."""
     folder, _ = made
-    document = copy.deepcopy(read(folder))
+    document = copy.deepcopy(statement_of(folder))
     CHANGES[change](document)
     (folder / "privacy.json").write_text(json.dumps(document))
     with pytest.raises(RunError, match="does not verify"):
@@ -136,7 +132,7 @@ def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
     path.parent.mkdir(exist_ok=True)
     path.write_text("private")
     assert not inspect(folder).ok
-    statement.write(folder, read(folder))
+    statement.write(folder, statement_of(folder))
     assert any("not for release" in p for p in inspect(folder).problems)
 
 
@@ -158,7 +154,7 @@ def test_changed_missing_unlisted_and_linked_files_are_refused(made, tmp_path):
 
 def test_the_registrys_numbers_are_the_statements_and_the_rest_is_left_to_people(made):
     """Its text, and that of the other forms: tests/snapshots."""
-    stated = read(made[0])
+    stated = statement_of(made[0])
     entry = as_form(stated, "registry")["deployment"]
     loss = entry["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": stated["epsilon"], "delta": stated["delta"]}

@@ -131,18 +131,12 @@ def test_times_that_a_type_cannot_hold_are_no_edges():
 @pytest.mark.parametrize(
     ("values", "range_"),
     [
-        (np.arange(1, 13), (1, 12)),
-        (np.arange(5, 23), (0, 23)),
-        (np.arange(1, 32), (1, 31)),
-        (np.arange(0, 60, 5), (0, 59)),
-        (np.arange(0, 7), (0, 6)),
-        (np.arange(1, 8), (1, 7)),
-        (np.arange(-3, 20), None),
-        (np.arange(0, 100), None),
-        (np.array([0, 0, 0, 0, 0, 1, 1, 2]), None),
-        (np.array([2013]), None),
+        (np.arange(1, 13), (1, 12)), (np.arange(5, 23), (0, 23)), (np.arange(1, 32), (1, 31)),
+        (np.arange(0, 60, 5), (0, 59)), (np.arange(0, 7), (0, 6)), (np.arange(1, 8), (1, 7)),
+        (np.arange(-3, 20), None), (np.arange(0, 100), None),
+        (np.array([0, 0, 0, 0, 0, 1, 1, 2]), None), (np.array([2013]), None),
     ],
-)
+)  # fmt: skip
 def test_calendar_ranges_are_kept_whole(values, range_):
     """By the counts of the first partition, without noise, and at noise of 1 % of the rows in at least 17 of
     20 runs: in each, noise alone stands out somewhere with a probability of about 1 %."""

@@ -52,7 +52,6 @@ def test_common_values_are_kept_and_any_mechanism_can_use_them():
     assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3 / math.sqrt(2)) < 100).all()
     assert keys.statement["private"] is False and keys.statement["keys_per_user"] == 2
     assert keys.statement["sigma"] == pytest.approx(1 / keys.statement["event"]["mu"], rel=1e-9)
-    keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
     applied = keys.apply(schema())
     assert applied.columns["city"].values == keys.values
     assert "private key selection" in applied.provenance and "by hand" in applied.provenance

@@ -62,14 +62,10 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
 @pytest.mark.parametrize(
     "name, kind",
     [
-        (None, pa.int64()),
-        ("int32", pa.int32()),
-        ("uint64", pa.uint64()),
-        ("float64", pa.float64()),
-        ("string", pa.string()),
-        ("large_string", pa.large_string()),
+        (None, pa.int64()), ("int32", pa.int32()), ("uint64", pa.uint64()), ("float64", pa.float64()),
+        ("string", pa.string()), ("large_string", pa.large_string()),
     ],
-)
+)  # fmt: skip
 def test_users_are_numbered_in_the_type_of_their_column(name, kind):
     schema = SimpleNamespace(user_dtype=name)
     numbers = [1, 3, 1, 2]

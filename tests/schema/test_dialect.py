@@ -39,19 +39,13 @@ def test_what_is_left_open_is_decided_by_the_name():
 @pytest.mark.parametrize(
     "wrong, field",
     [
-        ({"delimiter": ",,"}, "delimiter"),
-        ({"delimiter": "é"}, "delimiter"),
-        ({"quote": "\r"}, "quote"),
-        ({"quote": ",", "delimiter": ","}, "quote"),
-        ({"quote": '"', "escape": '"'}, "escape"),
-        ({"encoding": "klingon"}, "encoding"),
-        ({"encoding": "iso2022_jp"}, "encoding"),
-        ({"null": "NA"}, "null"),
-        ({"header": []}, "header"),
-        ({"malformed": "stop"}, "malformed"),
-        ({"delimeter": ";"}, "delimeter"),
+        ({"delimiter": ",,"}, "delimiter"), ({"delimiter": "é"}, "delimiter"),
+        ({"quote": "\r"}, "quote"), ({"quote": ",", "delimiter": ","}, "quote"),
+        ({"quote": '"', "escape": '"'}, "escape"), ({"encoding": "klingon"}, "encoding"),
+        ({"encoding": "iso2022_jp"}, "encoding"), ({"null": "NA"}, "null"), ({"header": []}, "header"),
+        ({"malformed": "stop"}, "malformed"), ({"delimeter": ";"}, "delimeter"),
     ],
-)
+)  # fmt: skip
 def test_mistakes_name_the_field(wrong, field):
     with pytest.raises(SchemaError, match=f"dialect, field '{field}'"):
         fastdp.Schema.from_dict({**PLAIN, "dialect": wrong})

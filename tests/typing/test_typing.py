@@ -15,14 +15,9 @@ PROGRAM = "tests/typing/program.py"
 def test_the_example_program_is_clean_under_mypy_strict():
     pytest.importorskip("mypy", reason="mypy is not installed")
     command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--follow-imports=silent",
-        PROGRAM,
+        sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", PROGRAM,
         "fastdp/__init__.pyi",
-    ]
+    ]  # fmt: skip
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout
 
