@@ -201,24 +201,30 @@ def users(
 
 
 def _follows(every: Sequence[Any], truth: Table | None, order: Mapping[str, Any]) -> list[dict]:
-    """How often the value of a column is that of another in the user's next row: the mean over users with two
-    rows or more, with the interval that was released. Empty where nothing stood out, or a table lacks a
-    column."""
-    chains, hists = [tuple(pair) for pair in order["chains"]], []
-    needed = {*order["columns"], *(name for pair in chains for name in pair)}
-    if not chains or not all(needed <= set(t.codes) for t in every):
-        return []
-    for t in every:
-        rows = np.lexsort((*(t.codes[name] for name in reversed(order["columns"])), t.user))
-        user, codes = t.user[rows], {name: t.codes[name][rows] for name in needed}
-        at = np.flatnonzero(user[1:] == user[:-1])
-        steps = np.bincount(user[at])
-        weight = 1 / steps[user[at]] / max(np.count_nonzero(steps), 1)
-        hists.append(_round(weight @ (codes[x][at] == codes[y][at + 1]) for x, y in chains))
-    near = np.array([share for x, y, share, _ in order["pairs"] if (x, y) in chains])
-    span = [_round(np.clip(near + z * order["standard_error"], 0, 1)) for z in (-1.96, 1.96)]
-    made = _split("Neighbouring rows", [f"{x} → next {y}" for x, y in chains], hists, truth)
-    return [made | {"ordered": False, "span": span}]
+    """For each chain of an order, how often its columns agree in a row and the user's next row: the mean over
+    users with two rows or more, with the interval that was released. Empty where a table lacks a column."""
+    out: list[dict] = []
+    chains = [pair for pair in order["pairs"] if pair[:2] in order["chains"]]
+    needed = {*order["columns"], *(name for pair in chains for name in pair[:2])}
+    if not all(needed <= set(t.codes) for t in every):
+        return out
+    steps = [_steps(t, order["columns"]) for t in every]
+    for x, y, near, _ in chains:
+        equal = [w @ (t.codes[x][a] == t.codes[y][b]) for t, (a, b, w) in zip(every, steps)]
+        low, high = np.clip(near + np.array([-1.96, 1.96]) * order["standard_error"], 0, 1).tolist()
+        hists = [_round((share, 1 - share)) for share in equal]
+        made = _split(f"{x}, and {y} of the next row", ["equal", "different"], hists, truth)
+        out.append(made | {"span": [[low, 1 - high], [high, 1 - low]]})
+    return out
+
+
+def _steps(table: Any, order: Sequence[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(row, next row of the same user, weight) of all steps: all users have the same weight."""
+    rows = np.lexsort((*(table.codes[name] for name in reversed(order)), table.user))
+    user = table.user[rows]
+    at = np.flatnonzero(user[1:] == user[:-1])
+    steps = np.bincount(user[at])
+    return rows[at], rows[at + 1], 1 / steps[user[at]] / max(np.count_nonzero(steps), 1)
 
 
 def _in_bins(values: np.ndarray, edges: Sequence[int]) -> list[float]:

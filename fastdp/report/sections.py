@@ -219,7 +219,7 @@ def users(data: dict) -> str:
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
     lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."
-    lead += " Last, how often a value of a user's row is that of the next row." if u["order"] else ""
+    lead += " Last, how often a row and the user's next row agree." if u["order"] else ""
     if not data["with_truth"]:
         lead += " These are synthetic users, made from released numbers."
         noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
