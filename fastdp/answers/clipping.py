@@ -34,27 +34,26 @@ REACH = 1.5
 """Chosen on flights by aircraft, where airlines own either busy or idle aircraft: without noise it covers 91
 to 98 % of cells above 300 rows at clips from 16 to 200 (the share left out: 80 to 87 %, 2: 94 to 100 %); of
 Chicago trips and simulated trips, whose taxis are more alike, all."""
-LIFTS, LEAST_PART = 2.0, 0.1
-"""The part of a constant column's variance that is allowed for: LIFTS times the lift, and LEAST_PART. Chosen
-on flights, trips and three generated tables. Without noise it covers 91 to 98 % of flights' values above 100
-rows (92 to 99 % with the same allowance for all columns), at nine tenths of the width, and 95 % and more of
-those of the others, at a third to three quarters of it."""
+LEAST_PART = 0.1
+"""Added to the lift, since cells differ from the average of their column. Chosen on flights, trips and three
+generated tables. Together they cover 94 to 97 % of the values of flights (95 to 97 % with twice the lift) and
+95 to 99 % of those of Chicago trips and simulated trips."""
 MEANS = 0.35
-"""Part of the share left out by which a mean may be off, in standard deviations of the value (chosen on
-flights, Chicago trips and simulated trips, where such intervals covered 95 to 98 %)."""
+"""Part of the share left out by which a mean may be off, in standard deviations of the value among users
+(chosen on flights, Chicago trips and simulated trips for values that are constant for a user)."""
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """`factor`, `lost`: see the module's text. `spread`: relative standard error of the factor, from the
-    histogram's noise and the width of its bins. `known`: False where nothing says how many rows were left
-    out. `text`: what to tell a reader. `cluster`: rows of the user of an average row, by which the variance
-    of a sample of users is at most larger than that of a sample of rows. `reach`: see the module's text,
-    relative to the count. `parts`: of its square, per column, 1 where nothing is known of it."""
+    """`factor`, `lost`: see the module's text. `spread`: relative standard errors of the factor, down and up,
+    from the histogram's noise and the width of its bins. `known`: False where nothing says how many rows were
+    left out. `text`: what to tell a reader. `cluster`: rows of the user of an average row, by which the
+    variance of a sample of users is at most larger than that of a sample of rows. `reach`: see the module's
+    text, relative to the count. `parts`: of its square, per column, 1 where nothing is known of it."""
 
     factor: float = 1.0
     lost: float = 0.0
-    spread: float = 0.0
+    spread: tuple[float, float] = (0.0, 0.0)
     known: bool = True
     text: str = ""
     cluster: float = 1.0
@@ -73,16 +72,22 @@ class Clipping:
         rows = np.maximum(rows, 0.0)
         rest = np.maximum(total - rows, 0.0)
         lost = min(self.lost, self.reach)
-        return np.minimum(lost * rows, self.reach * rest) / Z95, np.minimum(
-            self.reach * rows, lost * rest
-        ) / Z95
+        down, up = np.minimum(lost * rows, self.reach * rest), np.minimum(self.reach * rows, lost * rest)
+        return down / Z95, up / Z95
 
     def allowance(self, rows: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Standard errors down and up, in rows of the table, that clipping causes in counts of `rows`
         weighted rows of `total`: how the rows left out are divided, and how many they are."""
-        many = self.spread * np.maximum(rows, 0.0)
-        down, up = self.divided(rows, total)
-        return self.factor * np.hypot(down, many), self.factor * np.hypot(up, many)
+        sides = zip(self.divided(rows, total), self.spread, strict=True)
+        down, up = (self.factor * np.hypot(d, many * np.maximum(rows, 0.0)) for d, many in sides)
+        return down, up
+
+    def of_mean(self, column: str, deviation: np.ndarray) -> np.ndarray:
+        """The standard error that clipping causes in means of a column whose values have this standard
+        deviation. A mean is off by the covariance, over users, of the factor and of a user's mean: as for
+        counts, it shrinks with the square root of the column's lift."""
+        part = math.sqrt(self.parts.get(column, 1.0))
+        return MEANS * self.lost * part * deviation / Z95
 
 
 def clipping_of(
@@ -124,7 +129,7 @@ def _parts(of_users: Mapping[str, Any]) -> dict[str, float]:
         n: (a + doubt - by_chance[n]) / (1 - by_chance[n] + 1e-9)
         for n, a in of_users.get("agreement", {}).items()
     }
-    return {name: min(1.0, LIFTS * max(lift, 0.0) + LEAST_PART) for name, lift in lifts.items()}
+    return {name: min(1.0, max(lift, 0.0) + LEAST_PART) for name, lift in lifts.items()}
 
 
 def from_histogram(
@@ -152,15 +157,17 @@ def from_histogram(
     # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
     # there.
     noise = (sigma or 0.0) * math.sqrt(float(np.square(slope).sum()))
+    bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
+    spread = (math.hypot(noise, bins) / factor,) * 2
     if counted is not None:
         of_kept = (sigma or 0.0) * factor * float(np.linalg.norm(np.minimum(middle, clip)))
-        noise = math.hypot(of_kept, max(counted[2] - rows, rows - counted[1]) / Z95) / kept
-    bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
-    bins = bins if counted is None else 0.0
+        beyond = (max(side, 0.0) / Z95 for side in (rows - counted[1], counted[2] - rows))
+        down, up = (math.hypot(of_kept, side) / rows for side in beyond)
+        spread = down, up
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     if text and counted is not None and counted[3] < bound:
         text += f" to at most {counted[3]:,} rows of each user"
     cluster = float(np.square(sizes) @ users) / whole
     varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - (whole / kept) ** 2
     reach = max(lost, REACH * math.sqrt(max(varied, 0.0)) * kept / whole)
-    return Clipping(factor, lost, math.hypot(noise, bins) / factor, True, text, cluster, reach)
+    return Clipping(factor, lost, spread, True, text, cluster, reach)

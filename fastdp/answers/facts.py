@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from .._util.lazy import pa
-from ..domain import Clique
+from ..domain import Clique, Domain
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.marginals import marginals
@@ -51,7 +52,8 @@ class Facts:
         codes = code_maps(tables.get("codes"))
         marginals = marginals_of(measurements, schema.modelled, codes)
         clipping = clipping_of(statement, schema, measurements)
-        distances = shrunk(_distances(tables.get("distances")))
+        released = _distances(tables.get("distances"), schema.modelled)
+        distances = shrunk(released, _sizes(released, marginals, codes))
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
 
     def table(self, columns: Clique) -> Table | None:
@@ -102,12 +104,28 @@ class Facts:
         return np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes] + 1e-9
 
 
-def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, float]]:
-    """Noisy distances with standard errors, from the table `distances` that a run releases."""
-    if table is None:
-        return {}
-    rows = table.to_pylist()
-    return {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
+def _distances(table: pa.Table | None, domain: Domain) -> dict[frozenset[str], tuple[float, float]]:
+    """Noisy distances with standard errors, from the table `distances` that a run releases; without those of
+    sets with a column that is not the schema's (groups of users)."""
+    rows = [] if table is None else table.to_pylist()
+    found = {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
+    return {names: d for names, d in found.items() if all(a in domain for a in names)}
+
+
+def _sizes(
+    sets: Iterable[frozenset[str]], marginals: Sequence[Marginal], codes: Mapping[str, np.ndarray]
+) -> dict[frozenset[str], float]:
+    """For each set, the square roots of its cells, added up, as if its columns were independent and given
+    their margins: a sample of rows differs from its law by an L1 distance in proportion to it."""
+    roots, rows = {}, 1.0
+    for a in {a for names in sets for a in names}:
+        one = estimate(marginals, (a,))
+        if one is not None:
+            merged = codes.get(a, np.arange(one.maps[0].size))
+            cells = np.maximum(np.bincount(merged, (one.x / np.bincount(one.maps[0]))[one.maps[0]]), 0.0)
+            rows = max(float(cells.sum()), 1.0)
+            roots[a] = float(np.sqrt(cells).sum()) * math.sqrt(1 - 1 / max(2, cells.size))
+    return {s: math.prod(roots.get(a, 1.0) for a in s) / rows ** ((len(s) - 1) / 2) + 1e-9 for s in sets}
 
 
 def _sums(statement: Mapping[str, Any]) -> dict[str, float]:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from .best_linear import Table
-from .clipping import MEANS, Z95
+from .clipping import Z95
 from .facts import Facts
 from .question import Question
 from .values import Numbers, numbers_of
@@ -248,7 +248,7 @@ def shares(a: Layout) -> Groups:
 
 def means(a: Layout) -> Groups:
     """Means per group: ratios of sums, linearised."""
-    x, lost = a.table.x, a.facts.clipping.lost
+    x = a.table.x
     low, middle, high, valid = a.numbers()
     count, total = a.weights("part", valid.astype(float)), a.weights("part", middle * valid)
     n, notes = count @ x, _about_numbers(a)
@@ -273,7 +273,8 @@ def means(a: Layout) -> Groups:
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
-    clipping = (MEANS * lost * spread / Z95,) * 2
+    assert a.asked.value is not None
+    clipping = (a.facts.clipping.of_mean(a.asked.value.name, spread),) * 2
     noise = a.error(linear, kind="mean")
     own = {"hidden": hidden, "additive": False, "signed": True, "notes": notes}
     return Groups(mean, noise, clipping, bins, linear, **own)

@@ -10,7 +10,7 @@ import fastdp
 from fastdp.answers.answer import answer
 from fastdp.answers.evidence import Marginal
 from fastdp.answers.facts import Facts
-from fastdp.answers.misfit import COUNTS, NORMAL, misfit, shrunk
+from fastdp.answers.misfit import DOUBT, MEANS, NORMAL, VARIED, misfit, shrunk
 from fastdp.measurement import Measurement
 
 
@@ -32,16 +32,21 @@ def test_cells_err_as_far_as_the_distance_and_margins_only_by_their_noise(sigma)
     assert (margins <= sigma * 1.001).all() and (margins > 0).all()
 
 
-def test_distances_are_drawn_to_their_mean_as_far_as_they_are_noise():
+def test_ratios_of_distance_to_size_are_drawn_together_as_far_as_they_are_noise():
     rng = np.random.default_rng(1)
-    alike = {frozenset((f"a{i}", "b")): (1000 + 100 * rng.normal(), 100.0) for i in range(200)}
-    spread = np.array(list(shrunk(alike).values()))
-    assert np.ptp(spread) < np.ptp([d for d, _ in alike.values()]) / 2
-    apart = {frozenset((f"a{i}", "b")): (1000.0 * i, 100.0) for i in range(50)}
-    least = 0.25 * np.mean([d for d, _ in apart.values()])
-    for names, value in shrunk(apart).items():
-        assert value == pytest.approx(max(apart[names][0], least) + 50, abs=60)
-    assert shrunk({frozenset("ab"): (-500.0, 100.0)}) == {frozenset("ab"): 50.0}
+    sizes = {frozenset((f"a{i}", "b")): 500.0 * (1 + i % 4) for i in range(200)}
+    noisy = {s: (2 * size + 900 * rng.normal(), 900.0) for s, size in sizes.items()}
+    found = np.array([value / (2 * sizes[s]) for s, value in shrunk(noisy, sizes).items()])
+    raw = np.array([d / (2 * sizes[s]) for s, (d, _) in noisy.items()])
+    assert found.std() < raw.std() / 2, "all have the same ratio: what differs is noise"
+    assert found.mean() == pytest.approx(np.hypot(1, DOUBT * VARIED), abs=0.15)
+    apart = {frozenset((f"a{i}", "b")): (1000.0 * i, 100.0) for i in range(1, 50)}
+    alike = dict.fromkeys(apart, 700.0)
+    for names, value in shrunk(apart, alike).items():
+        least = 0.25 * 25_000
+        assert value == pytest.approx(max(apart[names][0], least), rel=0.03), "differences stand out"
+    (alone,) = shrunk({frozenset("ab"): (-500.0, 100.0)}, {frozenset("ab"): 7.0}).values()
+    assert 25 < alone < 200, "noise alone: at least a part of it"
 
 
 def test_an_unmeasured_pair_is_answered_by_the_model_and_marked():
@@ -60,4 +65,14 @@ def test_an_unmeasured_pair_is_answered_by_the_model_and_marked():
     inside = [r["low"] <= truth[r["a"], r["b"]] <= r["high"] for r in lines]
     assert sum(inside) >= 14, "errors of this table are as large as their distance: at most one of 15 misses"
     assert {r["basis"] for r in answer(facts, "count", "a").to_pylist()} == {"measured"}
-    assert COUNTS[2] > 1.96
+    assert MEANS > 1.96
+
+
+def test_a_distance_that_is_not_known_well_widens_intervals_to_their_level():
+    """Errors of cells are normal with a scale that is known up to a normal error of relative size r: half
+    of the runs have a smaller scale, and the interval must be wider for those with a larger one."""
+    rng = np.random.default_rng(3)
+    for r in (0.1, 0.25, 0.5):
+        errors = rng.normal(size=100_000) * np.abs(1 + r * rng.normal(size=100_000))
+        inside = np.mean(np.abs(errors) <= 1.96 * np.hypot(1, DOUBT * r))
+        assert inside == pytest.approx(0.95, abs=0.003)
