@@ -10,7 +10,7 @@ logistic regression. Widths are compared with those of the experiments that the 
 (`REFERENCE`), and the share of all pair cells that have an interval is printed. "before" is the model's
 estimate with its own standard error, as `Model.answer` gives it; the naive interval treats synthetic rows as
 a sample of the data. The binomial error of each figure is in brackets; intervals of one run are not
-independent, so it is a lower bound. Kept in bench/results/coverage.json and drawn in bench/results/coverage.svg.
+independent, so it is a lower bound. Kept in bench/results/coverage.json, drawn in bench/results/coverage.svg.
 """
 
 from __future__ import annotations

@@ -266,7 +266,8 @@ def means(a: Layout) -> Groups:
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
             bins = (a.weights("part", reach) @ rows) / kept
-    hidden = small | a.unknown(count) | ~np.isfinite(mean)
+    mean[small] = np.nan
+    hidden = a.unknown(count) | ~np.isfinite(mean)
     if not np.isfinite(reach).all():
         hidden[:] = True
         notes.append(_open_bin(a))

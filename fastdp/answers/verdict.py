@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -22,6 +23,7 @@ BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
 """Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard errors."""
 CHANCE_SPREAD = math.sqrt(Z95 * BY_CHANCE + 0.025 - BY_CHANCE**2)
 """The standard deviation of that noise, in standard errors."""
+ADVICE = "most columns are mostly noise; use fewer or coarser columns, more rows, or a larger epsilon"
 NAMED = 8
 """Columns that one sentence names."""
 
@@ -35,10 +37,10 @@ class Verdict:
 
 
 def expected(
-    ones: Mapping[str, tuple[int, float]], pairs: Sequence[tuple[int, float]], rows: int, guess: str = ""
+    ones: Mapping[str, tuple[int, float]], pairs: Sequence[float], rows: int, guess: str = ""
 ) -> Verdict:
     """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by column;
-    `pairs`: cells and standard error of the pairs to be measured; `guess`: at which clip."""
+    `pairs`: standard errors of counts of the pairs to be measured; `guess`: at which clip."""
     if not ones or rows < 1:
         return Verdict(())
     half = {a: Z95 * s for a, (_, s) in ones.items()}
@@ -48,15 +50,15 @@ def expected(
     lines = [f"single columns: {known}, so values with fewer rows do not stand out"]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:
-        cells, error = sorted(pairs)[len(pairs) // 2]
-        wide = Z95 * error
-        share = min(1.0, 2 * wide / rows)
-        average = f"with {cells:,} cells an average one has {rows / cells:,.0f}"
-        lines.append(f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {average}")
-        some = f"a share that differs by {share:.1%} between two halves of the table"
-        none = "none; not even a share of 0 in one half of the table and 1 in the other"
-        lines.append(f"smallest effect: {some if share < 1 else none}")
-    return Verdict(tuple(lines), 2 * len(drowned) > len(ones))
+        wide = Z95 * float(np.median(pairs))
+        cells = [n * m for (n, _), (m, _) in combinations(ones.values(), 2)]
+        large = (
+            f"in {sum(rows / n >= wide for n in cells):,} of {len(cells):,} pairs an average cell has them"
+        )
+        lines += [f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {large}"]
+        lines += [_effect(wide, rows)]
+    warn = 2 * len(drowned) > len(ones)
+    return Verdict((*lines, f"warning: {ADVICE}") if warn else tuple(lines), warn)
 
 
 def found(facts: Facts) -> Verdict:
@@ -83,10 +85,27 @@ def found(facts: Facts) -> Verdict:
     inside = {frozenset((a, b)) for names in held for a in names for b in names if a < b}
     if pairs:
         rest = "others are approximate" if facts.distances else "of others the error is not known"
-        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured; {rest}")
+        named = listed([" with ".join(sorted(p)) for p in sorted(inside, key=sorted)])
+        lines.append(
+            f"pairs: {len(inside):,} of {pairs:,} were measured{named and f' ({named})'}; {rest}, so"
+        )
+        lines[-1] += " synthetic rows may miss or invent what they show"
+    if inside and total is not None:
+        errors = [float(np.sqrt(np.median(m.variances))) for m in facts.marginals if len(m.axes) > 1]
+        wide = Z95 * facts.clipping.factor * float(np.median(errors))
+        lines.append(f"in measured pairs groups of at least {wide:,.0f} rows stand out")
+        lines.append(_effect(wide, facts.clipping.factor * float(total.x[0])))
     if facts.clipping.text:
         lines.append(facts.clipping.text)
     return Verdict(tuple(lines), 2 * len(drowned) > len(half))
+
+
+def _effect(wide: float, rows: float) -> str:
+    """The difference of two shares, each of rows / 2 with an error of `wide` at 95 %, that would be seen."""
+    share = math.sqrt(2) * wide / max(rows / 2, 1.0)
+    some = f"a share that differs by {share:.1%} between two halves of the table, in a pair that is measured"
+    none = "none; not even a share of 0 in one half of the table and 1 in the other"
+    return f"smallest effect: {some if share < 1 else none}"
 
 
 def _drowning(names: Sequence[str], columns: int) -> str:

@@ -122,7 +122,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
     """What the run can show, from its released numbers; a warning where most columns are noise."""
-    from ..answers.verdict import found
+    from ..answers.verdict import ADVICE, found
 
     verdict = found(run._facts)
     if not verdict.lines:
@@ -130,10 +130,7 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
     yield f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp answer):"
     yield from (f"  {line}" for line in verdict.lines)
     if verdict.warn:
-        yield (
-            "[bold]Warning:[/bold] most columns are mostly noise, and so are the synthetic rows. Use fewer "
-            "or coarser columns, more rows, or a larger epsilon."
-        )
+        yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows are mostly noise, too."
 
 
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")

@@ -247,7 +247,7 @@ def _verdict(
             cells, before = ones.get(p.clique[0], (p.cells, math.inf))
             ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
         elif len(p.clique) == 2:
-            pairs.append((p.cells, error))
+            pairs.append(error)
     return expected(ones, pairs, rows, guess).lines
 
 

@@ -16,10 +16,12 @@ from fastdp.privacy.clip import size_edges
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
     ones = {"few": (2, 10.0), "many": (1000, 10.0)}
-    verdict = expected(ones, [(4, 10.0)], 1000)
+    verdict = expected(ones, [10.0], 1000)
     assert any("many" in line and "few" not in line for line in verdict.lines) and not verdict.warn
-    assert any("3.9%" in line for line in verdict.lines), "2 * 1.96 * 10 rows of 1,000"
-    assert expected({"a": (1000, 10.0)}, [(4, 9999.0)], 1000).warn
+    assert any("5.5%" in line for line in verdict.lines), "sqrt(2) * 1.96 * 10 rows of 500"
+    assert any("0 of 1 pairs" in line for line in verdict.lines), "half a row in an average cell"
+    drowned = expected({"a": (1000, 10.0)}, [9999.0], 1000)
+    assert drowned.warn and drowned.lines[-1].startswith("warning") and "not even" in drowned.lines[-2]
     assert expected({}, [], 1000).lines == ()
 
 
