@@ -70,24 +70,19 @@ class _Lines:
 
     @classmethod
     def of(cls, a: Layout) -> _Lines:
-        listed, position, part, whole = [], [], [], []
+        if not a.asked.by:
+            return cls([], np.zeros(1, np.int64), np.ones(1), np.ones(1, bool))
+        axes = []
         for axis, column in enumerate(a.asked.by):
             codes, weight = a.table.maps[axis], a.facts.weight(column.name)
             selection = a.asked.where.get(column.name)
             taken = np.arange(column.size) if selection is None else np.flatnonzero(selection.touched)
-            within = weight / np.bincount(codes, weight)[codes]
             alone = np.bincount(codes)[codes] == 1
-            within = np.where(alone, 1.0, within)
+            within = np.where(alone, 1.0, weight / np.bincount(codes, weight)[codes])
             if selection is not None:
                 within, alone = within * selection.part, alone & selection.sure
-            listed.append(taken)
-            position.append(codes[taken])
-            part.append(within[taken])
-            whole.append(alone[taken])
-        if not listed:
-            return cls([], np.zeros(1, np.int64), np.ones(1), np.ones(1, bool))
-        grids = [np.meshgrid(*x, indexing="ij") for x in (listed, position, part, whole)]
-        flat = [[g.reshape(-1) for g in grid] for grid in grids]
+            axes.append((taken, codes[taken], within[taken], alone[taken]))
+        flat = [[g.reshape(-1) for g in np.meshgrid(*x, indexing="ij")] for x in zip(*axes, strict=True)]
         group = np.ravel_multi_index(flat[1], a.shape)
         return cls(flat[0], group, np.prod(flat[2], axis=0), np.all(flat[3], axis=0))
 
@@ -245,11 +240,7 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         common.append("approximate: from the model and its released distance from the data")
     if a.facts.clipping.text:
         common.append(a.facts.clipping.text)
-    together = []
-    for axis, column in enumerate(a.asked.by):
-        codes = a.table.maps[axis]
-        together.append((column, np.bincount(codes)[codes]))
-    out = []
+    together, out = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)], []
     for line in range(lines.group.size):
         remarks = [remark(column, int(codes[line])) for (column, _), codes in zip(together, lines.codes)]
         own = [text for text in remarks if text]

@@ -26,6 +26,7 @@ import numpy as np
 from ..measurement import Measurement
 from ..privacy import clip as clip_rules
 from ..schema import Schema
+from ..schema.columns import Column
 
 Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
@@ -78,16 +79,16 @@ class Clipping:
     def allowance(self, rows: np.ndarray, total: float) -> tuple[np.ndarray, np.ndarray]:
         """Standard errors down and up, in rows of the table, that clipping causes in counts of `rows`
         weighted rows of `total`: how the rows left out are divided, and how many they are."""
-        sides = zip(self.divided(rows, total), self.spread, strict=True)
-        down, up = (self.factor * np.hypot(d, many * np.maximum(rows, 0.0)) for d, many in sides)
+        sides, rows = zip(self.divided(rows, total), self.spread, strict=True), np.maximum(rows, 0.0)
+        down, up = (self.factor * np.hypot(d, many * rows) for d, many in sides)
         return down, up
 
-    def of_mean(self, column: str, deviation: np.ndarray) -> np.ndarray:
+    def of_mean(self, column: Column | None, deviation: np.ndarray) -> np.ndarray:
         """The standard error that clipping causes in means of a column whose values have this standard
         deviation. A mean is off by the covariance, over users, of the factor and of a user's mean: as for
         counts, it shrinks with the square root of the column's lift."""
-        part = math.sqrt(self.parts.get(column, 1.0))
-        return MEANS * self.lost * part * deviation / Z95
+        part = 1.0 if column is None else self.parts.get(column.name, 1.0)
+        return MEANS * self.lost * math.sqrt(part) * deviation / Z95
 
 
 def clipping_of(
@@ -106,8 +107,7 @@ def clipping_of(
     if "rows_up_to" in of_users:
         rows = (of_users["rows"], *of_users["rows_up_to"]["interval"], of_users["rows_up_to"]["most"])
     if choice is not None:
-        made = from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], rows)
-        return replace(made, parts=_parts(of_users))
+        return from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], rows, of_users)
     if bound is not None and clip >= bound:
         text = f"no rows are left out if no user has more than {bound} rows, as the schema says"
         return Clipping(text=text, cluster=bound)
@@ -118,8 +118,7 @@ def clipping_of(
             text=f"rows counted at clip {clip}: no histogram of rows per user was released, so nothing says "
             "how many rows were left out",
         )
-    made = from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), rows)
-    return replace(made, parts=_parts(of_users))
+    return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), rows, of_users)
 
 
 def _parts(of_users: Mapping[str, Any]) -> dict[str, float]:
@@ -138,6 +137,7 @@ def from_histogram(
     bound: int,
     sigma: float,
     counted: tuple[float, float, float, int] | None = None,
+    of_users: Mapping[str, Any] | None = None,
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `counted`: where
     the run released it, the number of rows and its 95 % interval, and how many rows of a user it counts."""
@@ -152,22 +152,21 @@ def from_histogram(
     edges = np.array(clip_rules.size_edges(bound))
     ends = np.append(edges[1:] - 1, bound)
     middle, width = (edges + ends) / 2, ends - edges
-    seen = np.array(clip_rules.seen(values, sigma)) if sigma is not None else np.maximum(values, 0.0)
+    seen = np.array(clip_rules.seen(values, sigma))
     slope = (middle - factor * np.minimum(middle, clip)) / kept
     # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
     # there.
-    noise = (sigma or 0.0) * math.sqrt(float(np.square(slope).sum()))
+    noise = sigma * math.sqrt(float(np.square(slope).sum()))
     bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
     spread = (math.hypot(noise, bins) / factor,) * 2
     if counted is not None:
-        of_kept = (sigma or 0.0) * factor * float(np.linalg.norm(np.minimum(middle, clip)))
-        beyond = (max(side, 0.0) / Z95 for side in (rows - counted[1], counted[2] - rows))
-        down, up = (math.hypot(of_kept, side) / rows for side in beyond)
-        spread = down, up
+        of_kept = sigma * factor * float(np.linalg.norm(np.minimum(middle, clip)))
+        low, high = rows - counted[1], counted[2] - rows
+        spread = math.hypot(of_kept, low / Z95) / rows, math.hypot(of_kept, high / Z95) / rows
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     if text and counted is not None and counted[3] < bound:
         text += f" to at most {counted[3]:,} rows of each user"
     cluster = float(np.square(sizes) @ users) / whole
     varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - (whole / kept) ** 2
     reach = max(lost, REACH * math.sqrt(max(varied, 0.0)) * kept / whole)
-    return Clipping(factor, lost, spread, True, text, cluster, reach)
+    return Clipping(factor, lost, spread, True, text, cluster, reach, _parts(of_users or {}))

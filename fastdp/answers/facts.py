@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from ..schema import Schema
 from .best_linear import Table, estimate
 from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
-from .misfit import misfit, shrunk
+from .misfit import expected_sizes, misfit, shrunk
 
 MOST_CELLS = 1 << 22
 """Cells of the largest table that an answer is made from."""
@@ -53,7 +52,7 @@ class Facts:
         marginals = marginals_of(measurements, schema.modelled, codes)
         clipping = clipping_of(statement, schema, measurements)
         released = _distances(tables.get("distances"), schema.modelled)
-        distances = shrunk(released, _sizes(released, marginals, codes))
+        distances = shrunk(released, expected_sizes(released, marginals, codes))
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
 
     def table(self, columns: Clique) -> Table | None:
@@ -95,6 +94,10 @@ class Facts:
             cells = marginals(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
         return Table(columns, maps, cells.reshape(-1), np.zeros(cells.size), basis="unknown")
 
+    def measured_pairs(self) -> set[frozenset[str]]:
+        """The pairs of columns that some measurement holds."""
+        return {frozenset((a, b)) for m in self.marginals for a in m.axes for b in m.axes if a < b}
+
     def weight(self, column: str) -> np.ndarray:
         """Rows of each code by the 1-way, above 0: how a merged code is divided among its values."""
         one = self.table((column,))
@@ -110,22 +113,6 @@ def _distances(table: pa.Table | None, domain: Domain) -> dict[frozenset[str], t
     rows = [] if table is None else table.to_pylist()
     found = {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
     return {names: d for names, d in found.items() if all(a in domain for a in names)}
-
-
-def _sizes(
-    sets: Iterable[frozenset[str]], marginals: Sequence[Marginal], codes: Mapping[str, np.ndarray]
-) -> dict[frozenset[str], float]:
-    """For each set, the square roots of its cells, added up, as if its columns were independent and given
-    their margins: a sample of rows differs from its law by an L1 distance in proportion to it."""
-    roots, rows = {}, 1.0
-    for a in {a for names in sets for a in names}:
-        one = estimate(marginals, (a,))
-        if one is not None:
-            merged = codes.get(a, np.arange(one.maps[0].size))
-            cells = np.maximum(np.bincount(merged, (one.x / np.bincount(one.maps[0]))[one.maps[0]]), 0.0)
-            rows = max(float(cells.sum()), 1.0)
-            roots[a] = float(np.sqrt(cells).sum()) * math.sqrt(1 - 1 / max(2, cells.size))
-    return {s: math.prod(roots.get(a, 1.0) for a in s) / rows ** ((len(s) - 1) / 2) + 1e-9 for s in sets}
 
 
 def _sums(statement: Mapping[str, Any]) -> dict[str, float]:

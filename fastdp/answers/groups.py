@@ -204,13 +204,10 @@ def totals(a: Layout) -> Groups:
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups
     ends: list[End] = []
-    for own, other, numbers, cut in (
-        ("sure", "touched", low, np.minimum),
-        ("touched", "sure", high, np.minimum),
-    ):
+    for own, other, numbers in (("sure", "touched", low), ("touched", "sure", high)):
         w = a.weights(own, numbers)
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
-            negative = cut(numbers, 0.0)
+            negative = np.minimum(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
         allowed = clip.allowance(abs(w) @ np.maximum(x, 0.0), total)[len(ends)]
         ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
@@ -274,8 +271,7 @@ def means(a: Layout) -> Groups:
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
-    assert a.asked.value is not None
-    clipping = (a.facts.clipping.of_mean(a.asked.value.name, spread),) * 2
+    clipping = (a.facts.clipping.of_mean(a.asked.value, spread),) * 2
     noise = a.error(linear, kind="mean")
     own = {"hidden": hidden, "additive": False, "signed": True, "notes": notes}
     return Groups(mean, noise, clipping, bins, linear, **own)

@@ -97,32 +97,28 @@ def _shares(facts: Facts, name: str) -> np.ndarray | None:
 
 
 def _pairs(facts: Facts, statement: Statement) -> list[str]:
-    names = list(facts.schema.modelled)
-    pairs = math.comb(len(names), 2)
+    pairs = math.comb(len(facts.schema.modelled), 2)
     if not pairs:
         return []
-    held = [set(m.axes) for m in facts.marginals if len(m.axes) > 1]
-    measured = {frozenset((a, b)) for h in held for a in h for b in h if a < b}
+    measured = facts.measured_pairs()
     out = [f"{len(measured):,} of {pairs:,} pairs of columns were measured."]
     rest = {s: d for s, d in facts.distances.items() if len(s) == 2 and s not in measured}
     total = estimate(facts.marginals, ())
-    if len(measured) == pairs:
-        pass
-    elif rest and total is not None and total.x[0] > 0:
+    if rest and total is not None and total.x[0] > 0:
         worst = max(rest, key=lambda s: rest[s])
         share = {s: min(1.0, d / 2 / float(total.x[0])) for s, d in rest.items()}
         out.append(
             f"The others follow from the model, which has about {np.mean(list(share.values())):.1%} of the "
             f"rows in a wrong cell of them, at worst {share[worst]:.1%} ({' with '.join(sorted(worst))})."
         )
-    else:
+    elif len(measured) < pairs:
         out.append("The others follow from the model; nothing says how far they are from the truth.")
     mechanism = statement.get("mechanism")
     left = mechanism.get("left_out") if isinstance(mechanism, Mapping) else None
     if left:
         sets = [" with ".join(map(str, s)) for s in left if isinstance(s, list)]
         out.append(f"Too large to be measured: {listed(sets)}.")
-    larger = sum(len(h) > 2 for h in held)
+    larger = sum(len(m.axes) > 2 for m in facts.marginals)
     none = "No set of three columns was measured: what three columns do together is a guess."
     some = f"{larger:,} sets of three columns or more were measured; what others do together is a guess."
     out.append(some if larger else none)

@@ -55,8 +55,8 @@ def expected(
         large = (
             f"in {sum(rows / n >= wide for n in cells):,} of {len(cells):,} pairs an average cell has them"
         )
-        lines += [f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {large}"]
-        lines += [_effect(wide, rows)]
+        stand = f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {large}"
+        lines += [stand, _effect(wide, rows)]
     warn = 2 * len(drowned) > len(ones)
     return Verdict((*lines, f"warning: {ADVICE}") if warn else tuple(lines), warn)
 
@@ -80,18 +80,13 @@ def found(facts: Facts) -> Verdict:
         return Verdict(())
     lines = [f"single columns: noise of about {float(np.median(half)):,.0f} rows on each count (95 %)"]
     lines.append(_drowning(drowned, len(half)))
-    held = {frozenset(m.axes) for m in facts.marginals if len(m.axes) > 1}
-    pairs = math.comb(len(sizes), 2)
-    inside = {frozenset((a, b)) for names in held for a in names for b in names if a < b}
+    pairs, inside = math.comb(len(sizes), 2), facts.measured_pairs()
     if pairs:
-        rest = "others are approximate" if facts.distances else "of others the error is not known"
-        named = listed([" with ".join(sorted(p)) for p in sorted(inside, key=sorted)])
-        lines.append(
-            f"pairs: {len(inside):,} of {pairs:,} were measured{named and f' ({named})'}; {rest}, so"
-        )
-        lines[-1] += " synthetic rows may miss or invent what they show"
-    if inside and total is not None:
-        errors = [float(np.sqrt(np.median(m.variances))) for m in facts.marginals if len(m.axes) > 1]
+        known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
+        named = listed([" with ".join(sorted(p)) for p in sorted(inside, key=sorted)]) or "none"
+        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured ({named}); others are {known}")
+    errors = [np.sqrt(np.median(m.variances)) for m in facts.marginals if len(m.axes) > 1 and m.complete]
+    if errors and total is not None:
         wide = Z95 * facts.clipping.factor * float(np.median(errors))
         lines.append(f"in measured pairs groups of at least {wide:,.0f} rows stand out")
         lines.append(_effect(wide, facts.clipping.factor * float(total.x[0])))
