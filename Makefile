@@ -5,7 +5,7 @@ BIN    := $(abspath $(VENV)/bin)
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-all test-slow test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -41,6 +41,10 @@ test-all: build $(VENV)/.has-test-all
 
 test-slow: build $(VENV)/.has-test-all
 	$(BIN)/python -m pytest -rs -m slow tests
+
+# Whole runs on tables with known truth: do intervals of `run.answer` cover? (part of test-slow; the figures: python -m bench.coverage)
+test-coverage: build $(VENV)/.has-test
+	$(BIN)/python -m pytest -rs tests/answers/test_coverage.py
 
 # Each kind of Spark session in a process of its own: classic, Connect, and a cluster of two executors on this machine.
 test-spark: build $(VENV)/.has-test $(VENV)/.has-spark
