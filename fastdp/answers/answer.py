@@ -19,10 +19,7 @@ from .groups import COMPUTE, SHOWN, Groups, Layout
 from .question import question
 from .values import remark, select, values_of
 
-UNMEASURED = (
-    "not measured together, and no distance of the model from the data was released (`cliquetree` releases "
-    "it for pairs, and for larger sets in its workload)"
-)
+UNMEASURED = "not measured together, and no distance of the model was released (cliquetree does for pairs)"
 
 
 def answer(

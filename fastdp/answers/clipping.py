@@ -145,19 +145,17 @@ def from_histogram(
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
-    whole = rows
-    if counted is not None:
-        rows = max(float(counted[0]), kept)
+    whole, rows = rows, rows if counted is None else max(float(counted[0]), kept)
     lost, factor = min(max(1 - kept / rows, 0.0), 0.999), rows / kept
     edges = np.array(clip_rules.size_edges(bound))
     ends = np.append(edges[1:] - 1, bound)
     middle, width = (edges + ends) / 2, ends - edges
-    seen = np.array(clip_rules.seen(values, sigma))
     slope = (middle - factor * np.minimum(middle, clip)) / kept
     # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
     # there.
     noise = sigma * math.sqrt(float(np.square(slope).sum()))
-    bins = float(np.maximum(seen, 0.0) @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
+    seen = np.maximum(clip_rules.seen(values, sigma), 0.0)
+    bins = float(seen @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
     spread = (math.hypot(noise, bins) / factor,) * 2
     if counted is not None:
         of_kept = sigma * factor * float(np.linalg.norm(np.minimum(middle, clip)))
