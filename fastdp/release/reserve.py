@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from .._util.progress import LOG
 from ..engines import Counter
 from ..errors import PrivacyError, UsageError, is_whole
 from ..privacy import calibrate, crosscheck, statement
@@ -30,7 +31,7 @@ from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..tables.bound import check_clip
-from .domaincosts import DomainCosts, check_askable, clip_of
+from .domaincosts import DomainCosts, check_askable, clip_of, crowding
 from .gateway import Session
 from .keyselect import check_draws, less
 from .private_domain import Learning, Opener
@@ -149,6 +150,9 @@ def reserve(
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:
         agreed = crosscheck.agree(caps, joint, delta)
+    if domain_part is not None and isinstance(cap := caps[domain_part], GAUSSIAN):
+        if text := crowding(schema, cap.mu, DomainCosts.of(schema, delta)):
+            LOG.warning("fastdp: warning: %s", text)
     ledger, dataset = opened(ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace)
     schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]
     settled = {"clips": clips, "plan": plan, "schema": schema_digest, "seed": seed}

@@ -22,7 +22,6 @@ from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.scale import laplace_std
-from ..privacy.statement import least_threshold
 from ..public.data import PublicTable
 from ..release.cells import SURE
 from ..release.domaincosts import (
@@ -35,6 +34,7 @@ from ..release.domaincosts import (
     expected_keys,
     keys_cap,
     keys_delta,
+    users_needed,
 )
 from ..release.keyselect import less
 from ..schema import Schema
@@ -50,8 +50,6 @@ from .validate import checked_epsilons, resolve_schema
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
 FIT_CALLS = 110
-SURVIVES = 1.645
-"""A value this many standard errors above the threshold is found with a probability of 95 %."""
 
 
 def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
@@ -62,9 +60,8 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
     lines = []
     for name, column in schema.pending.items():
         if column.keyed:
-            cap, (share, delta) = keys_cap(schema, column), expected_keys(schema, costs)
-            sigma = 1 / (mu * math.sqrt(share))
-            bar = least_threshold(sigma, cap, delta) + SURVIVES * sigma
+            cap = keys_cap(schema, column)
+            sigma, bar = users_needed(schema, column, mu, *expected_keys(schema, costs))
             each = f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
             how = f"values of so many users are found with a probability of 95 %{each}"
             lines.append(DomainLine(name, how, sigma, bar))
@@ -75,9 +72,9 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
     for name in schema.atomic:
-        sigma = 1 / (mu * math.sqrt(costs.atoms / len(schema.atomic)))
-        cap, delta = keys_cap(schema, schema.columns[name]), keys_delta(costs, len(schema.atomic))
-        bar = least_threshold(sigma, cap, delta) + SURVIVES * sigma
+        count = len(schema.atomic)
+        part = costs.atoms / count, keys_delta(costs, count)
+        sigma, bar = users_needed(schema, schema.columns[name], mu, *part)
         lines.append(DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar))
     measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
     for name in measured:

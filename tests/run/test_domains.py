@@ -150,6 +150,17 @@ def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
     assert fastdp.verify(tmp_path / "run").ok
 
 
+def test_a_wide_table_is_warned_of_before_anything_is_charged(tmp_path, monkeypatch, caplog):
+    table = pa.table({f"c{i}": ["x", "y"] * 20 for i in range(40)})
+    monkeypatch.setattr("fastdp.privacy.ledger.Ledger.reserve", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        go(table, domain="private", seed=None)
+    with pytest.raises(ZeroDivisionError):
+        go(table.select(["c0", "c1"]), domain="private", seed=None)
+    (warned,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert "40 columns" in warned and "leave columns out" in warned
+
+
 def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
     table = people(200)
     with pytest.raises(UsageError, match="only once"):
