@@ -158,7 +158,7 @@ def test_a_wide_table_is_warned_of_before_anything_is_charged(tmp_path, monkeypa
     with pytest.raises(ZeroDivisionError):
         go(table.select(["c0", "c1"]), domain="private", seed=None)
     (warned,) = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
-    assert "40 columns" in warned and "leave columns out" in warned
+    assert "40 columns" in warned and "Leave columns out" in warned
 
 
 def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
