@@ -39,8 +39,10 @@ def _number(text: bytes) -> float | int | None:
 
 
 def _moment(text: bytes) -> datetime | None:
+    """The ISO date or time that a text spells, also with slashes in its date; None where it spells none."""
     try:
-        return datetime.fromisoformat(text.decode().strip())
+        spelt = text.decode().strip()
+        return datetime.fromisoformat(spelt.replace("/", "-", 2) if spelt[4:8:3] == "//" else spelt)
     except ValueError:
         return None
 

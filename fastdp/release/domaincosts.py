@@ -212,8 +212,8 @@ def crowding(schema: Schema, mu: float, costs: DomainCosts) -> str:
         return ""
     return (
         f"{len(keyed)} columns whose values are to be found share {costs.share:.0%} of the budget: a value "
-        f"is found if about {needed:,.0f} users have it ({alone:,.0f} in a table of one column). Leave columns "
-        "out, or write their values and bounds into a schema"
+        f"is found if about {needed:,.0f} users have it ({alone:,.0f} in a table of one column). Leave "
+        "columns out, or write their values and bounds into a schema"
     )
 
 

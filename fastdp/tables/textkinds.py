@@ -9,7 +9,7 @@ from .._util.lazy import pa, pl
 from ..schema.kind_of_text import MISSING
 from .textvalues import to_text
 
-_DAY = r"\d{4}-\d{2}-\d{2}"
+_DAY = r"\d{4}(-\d{2}-|/\d{2}/)\d{2}"
 _CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
 KINDS = {
     "blank text": r"^\s*$",

@@ -99,6 +99,7 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         low = text.str.to_lowercase()
         yes, no = low.is_in(_TRUE), low.is_in(_FALSE)
         return pl.select(pl.when(yes).then(True).when(no).then(False).otherwise(None)).to_series()
+    text = text.str.replace(r"^(\d{4})/(\d{2})/(\d{2})", "${1}-${2}-${3}")
     zone = dtype.partition("tz=")[2].rstrip("]")
     if not zone:  # the clock as written, as for texts of other sources
         text = text.str.replace(r"(:\d{2}(?:\.\d+)?)\s*(?:Z|[+-]\d{2}(:?\d{2})?)$", "${1}")

@@ -268,8 +268,9 @@ def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
         ("decimal128(10, 2)", ["1.10", "z"], [decimal.Decimal("1.10"), None]),
         (
             "timestamp[us]",
-            ["2020-01-02", "2020-01-02T03:04:05", "01/02/2020 03:04:05 PM", "no"],
+            ["2020-01-02", "2020/01/02", "2020-01-02T03:04:05", "01/02/2020 03:04:05 PM", "no"],
             [
+                dt.datetime(2020, 1, 2),
                 dt.datetime(2020, 1, 2),
                 dt.datetime(2020, 1, 2, 3, 4, 5),
                 dt.datetime(2020, 1, 2, 15, 4, 5),
