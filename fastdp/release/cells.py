@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -218,19 +219,19 @@ class Line:
         atoms = self._atoms(cells, mass, sigma, bins)
         return self._tidy(self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms})
 
-    def may_be_calendar(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> bool:
+    def may_be_calendar(self, grid: Any) -> bool:
         """Whether, by the counts of a first partition, these are whole numbers from 0 to 99, so that it is
         worth counting CALENDAR_CELLS. Not where the schema has public bounds."""
-        return 0 < self._end(edges, counts, sigma) <= CALENDAR_CELLS[-2]
+        return 0 < self._end(grid) <= CALENDAR_CELLS[-2]
 
-    def may_be_clock(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> bool:
+    def may_be_clock(self, grid: Any) -> bool:
         """Whether, by the counts of a first partition, these may be clock times written as HHMM."""
-        return self.family == "int" and 1000 < self._end(edges, counts, sigma) <= 5000
+        return self.family == "int" and 1000 < self._end(grid) <= 5000
 
-    def _end(self, edges: np.ndarray, counts: np.ndarray, sigma: float) -> float:
+    def _end(self, grid: Any) -> float:
         """Where the cells end that stand out of the noise, of whole numbers >= 0 without public bounds; else
         -1."""
-        alive = np.flatnonzero(extents(counts, sigma))
+        alive, edges = np.flatnonzero(extents(grid.counts, grid.sigma)), grid.edges
         whole = self.unit == 1 and self.family in ("int", "float") and (self.low, self.high) == (None, None)
         return float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
 

@@ -193,22 +193,19 @@ def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
 
 
-def users_needed(
-    schema: Schema, column: Column, mu: float, share: float, delta: float
-) -> tuple[float, float]:
+def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float, float]:
     """(standard error of a value's users, how many it needs to be found with a probability of 95 %)."""
     sigma = 1 / (mu * math.sqrt(share))
-    return sigma, least_threshold(sigma, keys_cap(schema, column), delta) + SURVIVES * sigma
+    return sigma, least_threshold(sigma, cap, delta) + SURVIVES * sigma
 
 
 def crowding(schema: Schema, mu: float, costs: DomainCosts) -> str:
     """A warning that many columns share the budget for domains, from public facts; "" if it is not needed."""
     keyed = [c for c in schema.pending.values() if c.keyed]
-    if not keyed:
-        return ""
-    _, needed = users_needed(schema, keyed[0], mu, *expected_keys(schema, costs))
-    _, alone = users_needed(schema, keyed[0], mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1))
-    if needed < CROWDING * alone:
+    cap = max((keys_cap(schema, c) for c in keyed), default=1)
+    _, alone = users_needed(cap, mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1)) if keyed else (0, 0)
+    _, needed = users_needed(cap, mu, *expected_keys(schema, costs)) if keyed else (0, 0)
+    if needed <= CROWDING * alone:
         return ""
     return (
         f"{len(keyed)} columns whose values are to be found share {costs.share:.0%} of the budget: a value "

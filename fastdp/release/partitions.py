@@ -56,12 +56,6 @@ class Grid:
         line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
         return line
 
-    def may_be_calendar(self, line: Line) -> bool:
-        return line.may_be_calendar(self.edges, self.counts, self.sigma)
-
-    def may_be_clock(self, line: Line) -> bool:
-        return line.may_be_clock(self.edges, self.counts, self.sigma)
-
     def crowded(self, line: Line) -> bool:
         """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
         partition is worth its cost."""

@@ -376,7 +376,7 @@ class Learning:
     ) -> dict[str, dict]:
         """The schema entries of columns that fill a range of the calendar: of the columns that may do so by
         the first partition, a second one is counted that tells these ranges apart."""
-        some = {n: c for n, c in columns.items() if grids[n].may_be_calendar(lines[n])}
+        some = {n: c for n, c in columns.items() if lines[n].may_be_calendar(grids[n])}
         out: dict[str, dict] = {}
         if not some:
             return out
@@ -396,7 +396,7 @@ class Learning:
     ) -> dict[str, dict]:
         """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their hours; of
         columns of times, notes their step. A user's rows weigh 1 together."""
-        some = {n: c for n, c in columns.items() if c.may_have_step or grids[n].may_be_clock(lines[n])}
+        some = {n: c for n, c in columns.items() if c.may_have_step or lines[n].may_be_clock(grids[n])}
         out: dict[str, dict] = {}
         if not some:
             return out

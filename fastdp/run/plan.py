@@ -61,7 +61,7 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
     for name, column in schema.pending.items():
         if column.keyed:
             cap = keys_cap(schema, column)
-            sigma, bar = users_needed(schema, column, mu, *expected_keys(schema, costs))
+            sigma, bar = users_needed(cap, mu, *expected_keys(schema, costs))
             each = f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
             how = f"values of so many users are found with a probability of 95 %{each}"
             lines.append(DomainLine(name, how, sigma, bar))
@@ -72,9 +72,8 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
     for name in schema.atomic:
-        count = len(schema.atomic)
-        part = costs.atoms / count, keys_delta(costs, count)
-        sigma, bar = users_needed(schema, schema.columns[name], mu, *part)
+        count, cap = len(schema.atomic), keys_cap(schema, schema.columns[name])
+        sigma, bar = users_needed(cap, mu, costs.atoms / count, keys_delta(costs, count))
         lines.append(DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar))
     measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
     for name in measured:

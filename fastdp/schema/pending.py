@@ -131,11 +131,6 @@ class Pending(Column):
         return number and self.stated.get("means", MEASURED) == MEASURED
 
     @property
-    def day(self) -> int:
-        """The length of a day in the unit of the column's edges (days or seconds)."""
-        return 1 if dtypes.family(self.dtype) == "date" else 86_400
-
-    @property
     def whole(self) -> bool:
         """Whether the document declares that the column's values are whole numbers."""
         return self.wanted == "integer" or self.stated.get("whole") is True
@@ -208,7 +203,8 @@ class Pending(Column):
             text = dtypes.family(self.dtype) == "string"
             return self.with_values([str(i) if text else i for i in range(EXPECTED_VALUES)])
         if self.wanted == "timestamp":
-            return self._with_span([18_262 * self.day, 18_628 * self.day], "drop")  # the year 2020
+            day = 1 if dtypes.family(self.dtype) == "date" else 86_400
+            return self._with_span([18_262 * day, 18_628 * day], "drop")  # the year 2020
         return self.with_edges([float(i * 10) for i in range(self.bins + 1)], False)
 
 

@@ -25,7 +25,7 @@ Split = tuple[list[np.ndarray], np.ndarray]
 class NamedTransform(Protocol):
     """`field` is the schema's entry (`derived.Transform`): its name, `top`, `by`, `max`, `names`, `range`."""
 
-    least_top: int
+    least_top: int = 0
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
@@ -39,10 +39,8 @@ class NamedTransform(Protocol):
         row."""
 
 
-class Divmod:
+class Divmod(NamedTransform):
     """Values 0..max as two codes: quotient and remainder of division by `by`."""
-
-    least_top = 0
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         if not field.by or field.by < 1 or field.max is None or field.max < 0:
@@ -59,11 +57,9 @@ class Divmod:
         return np.minimum(parts[0] * by + parts[1], high)
 
 
-class Clock:
+class Clock(NamedTransform):
     """Clock times written as HHMM, 0 to 2400: codes of the hour (0..24) and, with a second part, of the
     minute in steps of `by` (default 1). Without it, minutes are drawn evenly on that grid."""
-
-    least_top = 0
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         if 60 % field.range[1]:
@@ -81,11 +77,9 @@ class Clock:
         return parts[0] * 100 + np.where(parts[0] == 24, 0, minute * by)
 
 
-class Step:
+class Step(NamedTransform):
     """The number of the coarsest grid of the day in STEPS on which a time lies. It is only counted, never
     written: a run finds the step of a private column by it."""
-
-    least_top = 0
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         return (len(STEPS),)

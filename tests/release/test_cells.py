@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
+from fastdp.release.partitions import Grid
 from fastdp.schema.columns import Numeric
 
 SIGMA = 4.0
@@ -151,5 +152,6 @@ def test_calendar_ranges_are_kept_whole(values, range_):
         (Line("int64"), 0 <= values.min() and values.max() < 100),
         (Line("int64", 0.0), False),
     ):
-        first = line.first()
-        assert line.may_be_calendar(first, np.histogram(many, first)[0].astype(float), 400.0) == worth
+        grid = Grid(line.first())
+        grid.take(np.histogram(many, grid.edges)[0], 400.0, 0.0)
+        assert line.may_be_calendar(grid) == worth

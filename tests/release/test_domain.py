@@ -71,16 +71,6 @@ def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **op
     return reserved.learn(source, opener(source)), reserved
 
 
-def test_what_is_found():
-    schema, reserved = learn(trips(3000), seed=3)
-    assert schema.columns["city"].values == ("city 0", "city 1", "city 2", "(other)")
-    edges = schema.columns["x"].edges
-    assert 0 <= edges[0] < 2 and 20 < edges[-1] < 500 and 6 <= len(edges) - 1 <= 8
-    assert (7.0, 8.0) in list(zip(schema.columns["n"].edges, schema.columns["n"].edges[1:]))
-    assert "found privately in the run" in schema.provenance
-    assert reserved.schema is schema and not schema.pending
-
-
 @pytest.mark.parametrize(("code", "noise"), [(0, 0.3), (1, 0.3), (4, 0.3), (5, 0.49)])
 def test_a_column_of_one_kind_is_misread_only_beyond_three_standard_errors(code, noise):
     """`noise`: three standard errors over the rows. A number is missed in 1.4 of 1,000 draws; 12 are one run
