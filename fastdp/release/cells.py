@@ -327,7 +327,7 @@ def step_of(counts: np.ndarray, sigma: float) -> int:
     """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of STEPS."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
         return STEPS[0]
-    found = digits_of(counts, sigma)
+    found = digits_of(counts, sigma, 0.5)
     return 1 if found is None else STEPS[found]
 
 
@@ -340,16 +340,16 @@ def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
-def digits_of(counts: np.ndarray, sigma: float) -> int | None:
+def digits_of(counts: np.ndarray, sigma: float, most: float = 0.2) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
     step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
-    None where many rows have more digits than were counted separately, or where no count stands out of the
-    noise."""
+    None where many rows have more digits than were counted separately, or where the noise is more than a
+    share `most` of the rows."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
     for digits in range(len(counts) - 1):
         noise = SURE * sigma * math.sqrt(len(counts) - 1 - digits)
-        if noise < 0.2 * total and beyond[digits + 1] < max(noise, FEW * total):
+        if noise < most * total and beyond[digits + 1] < max(noise, FEW * total):
             return digits
     return None
 
