@@ -22,7 +22,7 @@ CHUNK_ROWS = 1 << 14
 16 (features + 1) bytes for each row of a chunk and thread."""
 TRIAL_ROWS = 1 << 17
 """Rows of the trial dealings that set the urns' parameters."""
-TRIALS = 4
+TRIALS = 6
 MOST_JOINT, LEAST_EXCESS = 3, 0.25
 """Pairs of columns that get urns of their own: how many at most, and by which part users repeat them more
 often than urns of single columns bring about (chosen on flights and Chicago trips)."""
@@ -32,8 +32,6 @@ DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
 TURNS = 3
 """Draws from the table of users of constants for which rows are left."""
-STEP = 0.8
-"""How far a trial moves the logarithm of a parameter per unit of the rate's log-odds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,14 +192,19 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
 
 
 def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dealer:
-    """The dealer with the parameters by which trial dealings come nearest to the goal."""
-    log_alpha = np.log(made.alpha)
+    """The dealer with the parameters by which trial dealings come nearest to the goal. An urn adds the lift
+    1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of alpha
+    by the log-odds of the lift, at most by MOST_MOVE; the mean over the second half of the trials counts."""
+    at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
+    base, _ = _agreement(at_random, some, seed, threads)
+    log_alpha, mean = np.log(made.alpha), np.zeros_like(made.alpha)
     for trial in range(TRIALS):
         now, users = _agreement(made, some, seed + trial, threads)
-        moved = log_alpha + STEP * (_log_odds(now) - _log_odds(goal))
-        log_alpha = np.where(users > 0, np.clip(moved, -6, 9), log_alpha)
+        move = np.clip(_log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base)), -1, 1)
+        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -6, 9), log_alpha)
+        mean += log_alpha * (trial >= TRIALS // 2) / (TRIALS - TRIALS // 2)
         made = replace(made, alpha=np.exp(log_alpha))
-    return made
+    return replace(made, alpha=np.exp(mean))
 
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -225,12 +228,12 @@ def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
     excess = rates.together - mean
     likely = np.flatnonzero(excess > np.maximum(2 * rates.pairs_error, LEAST_EXCESS * mean))
     chosen = likely[np.argsort(-excess[likely], kind="stable")][:MOST_JOINT]
-    wanted = np.clip(rates.together[chosen], 1e-3, 1 - 1e-3)
-    odds = _log_odds(now[:, chosen]) + _log_odds(wanted) - _log_odds(np.clip(mean[chosen], 1e-3, 1 - 1e-3))
+    odds = _log_odds(now[:, chosen]) + _log_odds(rates.together[chosen]) - _log_odds(mean[chosen])
     return tuple(rates.pairs[i] for i in chosen), np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
 
 
 def _log_odds(p: np.ndarray) -> np.ndarray:
+    p = np.clip(p, 1e-3, 1 - 1e-3)
     return np.log(p / (1 - p))
 
 
