@@ -28,14 +28,15 @@ from .shared.one_ways import part_mu
 from .shared.structural_zeros import StructuralZeros
 from .shared.user_histogram import LABEL, measure_users, users_share
 
-SHARES = {"agreement rates": 0.02, "number of rows": 0.023}
+SHARES = {"agreement rates": 0.04, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
 """Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). The first and
 the third alone are spent where users repeat nothing."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
-PARTS = (0.5, 0.25, 0.25)
-"""Parts of the share of agreement rates: rates over all users, by group, and of pairs of columns."""
+PARTS, LEAST_ERROR = (0.5, 0.25, 0.25), 0.003
+"""Parts of the share of agreement rates: rates over all users, by group, and of pairs of columns. Rates over
+all users need no smaller standard error than LEAST_ERROR: what they do not need goes to rates by group."""
 SIZES_PART = 0.5
 """Part of the share of the table of users that goes to the histogram of rows per user; all of it where the
 table has no columns."""
@@ -163,7 +164,7 @@ class _Users:
         self.decided = roles(self.rates, self.by_chance, constrained, declared)
         pairs = pairs_to_ask(self.decided, columns)
         if pairs:
-            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2))
+            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
         left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]
         if self.job.schema.order:
             self._ask_for_order(self.decided)
@@ -219,11 +220,17 @@ class _Users:
     def _agreement(self, columns: tuple[str, ...]) -> Rates:
         if not columns:
             return Rates((), np.empty(0), 0.0, np.empty((len(GROUPS), 0)))
-        features = tuple((name,) for name in columns)
-        return rates_of(columns, self._ask(Agreement(features), 0), self._ask(Agreement(features, GROUPS), 1))
+        features, first = tuple((name,) for name in columns), PARTS[0]
+        if self.coarse is not None:
+            users = max(1.0, float(self.coarse.values[1:].sum()))
+            mu = math.sqrt(len(columns) + 1) / (2 * users * LEAST_ERROR)
+            first = min(first, (mu / part_mu(self.session, SHARES["agreement rates"])) ** 2)
+        overall = self._ask(Agreement(features), 0, first)
+        by_group = self._ask(Agreement(features, GROUPS), 1, PARTS[0] + PARTS[1] - first)
+        return rates_of(columns, overall, by_group, self.coarse)
 
-    def _ask(self, key: Agreement, which: int) -> Measurement:
-        mu = part_mu(self.session, SHARES["agreement rates"] * PARTS[which])
+    def _ask(self, key: Agreement, which: int, part: float) -> Measurement:
+        mu = part_mu(self.session, SHARES["agreement rates"] * part)
         self.released.append(self.session.user_histogram(key, mu=mu, label=LABELS[which]))
         return self.released[-1]
 

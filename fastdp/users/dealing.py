@@ -15,7 +15,7 @@ import numpy as np
 from ..errors import UsageError
 from .order import TRIES, Goal, Order
 from .people import People
-from .rates import GROUPS, Rates, Roles, chance, urn
+from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
 
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and memory is about
@@ -177,9 +177,11 @@ def dealer(
 
 def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     place = [rates.columns.index(name) for name in roles.repeated]
-    goal = np.clip(rates.by_group[:, place], 1e-3, 1 - 1e-3)
-    alpha = urn(goal, chance(some, roles.repeated))
-    made = Dealer(people, roles, alpha, groups)
+    by_chance = chance(some, roles.repeated)
+    lift = rates.overall[place] - by_chance
+    drawn = shrunk(lift, rates.error) / np.maximum(lift, 1e-9)
+    goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
+    made = Dealer(people, roles, urn(goal, by_chance), groups)
     if not place or not len(next(iter(some.values()))):
         return made
     made = _tuned(made, goal, some, seed, threads)
@@ -194,14 +196,14 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
 def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dealer:
     """The dealer with the parameters by which trial dealings come nearest to the goal. An urn adds the lift
     1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of alpha
-    by the log-odds of the lift, at most by MOST_MOVE; the mean over the second half of the trials counts."""
+    by the log-odds of the lift, at most by 1; the mean over the second half of the trials counts."""
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
     base, _ = _agreement(at_random, some, seed, threads)
     log_alpha, mean = np.log(made.alpha), np.zeros_like(made.alpha)
     for trial in range(TRIALS):
         now, users = _agreement(made, some, seed + trial, threads)
         move = np.clip(_log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base)), -1, 1)
-        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -6, 9), log_alpha)
+        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, 9), log_alpha)
         mean += log_alpha * (trial >= TRIALS // 2) / (TRIALS - TRIALS // 2)
         made = replace(made, alpha=np.exp(log_alpha))
     return replace(made, alpha=np.exp(mean))

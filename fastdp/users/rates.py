@@ -12,28 +12,30 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
+    from .people import Histogram
 
 GROUPS = (2, 4, 16, 64, 256, 1024)
 """Groups of users, by their number of rows, whose rates are released (a single row agrees with nothing)."""
 
 # Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
-LEAST_LIFT = 0.02
-"""A column is repeated if its lift, (agreement - chance) / (1 - chance), is above this and above twice its
-standard error."""
+LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.01
+"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above LEAST_LIFT and
+above twice its standard error. Then all columns are repeated whose lift, shrunk by its noise, is above
+SHRUNK_LIFT."""
 CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
 """A column is constant if its agreement is above CONSTANT less two standard errors and above LEAST_CONSTANT,
 and its lift above CONSTANT_LIFT by two standard errors."""
 MOST_PAIRS = 24
 """Pairs of columns whose agreement is asked for."""
 SPREAD = 0.1
-"""Standard deviation that is expected between the rates of groups: rates of groups are drawn towards the
-overall rate, the more the noisier they are."""
+"""Standard deviation that is expected between the rates of neighbouring groups (flights 0.12, events 0.15,
+simulated trips 0.01)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rates:
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its standard
-    `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards the overall rates. `together`:
+    `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other. `together`:
     how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`."""
 
     columns: tuple[str, ...]
@@ -53,17 +55,32 @@ class Rates:
         )
 
 
-def rates_of(columns: Sequence[str], overall: Measurement, by_group: Measurement) -> Rates:
-    """Rates from the two releases of `userkeys.Agreement` over these columns, each a feature of its own."""
-    count = len(columns)
-    sums, sigma = overall.values, float(np.max(overall.sigma))
-    users = max(float(sums[count]), 1.0)
-    mean = np.clip((1 + sums[:count] / users) / 2, 0.0, 1.0)  # a user adds 2 a - 1
-    grouped, noise = by_group.values.reshape(len(GROUPS), count + 1), float(np.max(by_group.sigma))
-    there = np.maximum(grouped[:, count:], 1.0)
-    weight = 1 / (1 + (noise / there / 2 / SPREAD) ** 2)
-    own = np.clip((1 + grouped[:, :count] / there) / 2, 0.0, 1.0)
-    return Rates(tuple(columns), mean, sigma / users / 2, weight * own + (1 - weight) * mean)
+def rates_of(
+    columns: Sequence[str], overall: Measurement, by_group: Measurement, sizes: Histogram | None = None
+) -> Rates:
+    """Rates from the two releases of `userkeys.Agreement` over these columns, each a feature of its own, and
+    a histogram of rows per user, which says better how many users there are. A user adds 2 a - 1. The rates
+    of groups are those of least squares, where neighbours are expected to differ by SPREAD."""
+    sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
+    grouped, noise = by_group.values.reshape(len(GROUPS), -1), float(np.max(by_group.sigma))
+    there, variance = grouped[:, -1], np.full(len(GROUPS), noise**2)
+    if sizes is not None:
+        group = np.searchsorted(GROUPS, sizes.edges, "right")  # 0: users with one row
+        counted = np.bincount(group, sizes.values, len(GROUPS) + 1)[1:]
+        doubt = np.maximum(np.bincount(group, minlength=len(GROUPS) + 1)[1:] * sizes.sigma**2, 1e-6)
+        there = (there * doubt + counted * variance) / (doubt + variance)
+        variance = doubt * variance / (doubt + variance)
+    part = sigma**2 / (sigma**2 + variance.sum())
+    users = max(float((1 - part) * overall.values[-1] + part * there.sum()), 1.0)
+    doubt_of_users = sigma * np.sqrt(1 - part)
+    there, steps = np.maximum(there, 0.0), np.eye(len(GROUPS) - 1, len(GROUPS))
+    steps = (steps - np.roll(steps, 1, axis=1)) / (2 * SPREAD)
+    of_group = np.concatenate([np.diag(there) / noise, there[None] / sigma, steps])
+    found = np.concatenate([grouped[:, :-1] / noise, sums[None] / sigma, np.zeros((len(steps), len(sums)))])
+    own = np.linalg.lstsq(of_group, found, rcond=None)[0]
+    error = float(np.hypot(sigma, doubt_of_users)) / users / 2  # of a rate near 0 or 1, the largest
+    mean, own = (np.clip((1 + x) / 2, 0.0, 1.0) for x in (sums / users, own))
+    return Rates(tuple(columns), mean, error, own)
 
 
 @dataclass(frozen=True)
@@ -107,11 +124,17 @@ def roles(
     fixed &= lift - doubt > CONSTANT_LIFT
     found = [n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)]
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
-    again = lift > np.maximum(LEAST_LIFT, doubt)
+    again = shrunk(lift, doubt / 2) > SHRUNK_LIFT
+    again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in constant]
     return Roles(constant, tuple(repeated))
+
+
+def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:
+    """Lifts drawn towards 0 by their noise (positive part of James and Stein)."""
+    return np.maximum(lift - np.square(error) / np.maximum(lift, 1e-9), 0.0)
 
 
 def pairs_to_ask(roles: Roles, columns: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -192,7 +192,7 @@ def test_roles_follow_from_rates_and_noise():
     columns = ("fixed", "almost", "one value", "habit", "free")
     sums = [990, 880, 998, -400, -790, 1000]
     by_chance = np.array([0.2, 0.2, 0.998, 0.1, 0.1])
-    groups = np.tile([0, 0, 0, 0, 0, 1.0], len(GROUPS)) * 100
+    groups = np.tile([*sums[:-1], 1000.0], len(GROUPS)) / len(GROUPS)
     rates = rates_of(columns, Released(sums, 3.0), Released(groups, 1.0))
     assert roles(rates, by_chance) == Roles(("fixed",), ("almost", "habit"))
     assert roles(rates, by_chance, ("fixed",)).repeated[0] == "fixed"
@@ -202,11 +202,21 @@ def test_roles_follow_from_rates_and_noise():
     assert roles(lost, by_chance).repeated == ()
 
 
-def test_rates_of_groups_are_drawn_towards_the_overall_rate_by_their_noise():
-    groups = np.tile([0.0, 100.0], len(GROUPS))
-    sharp = rates_of(("a",), Released([-600, 1000], 1.0), Released(groups, 0.1))
-    rough = rates_of(("a",), Released([-600, 1000], 1.0), Released(groups, 1000.0))
-    assert np.allclose(sharp.by_group, 0.5, atol=1e-3) and np.allclose(rough.by_group, 0.2, atol=1e-3)
+def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogram():
+    """100 users in each group, of rates .1 to .6. With little noise each group has its own rate, with much
+    all have the overall one. A histogram of rows per user mends a wrong number of users: rates become those of 600 users."""
+    rates = np.linspace(0.1, 0.6, len(GROUPS))
+    groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
+    overall = [groups[::2].sum(), 600.0]
+    sharp = rates_of(("a",), Released(overall, 1.0), Released(groups, 0.1))
+    rough = rates_of(("a",), Released(overall, 1.0), Released(groups, 1e5))
+    assert np.allclose(sharp.by_group[:, 0], rates, atol=1e-3)
+    assert np.allclose(rough.by_group, rates.mean(), atol=1e-2) and rough.overall[0] == pytest.approx(0.35)
+    edges = size_edges(4096)
+    users = np.bincount(np.searchsorted(edges, GROUPS), minlength=len(edges)) * 100.0
+    wrong = [overall[0], 800.0]
+    mended = rates_of(("a",), Released(wrong, 30.0), Released(groups, 30.0), Histogram(edges, users, 0.1))
+    assert mended.overall[0] == pytest.approx(0.35, abs=1e-3) and sharp.error < mended.error < 30.0 / 600
     empty = rates_of(("a",), Released([-5, -3], 1.0), Released(-groups, 1.0))
     assert 0 <= empty.overall[0] <= 1 and (empty.by_group >= 0).all() and (empty.by_group <= 1).all()
 
