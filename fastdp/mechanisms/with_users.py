@@ -46,9 +46,10 @@ MOST_ERROR = 0.3
 """The number of rows is the one that was counted for users, where its standard error is below this part of
 it; else the mechanism's own."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
-GROUP_ROWS = 400.0
-"""Rows that count in a group of users, in standard errors of an answer that costs all of mu, from which on
-the group is a code of its own in the model of rows (chosen on flights, Chicago trips and simulated trips)."""
+GROUP_CELLS = 200.0
+"""A group of users is a code of its own in the model of rows if a marginal of that many cells has more sampling
+error than noise in it (chosen on flights, Chicago trips and simulated trips; held-out tables keep their errors).
+"""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
@@ -135,7 +136,7 @@ class _Users:
         if counted.histogram is not None:
             bound, values = most_rows(job.schema), counted.histogram.values
             self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
-            least = GROUP_ROWS * rows.clip / part_mu(rows, 1.0)
+            least = GROUP_CELLS * rows.clip / part_mu(rows, 1.0) ** 2
             edges = row_groups(self.coarse, bound, rows.clip, least)
             if len(edges) > 1 and self.config.users_by_default:
                 self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
