@@ -47,9 +47,8 @@ MOST_ERROR = 0.3
 it; else the mechanism's own."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
 GROUP_CELLS = 200.0
-"""A group of users is a code of its own in the model of rows if a marginal of that many cells has more sampling
-error than noise in it (chosen on flights, Chicago trips and simulated trips; held-out tables keep their errors).
-"""
+"""A group of users is a code of its own in the model of rows if a marginal of so many cells has more sampling
+error than noise in it (chosen on flights, Chicago trips and simulated trips)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
@@ -161,8 +160,7 @@ class _Users:
         columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
         self.by_chance = np.array([by_chance[name] for name in columns])
         self.rates = self._agreement(columns)
-        constrained = tuple(_constrained(self.job.schema))
-        self.decided = roles(self.rates, self.by_chance, constrained, declared)
+        self.decided = roles(self.rates, self.by_chance, tuple(_constrained(self.job.schema)), declared)
         pairs = pairs_to_ask(self.decided, columns)
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
@@ -192,8 +190,7 @@ class _Users:
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
-            threads = resolve(self.job.threads)
-            own = (some, self.job.seed, threads, groups, self.order)
+            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
             made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
         described["without_id"] = self._without_id(rows.total)
@@ -284,15 +281,12 @@ class _Users:
         } | ({} if self.order is None else {"order": dict(self.order[0].described)})
 
 
-def _free_name(schema: Schema, name: str) -> str:
+def group_column(schema: Schema, of_users: bool) -> str:
+    """The column of groups of users that a view has in addition to those of the schema."""
+    name = LABEL if of_users else GROUP
     while name in schema.domain:
         name += "_"
     return name
-
-
-def group_column(schema: Schema, of_users: bool) -> str:
-    """The column of groups of users that a view has in addition to those of the schema."""
-    return _free_name(schema, LABEL if of_users else GROUP)
 
 
 def most_rows(schema: Schema) -> int:

@@ -54,8 +54,7 @@ class Dealer:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
         constants in place of their own; with an order, user after user and each user's in order. Depends on
         rows and seed alone."""
-        dealt, owner, _ = self._dealt(codes, seed, threads)
-        return dealt, owner
+        return self._dealt(codes, seed, threads)[:2]
 
     def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
         names = (*self.roles.constant, *(() if self.groups is None else self.groups[:1]))
@@ -185,7 +184,7 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     if not place or not len(next(iter(some.values()))):
         return made
     made = _tuned(made, goal, some, seed, threads)
-    joint, aims = _together(made, rates, some, seed, threads)
+    joint, aims = _together(made, rates, some, seed, threads) if rates.pairs else ((), goal)
     if not joint:
         return made
     more = np.append(made.alpha, np.full(aims.shape, 100.0), axis=1)
@@ -199,14 +198,14 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dea
     by the log-odds of the lift, at most by 1; the mean over the second half of the trials counts."""
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
     base, _ = _agreement(at_random, some, seed, threads)
-    log_alpha, mean = np.log(made.alpha), np.zeros_like(made.alpha)
+    log_alpha, tried = np.log(made.alpha), []
     for trial in range(TRIALS):
         now, users = _agreement(made, some, seed + trial, threads)
         move = np.clip(_log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base)), -1, 1)
         log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, 9), log_alpha)
-        mean += log_alpha * (trial >= TRIALS // 2) / (TRIALS - TRIALS // 2)
+        tried.append(log_alpha)
         made = replace(made, alpha=np.exp(log_alpha))
-    return replace(made, alpha=np.exp(mean))
+    return replace(made, alpha=np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
 
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -220,8 +219,6 @@ def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray,
 def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
     """(pairs of columns, goals [groups, pairs]): those that users repeat together more often than urns of
     single columns bring about, by more than noise; at most MOST_JOINT."""
-    if not rates.pairs:
-        return (), np.empty((len(GROUPS), 0))
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
     now, users = _agreement(watched, some, seed, threads)

@@ -3,6 +3,7 @@ released table of users."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -34,9 +35,8 @@ class Source(Protocol):
 def size_bins(bound: int) -> tuple[int, ...]:
     """Lower edges of bins of rows per user up to the public bound."""
     powers = [1 << k for k in range(max(1, int(bound).bit_length()))]
-    return tuple(
-        sorted({int(p * m) for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound})
-    )
+    edges = {p * m for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound}
+    return tuple(sorted(map(int, edges)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +70,8 @@ def rows_limit(coarse: Histogram, bound: int, sigma: float) -> int:
         beyond = np.where(np.arange(bins) <= last, np.maximum(means - most, 0.0), 0.0)
         noise = sigma * float(np.sqrt(float(most) ** 2 + beyond @ beyond))
         unseen = coarse.sigma * max(next_octave - most, 0.0)
-        costs.append(_hypot(noise, _inside(coarse.edges, bound, users, most), unseen))
+        costs.append(math.hypot(noise, _inside(coarse.edges, bound, users, most), unseen))
     return max(1, int(upper[np.argmin(costs)]))
-
-
-def _hypot(*parts: float) -> float:
-    return float(np.sqrt(np.square(parts).sum()))
 
 
 def _inside(edges: tuple[int, ...], bound: int, users: np.ndarray, most: int) -> float:
@@ -157,9 +153,8 @@ class Sizes:
 
     def rows_from(self, edges: tuple[int, ...]) -> np.ndarray:
         """Rows of all users whose numbers of rows start at these edges of bins."""
-        return np.add.reduceat(
-            self.users * _mean_rows(self.edges, self.bound), np.searchsorted(self.edges, edges)
-        )
+        rows = self.users * _mean_rows(self.edges, self.bound)
+        return np.add.reduceat(rows, np.searchsorted(self.edges, edges))
 
     def groups(self, least: float) -> tuple[int, ...]:
         """Lower edges of groups of about as many users each, at least `least`; at most MOST_GROUPS."""
@@ -177,27 +172,15 @@ class Sizes:
     def draw(self, low: np.ndarray, high: np.ndarray, generator: np.random.Generator) -> np.ndarray:
         """A number of rows for each user: of the bins low..high - 1, inside a bin by a smooth curve through
         the shares of users up to its ends."""
+        from scipy.interpolate import PchipInterpolator
+
         ends = np.append(0.0, np.cumsum(self.users + 1e-12))
         edges = np.log(np.append(self.edges, self.bound + 1.0))
         grid = np.unique(np.concatenate([edges, np.linspace(0.0, edges[-1], 16 * len(edges))]))
         at = ends[low] + generator.random(len(low)) * (ends[high] - ends[low])
-        rows = np.exp(np.interp(at, _monotone(edges, ends, grid), grid)) + 1e-9
-        return np.clip(
-            rows.astype(np.int64), np.array(self.edges)[low], _upper(self.edges, self.bound)[high - 1]
-        )
-
-
-def _monotone(x: np.ndarray, y: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """The increasing cubic curve through (x, y) whose slopes are harmonic means (Fritsch and Butland)."""
-    width = np.diff(x)
-    slope = np.diff(y) / width
-    inner = 2 * slope[1:] * slope[:-1] / np.maximum(slope[1:] + slope[:-1], 1e-300)
-    first, last = np.append(slope[0], inner), np.append(inner, 0.0)
-    i = np.clip(np.searchsorted(x, at, "right") - 1, 0, len(width) - 1)
-    t = (at - x[i]) / width[i]
-    return y[i] + width[i] * t * (
-        first[i] * (1 - t) ** 2 + slope[i] * t * (3 - 2 * t) - last[i] * t * (1 - t)
-    )
+        rows = np.exp(np.interp(at, PchipInterpolator(edges, ends)(grid), grid)) + 1e-9
+        first, last = np.array(self.edges), _upper(self.edges, self.bound)
+        return np.clip(rows.astype(np.int64), first[low], last[high - 1])
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
@@ -221,7 +204,7 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
 
     def total(weight: np.ndarray) -> tuple[float, float]:
         found = count.most * count.value + float(weight @ values)
-        return found, _hypot(count.most * count.sigma, np.sqrt(weight @ spread @ weight), inside)
+        return found, math.hypot(count.most * count.sigma, np.sqrt(weight @ spread @ weight), inside)
 
     rows, error = total(beyond)
     high = []
@@ -295,12 +278,10 @@ class People:
             have += int(sizes[-1].sum())
             mean = max(1.0, have / max(sum(map(len, sizes)), 1))
             batch = min(1 << 20, int(1.1 * max(rows - have, 0) / mean) + 256)
-        wanted = np.concatenate([np.empty(0, np.int64), *sizes])
+        wanted, none = np.concatenate([np.empty(0, np.int64), *sizes]), np.empty(0, np.uint32)
         if len(wanted):
             wanted[-1] -= have - rows
-        return wanted, {
-            n: np.concatenate([np.empty(0, np.uint32), *(c[n] for c in codes)]) for n in self.constant
-        }
+        return wanted, {n: np.concatenate([none, *(c[n] for c in codes)]) for n in self.constant}
 
     def _batch(self, count: int, generator: np.random.Generator):
         """(rows of each user, its row of the table of users), about `count` users or fewer."""

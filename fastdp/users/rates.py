@@ -19,8 +19,8 @@ GROUPS = (2, 4, 16, 64, 256, 1024)
 
 # Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
 LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.01
-"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above LEAST_LIFT and
-above twice its standard error. Then all columns are repeated whose lift, shrunk by its noise, is above
+"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above LEAST_LIFT
+and above twice its standard error. Then all columns are repeated whose lift, shrunk by its noise, is above
 SHRUNK_LIFT."""
 CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
 """A column is constant if its agreement is above CONSTANT less two standard errors and above LEAST_CONSTANT,
@@ -30,6 +30,10 @@ MOST_PAIRS = 24
 SPREAD = 0.1
 """Standard deviation that is expected between the rates of neighbouring groups (flights 0.12, events 0.15,
 simulated trips 0.01)."""
+
+
+Declared = Mapping[str, str]
+NOTHING: Declared = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +54,8 @@ class Rates:
         """These rates, and those of pairs of columns from their release."""
         users = max(float(overall.values[-1]), 1.0)
         mean = np.clip((1 + overall.values[:-1] / users) / 2, 0.0, 1.0)
-        return replace(
-            self, pairs=tuple(pairs), together=mean, pairs_error=float(np.max(overall.sigma)) / users / 2
-        )
+        error = float(np.max(overall.sigma)) / users / 2
+        return replace(self, pairs=tuple(pairs), together=mean, pairs_error=error)
 
 
 def rates_of(
@@ -72,13 +75,12 @@ def rates_of(
         variance = doubt * variance / (doubt + variance)
     part = sigma**2 / (sigma**2 + variance.sum())
     users = max(float((1 - part) * overall.values[-1] + part * there.sum()), 1.0)
-    doubt_of_users = sigma * np.sqrt(1 - part)
     there, steps = np.maximum(there, 0.0), np.eye(len(GROUPS) - 1, len(GROUPS))
     steps = (steps - np.roll(steps, 1, axis=1)) / (2 * SPREAD)
     of_group = np.concatenate([np.diag(there) / noise, there[None] / sigma, steps])
     found = np.concatenate([grouped[:, :-1] / noise, sums[None] / sigma, np.zeros((len(steps), len(sums)))])
     own = np.linalg.lstsq(of_group, found, rcond=None)[0]
-    error = float(np.hypot(sigma, doubt_of_users)) / users / 2  # of a rate near 0 or 1, the largest
+    error = sigma * float(np.sqrt(2 - part)) / users / 2  # of a rate near 0 or 1, the largest
     mean, own = (np.clip((1 + x) / 2, 0.0, 1.0) for x in (sums / users, own))
     return Rates(tuple(columns), mean, error, own)
 
@@ -94,11 +96,8 @@ class Roles:
 
 def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> np.ndarray:
     """How often two random rows agree in each column."""
-    out = []
-    for name in columns:
-        share = np.bincount(codes[name]) / max(len(codes[name]), 1)
-        out.append(float(share @ share))
-    return np.array(out)
+    shares = (np.bincount(codes[name]) / max(len(codes[name]), 1) for name in columns)
+    return np.array([float(share @ share) for share in shares])
 
 
 def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
@@ -110,10 +109,7 @@ def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
 
 
 def roles(
-    rates: Rates,
-    by_chance: np.ndarray,
-    never_constant: Sequence[str] = (),
-    declared: Mapping[str, str] = MappingProxyType({}),
+    rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = (), declared: Declared = NOTHING
 ) -> Roles:
     """Roles from released rates. `never_constant`: columns that take part in constraints, whose values cannot
     be exchanged one by one. `declared`: column to what the schema says of it ("constant", "repeated" or

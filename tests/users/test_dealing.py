@@ -20,7 +20,7 @@ from fastdp.users.people import (
     size_bins,
     sizes_of,
 )
-from fastdp.users.rates import GROUPS, Rates, Roles, chance, rates_of, roles, urn
+from fastdp.users.rates import GROUPS, Rates, Roles, chance, rates_of, roles
 
 from ..reference import dealing as slow
 
@@ -203,28 +203,21 @@ def test_roles_follow_from_rates_and_noise():
 
 
 def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogram():
-    """100 users in each group, of rates .1 to .6. With little noise each group has its own rate, with much
-    all have the overall one. A histogram of rows per user mends a wrong number of users: rates become those of 600 users."""
-    rates = np.linspace(0.1, 0.6, len(GROUPS))
+    """Groups of 100 users. With little noise each has its own rate, with much all have the overall one. A
+    histogram of rows per user mends a wrong number of users."""
+    rates, edges = np.linspace(0.1, 0.6, len(GROUPS)), size_edges(4096)
     groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
-    overall = [groups[::2].sum(), 600.0]
-    sharp = rates_of(("a",), Released(overall, 1.0), Released(groups, 0.1))
-    rough = rates_of(("a",), Released(overall, 1.0), Released(groups, 1e5))
-    assert np.allclose(sharp.by_group[:, 0], rates, atol=1e-3)
-    assert np.allclose(rough.by_group, rates.mean(), atol=1e-2) and rough.overall[0] == pytest.approx(0.35)
-    edges = size_edges(4096)
-    users = np.bincount(np.searchsorted(edges, GROUPS), minlength=len(edges)) * 100.0
-    wrong = [overall[0], 800.0]
-    mended = rates_of(("a",), Released(wrong, 30.0), Released(groups, 30.0), Histogram(edges, users, 0.1))
-    assert mended.overall[0] == pytest.approx(0.35, abs=1e-3) and sharp.error < mended.error < 30.0 / 600
+    total = groups[::2].sum()
+    for noise, found in ((0.1, rates), (1e5, rates.mean())):
+        made = rates_of(("a",), Released([total, 600.0], 1.0), Released(groups, noise))
+        assert np.allclose(made.by_group[:, 0], found, atol=1e-2) and made.overall[0] == pytest.approx(0.35)
+    users = Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1)
+    mended = rates_of(("a",), Released([total, 800.0], 30.0), Released(groups, 30.0), users)
+    assert mended.overall[0] == pytest.approx(0.35, abs=1e-3) and mended.error == pytest.approx(
+        0.025, abs=1e-4
+    )
     empty = rates_of(("a",), Released([-5, -3], 1.0), Released(-groups, 1.0))
     assert 0 <= empty.overall[0] <= 1 and (empty.by_group >= 0).all() and (empty.by_group <= 1).all()
-
-
-def test_an_urn_has_the_agreement_that_it_was_made_for():
-    for rate, by_chance in ((0.9, 0.1), (0.5, 0.3), (0.2, 0.19)):
-        alpha = float(urn(rate, by_chance))
-        assert (1 + alpha * by_chance) / (1 + alpha) == pytest.approx(rate, abs=1e-6)
 
 
 def test_bins_divide_those_of_the_clip():
