@@ -46,8 +46,9 @@ MOST_ERROR = 0.3
 """The number of rows is the one that was counted for users, where its standard error is below this part of
 it; else the mechanism's own."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
-GROUP_CELLS = 200.0
-"""A group of users is a code of its own in the model of rows if a marginal of so many cells has more sampling
+GROUP_ROWS, GROUP_CELLS = 400.0, 200.0
+"""A group of users is a code of its own in the model of rows if the rows that count in it are GROUP_ROWS
+standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells has more sampling
 error than noise in it (chosen on flights, Chicago trips and simulated trips)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
@@ -133,9 +134,9 @@ class _Users:
             return rows, job
         counted = measure_users(self.config, rows, job, lambda: self.config.clip_criteria(rows.domain))
         if counted.histogram is not None:
-            bound, values = most_rows(job.schema), counted.histogram.values
+            bound, values, mu = most_rows(job.schema), counted.histogram.values, part_mu(rows, 1.0)
             self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
-            least = GROUP_CELLS * rows.clip / part_mu(rows, 1.0) ** 2
+            least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
             edges = row_groups(self.coarse, bound, rows.clip, least)
             if len(edges) > 1 and self.config.users_by_default:
                 self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
