@@ -9,6 +9,9 @@ import pytest
 
 import fastdp
 from fastdp.privacy import statement as statements
+from fastdp.privacy.accountant import event_from_dict
+from fastdp.privacy.budget import mu2
+from fastdp.privacy.clip import DOMAIN_KINDS
 from fastdp.run.folder_check import found_problems, guarded, schema_problems
 from fastdp.run.statement_check import OTHER_BUILD, UNPROVED, recomputed_problems
 from fastdp.run.verify import inspect
@@ -105,6 +108,12 @@ def first(stated, kind):
     return next(r for p in stated["parts"] for r in p["releases"] if r["kind"] == kind)
 
 
+def spent_on_domains(stated):
+    part = stated["parts"][stated["schema"]["found"]["part"]]
+    events = [event_from_dict(r["event"]) for r in part["releases"] if r["kind"] in DOMAIN_KINDS]
+    return mu2(events) / mu2([event_from_dict(part["event"])])
+
+
 FORGERIES = {  # of more than one value; the test above changes each alone
     "fewer draws": lambda s: (s["noise"].update(draws=1), first(s, "keys").update(draws=1)),
     "another run's ledger": lambda s: s["ledger"].update(counts_other_runs=False),
@@ -115,7 +124,7 @@ FORGERIES = {  # of more than one value; the test above changes each alone
         budget={"epsilon": 1.0, "delta": 1e-6, "mu": 0.2372}
     ),
     "many keys": lambda s: first(s, "keys").update(count=first(s, "keys")["count"] + 2),
-    "a smaller share": lambda s: s["schema"]["found"].update(share=0.1 * s["schema"]["found"]["share"]),
+    "a smaller share": lambda s: s["schema"]["found"].update(share=0.9 * spent_on_domains(s)),
     "fewer warnings": lambda s: s.update(not_protected=[]),
     "a field of one's own": lambda s: s.update(certified=True),
 }
