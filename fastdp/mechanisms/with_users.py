@@ -49,7 +49,7 @@ LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement i
 GROUP_ROWS, GROUP_CELLS = 400.0, 200.0
 """A group of users is a code of its own in the model of rows if the rows that count in it are GROUP_ROWS
 standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells has more sampling
-error than noise in it (chosen on flights, Chicago trips and simulated trips)."""
+error than noise in it (chosen on all tables of docs/guide/users.md)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
