@@ -36,11 +36,6 @@ METHODS = {"round": 0, "independent": 1}
 _MOST_GROUPS = (1 << 31) - 1
 
 
-def code_type(size: int) -> np.dtype:
-    """The smallest unsigned type for codes 0 .. size-1."""
-    return np.dtype(np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.uint32)
-
-
 class Sampler:
     """A tree made ready for drawing; the tables are kept by reference and must not change."""
 
@@ -48,7 +43,7 @@ class Sampler:
         domain = domain if isinstance(domain, Domain) else Domain(domain)
         checked = _check(domain, nodes)
         self.names = [name for _, _, res, _ in checked for name in res]
-        self.dtypes = {name: code_type(domain[name]) for name in self.names}
+        self.dtypes = {name: np.min_scalar_type(domain[name] - 1) for name in self.names}
         number = {name: i for i, name in enumerate(self.names)}
         sizes = np.array(domain.shape(self.names), np.uint32)
         widths = np.array([self.dtypes[name].itemsize for name in self.names], np.int32)

@@ -139,15 +139,6 @@ class Composition:
         """The smallest proven epsilon at delta, rounded up."""
         return min(self.routes(delta).values())
 
-    def delta(self, epsilon: float) -> float:
-        """The smallest proven delta at epsilon, rounded up."""
-        epsilon = gdp.nonnegative("epsilon", epsilon)
-        least = gdp.delta_of(self.mu, epsilon)
-        if epsilon >= self.pure_epsilon:
-            rest = max(0.0, math.nextafter(epsilon - self.pure_epsilon, -math.inf))
-            least = min(least, gdp.delta_of(self.gaussian_mu, rest))
-        return min(1.0, _sum_up([least, self.lost])) if self.lost else least
-
 
 def compose(events: Iterable[Event]) -> Composition:
     """The cost of all events together (adaptive choice of the queries is covered)."""

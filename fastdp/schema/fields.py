@@ -107,7 +107,8 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     if entry.kind in ("categorical", "string") and dtype == "bool":
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
         return _column(Entry(entry.name, {**rest, "values": [False, True]}), common)
-    stated = {k: _stated(v) for k, v in entry.plain.items() if k != "domain"}
+    plain = {k: v for k, v in entry.plain.items() if k != "domain"}
+    stated = {k: v.isoformat() if isinstance(v, date) else v for k, v in plain.items()}
     common["nan"] = entry.choice("nan", "null", ("null", "overflow"))
     common["bins"] = entry.whole("bins", BINS) or 0
     common |= {"low": _limit(entry, "min", dtype), "high": _limit(entry, "max", dtype)}
@@ -115,10 +116,6 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     column = Pending(**common, dtype=dtype, wanted=entry.kind, stated=stated)
     parse_field(entry.name, column.stand_in())  # raises if options of its finished form are wrong
     return column
-
-
-def _stated(value: Any) -> Any:
-    return value.isoformat() if isinstance(value, date) else value
 
 
 def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,14 +76,10 @@ def check_possible(schema: Schema) -> None:
     left = sorted({n for m in masks for n in m.numbers})
     for number in list(left):
         without = [n for n in left if n != number]
-        if not _some_row(schema, _of(masks, without)):
+        if not _some_row(schema, [m for m in masks if set(m.numbers) <= set(without)]):
             left = without
     named = "; ".join(f"{n + 1} ({schema.constraints[n].text})" for n in left)
     raise SchemaError(f"the schema's constraints exclude every row; these contradict each other: {named}")
-
-
-def _of(masks: Iterable[Mask], numbers: Sequence[int]) -> list[Mask]:
-    return [m for m in masks if set(m.numbers) <= set(numbers)]
 
 
 def _some_row(schema: Schema, masks: Sequence[Mask]) -> bool:

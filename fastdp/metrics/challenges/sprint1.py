@@ -53,7 +53,7 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
 def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     """float64 [rows]: the score (0..1) of each row of two arrays of counts [rows, types]."""
     raw_a, raw_b = truth.astype(np.float64), synthetic.astype(np.float64)
-    a, b = (_without_small(x) for x in (raw_a, raw_b))
+    a, b = (np.where(x < THRESHOLD * x.sum(axis=1, keepdims=True), 0.0, x) for x in (raw_a, raw_b))
     points = 1.0 - jensen_shannon(a + SMALL, b + SMALL)
     points -= INVENTED * ((a == 0) & (b > 0)).sum(axis=1)
     points -= BIASED * (np.abs(raw_a - raw_b).sum(axis=1) > ALLOWED_BIAS)
@@ -69,10 +69,6 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     middle = 0.5 * (p + q)
     divergence = 0.5 * (p * np.log2(p / middle) + q * np.log2(q / middle)).sum(axis=1)
     return np.sqrt(np.clip(divergence, 0.0, None))
-
-
-def _without_small(counts: np.ndarray) -> np.ndarray:
-    return np.where(counts < THRESHOLD * counts.sum(axis=1, keepdims=True), 0.0, counts)
 
 
 def _axis(name: str, values: list) -> list:

@@ -26,11 +26,6 @@ _INCOMES = ("INCTOT", "INCWAGE", "INCWELFR", "INCINVST", "INCEARN")
 _ACS_EDGES = {"HHWT": _WEIGHT, "PERWT": _WEIGHT, **dict.fromkeys(_INCOMES, _INCOME)}
 
 
-def open_bins(step: float, count: int) -> list[Any]:
-    """Edges -inf, 0, step, ..., count * step, inf."""
-    return ["-inf", *(i * step for i in range(count + 1)), "inf"]
-
-
 def from_deid2(path: str | Path) -> dict[str, Any]:
     """From a parameters.json of the DeID2 challenge, sprint 1, 2 or 3.
 
@@ -100,7 +95,8 @@ def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
             made.update(null={"value": unknown}, overflow={"value": unknown})
     elif name in _TAXI_STEP:
         step = _TAXI_STEP[name]
-        made |= {"kind": "numeric", "edges": open_bins(step, 9), "min": min(-1, column.get("min", -1))}
+        edges = ["-inf", *(i * step for i in range(10)), "inf"]
+        made |= {"kind": "numeric", "edges": edges, "min": min(-1, column.get("min", -1))}
         made |= {"tail": {"mean": _TAXI_TAIL[name]}, "null": {"value": -1}}
         if "max" in column:
             made["max"] = column["max"]
