@@ -151,7 +151,8 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
         for key, value in scores.items():
             if isinstance(value, float):
                 beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
-                table.add_row(f"{metric} {key}", *(_score(v) for v in (value, *beside)))
+                shown = (f"{v:.4g}" if isinstance(v, int | float) else "" for v in (value, *beside))
+                table.add_row(f"{metric} {key}", *shown)
     console.print(table)
     original = results.get("original")
     if original:
@@ -177,7 +178,3 @@ def linked_table(results: Mapping[str, Any]) -> None:
     }
     console.print("[bold]links[/bold]")
     scores_table(flat, None)
-
-
-def _score(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, int | float) else ""

@@ -17,7 +17,7 @@ one more user; no other row changes. Proof of the guarantee: docs/explain/linked
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -122,11 +122,12 @@ class Links:
     def _entries(self, child: str) -> dict[str, Any]:
         """Documents of the parent's columns beside a child's rows. Parts of derived columns are codes."""
         parent = self.linked.tables[self.linked.parent]
-        simple = {n: f.to_plain() for n, f in parent.fields.items() if not isinstance(f, Derived)}
+        plain = {n: f.to_plain() for n, f in parent.fields.items() if not isinstance(f, Derived)}
+        simple = {n: {k: v for k, v in e.items() if k not in LEFT_OUT} for n, e in plain.items()}
         sizes = {name: parent.domain[a] for name, a in self.joined[child].items() if a not in simple}
         codes = Schema.from_domain(sizes).to_plain()["columns"] if sizes else {}
         joined = self.joined[child].items()
-        return {name: codes[name] if name in codes else _without(simple[a], LEFT_OUT) for name, a in joined}
+        return {name: codes[name] if name in codes else simple[a] for name, a in joined}
 
     @cached_property
     def no_parent(self) -> dict[str, int] | None:
@@ -143,10 +144,6 @@ class Links:
                 f"but a column of {self.linked.parent!r} has null = 'drop'; give it another policy"
             )
         return {name: int(column[0]) for name, column in codes.items()}
-
-
-def _without(entry: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    return {k: v for k, v in entry.items() if k not in keys}
 
 
 def read_linked(

@@ -123,7 +123,8 @@ def _pandas(frame: Any, where: str) -> Part:
             if name in text:
                 values = piece.astype(object)
                 return sql.column_of_objects(values.where(values.notna(), None), name == user)
-            return _flat(pa.array(piece, type=schema.field(name).type, from_pandas=True))
+            array = pa.array(piece, type=schema.field(name).type, from_pandas=True)
+            return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
         def batch(start: int) -> Iterator[pa.RecordBatch]:
             piece = frame.iloc[start : start + parts.BATCH_ROWS, at]
@@ -134,11 +135,6 @@ def _pandas(frame: Any, where: str) -> Part:
             yield partial(batch, start)
 
     return Part(where, schema, units, text)
-
-
-def _flat(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
 def _from_polars(piece: Any) -> list[pa.RecordBatch]:
