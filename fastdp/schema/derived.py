@@ -197,14 +197,10 @@ class Timestamp(Derived):
         """For parts with a month but no year: days of the span in each month (of a weekday, if the parts have
         one) of each year, and the sums of all that come before it; keys x years, flat."""
         year = np.arange(self.years[1] - self.years[0] + 1)[:, None, None]
-        weekday = np.arange(7) if self._weekly else None
+        weekday = np.arange(7) if {"shift", "day_of_week"} & set(self.names) else None
         first, last = self._days(year, np.arange(12)[:, None])
         count = self._every(first, last, weekday)[2].transpose(1, 2, 0).ravel()
         return count, np.cumsum(count) - count
-
-    @property
-    def _weekly(self) -> bool:
-        return bool({"shift", "day_of_week"} & set(self.names))
 
     def _drawn_days(self, have: Mapping[str, np.ndarray], u: np.ndarray) -> np.ndarray:
         """A day for each row, uniform over the days of the span that have the row's year, month and weekday.

@@ -46,7 +46,8 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     if t.is_floating(kind):
         return pc.if_else(pc.is_nan(ids), pa.scalar(None, kind), ids)
     if t.is_date64(kind):  # the type allows milliseconds within a day, which are not part of the date
-        return pc.subtract(ids.view(pa.int64()), _within_day(ids)).view(kind)
+        whole = np.asarray(ids.view(pa.int64()).fill_null(0))
+        return pc.subtract(ids.view(pa.int64()), pa.array(whole % 86_400_000)).view(kind)
     if t.is_string_view(kind) or t.is_binary_view(kind) or t.is_fixed_size_binary(kind):
         ids = ids.cast(pa.large_binary())  # Arrow cannot filter arrays of view types
     elif not is_text(kind):
@@ -64,11 +65,6 @@ def is_text(kind: pa.DataType) -> bool:
 
     t = pa.types
     return t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)
-
-
-def _within_day(ids: pa.Array) -> pa.Array:
-
-    return pa.array(np.asarray(ids.view(pa.int64()).fill_null(0)) % 86_400_000)
 
 
 def _spelled(ids: pa.Array, family: str) -> pa.Array:
