@@ -48,9 +48,9 @@ def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group
     """
     try:
         files = _files(frame)
-        if files is None or (_dated(kinds) and _rebased(frame)):
-            return None
-        return _shares(files, kinds, tasks)
+        # Spark may read days and times by the Julian calendar where a file does not say.
+        julian = _dated(kinds) and frame.sparkSession.conf.get(REBASE) not in ("CORRECTED", "EXCEPTION")
+        return None if files is None or julian else _shares(files, kinds, tasks)
     except Exception:  # a frame that does not tell, a file that is not there: Spark reads it, or says why not
         return None
 
@@ -89,11 +89,6 @@ def _roots(files: Sequence[str]) -> Iterator[str]:
 
 def _dated(kinds: Mapping[str, str]) -> bool:
     return any(kind.startswith(("date", "timestamp")) for kind in kinds.values())
-
-
-def _rebased(frame: Any) -> bool:
-    """Whether Spark would read days and times by the Julian calendar where a file does not say."""
-    return frame.sparkSession.conf.get(REBASE) not in ("CORRECTED", "EXCEPTION")
 
 
 def _shares(files: Sequence[str], kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
@@ -141,7 +136,7 @@ def parts(groups: Sequence[Group]) -> list[Part]:
         if signature(pq.read_metadata(path)) != mark:
             raise DataError(f"file {path!r} differs between Spark's executors and the driver")
         # Ids are not read as dictionary arrays, which cannot be dealt.
-        out.append(replace(part, units=lambda columns, user, part=part: part.units(columns, None)))
+        out.append(replace(part, units=lambda columns, user, part=part: part.units(columns, None)))  # type: ignore[misc]
     return out
 
 

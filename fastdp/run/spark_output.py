@@ -68,6 +68,4 @@ def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
         if kind.unit == "ns":
             raise UsageError(f"to_spark: column {name!r} has nanoseconds; cast it to microseconds for Spark")
         return pa.timestamp("us", kind.tz)
-    if t.is_large_string(kind):
-        return pa.string()
-    return kind
+    return pa.string() if t.is_large_string(kind) else kind

@@ -91,7 +91,10 @@ def test_seeded_draws_do_not_depend_on_threads_and_continue_by_chunk():
 
 def test_a_seed_repeats_and_its_absence_does_not():
     assert np.array_equal(noise.laplace(1e6, 100, seed=1), noise.laplace(1e6, 100, seed=1))
-    assert not np.array_equal(noise.laplace(1e6, 100, seed=1), noise.laplace(1e6, 100, seed=2))
+    assert not np.array_equal(noise.laplace(1e6, 100, seed=1), noise.laplace(1e6, 100, seed=-1))
+    for bad in (True, 3.0, "3"):
+        with pytest.raises(UsageError, match="seed"):
+            noise.gaussian(1e6, 20, seed=bad)
     # two fresh keys: 100 equal draws of scale 1e6 have a probability below 1e-500
     assert not np.array_equal(noise.gaussian(1e6, 100), noise.gaussian(1e6, 100))
     assert noise.fill_random_bytes(40) != noise.fill_random_bytes(40)
@@ -150,9 +153,6 @@ def test_the_kernel_refuses_what_the_front_would_not_pass_on():
     assert not out.any()
 
 
-# The Python face of the samplers: shapes, ranges, seeds and bits.
-
-
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=8), st.integers(0, 10**6))
 def test_bits_go_on_where_they_ended(sizes, seed):
     """A take uses whole bytes of one seeded sequence, one after the other, and gives their upper bits."""
@@ -164,12 +164,6 @@ def test_bits_go_on_where_they_ended(sizes, seed):
         value = bits.take(n)
         assert value == whole >> (8 * count - n) and 0 <= value < 2**n
         at += count
-
-
-def test_bits_use_their_whole_range():
-    """A bit that is never 0, or never 1, in 200 draws has probability below 1e-58."""
-    drawn = [noise.Bits(seed).take(13) for seed in range(200)]
-    assert all(len({value >> bit & 1 for value in drawn}) == 2 for bit in range(13))
 
 
 @pytest.mark.parametrize("law", [noise.gaussian, noise.laplace])
@@ -197,15 +191,6 @@ def test_the_ends_of_the_range_are_in_it_and_nothing_beyond(law):
             law(scale, 3)
         with pytest.raises(UsageError, match="must be between"):
             law([1.0, 1.0, scale], 3)
-
-
-def test_seeds_are_whole_numbers():
-    one = noise.gaussian(1e6, 20, seed=3)
-    assert np.array_equal(one, noise.gaussian(1e6, 20, seed=np.int64(3)))
-    assert not np.array_equal(one, noise.gaussian(1e6, 20, seed=-3))
-    for bad in (True, 3.0, "3"):
-        with pytest.raises(UsageError, match="seed"):
-            noise.gaussian(1e6, 20, seed=bad)
 
 
 @pytest.mark.parametrize("error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")])

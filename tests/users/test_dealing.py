@@ -180,6 +180,7 @@ def test_groups_of_rows_have_enough_rows_each():
     parts = np.add.reduceat(weight, np.searchsorted(edges, found))
     assert parts.min() > 900 and len(found) > 3
     assert row_groups(Histogram(edges, values, 1.0), 1024, 16, 1e9) == (1,)
+    assert row_groups(Histogram(edges, values, 1.0), 1024, edges[14], 1000.0) == (1,), "no row is lost"
 
 
 class Released:
