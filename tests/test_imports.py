@@ -7,6 +7,7 @@ TYPE_CHECKING. Only the gateway's rule leaves the last out: a mechanism may name
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,13 +52,14 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
+@cache
 def imports(path, types=True):
     """Every module of the package that a source imports, as tuples of names below `fastdp`; `types`: also
     those under TYPE_CHECKING."""
     tree = ast.parse(path.read_text())
     here = ("fastdp", *name_of(path))
     package = here if path.name == "__init__.py" else here[:-1]
-    skipped = set()
+    skipped, out = set(), []
     for node in ast.walk(tree):
         if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             skipped.update(id(n) for n in ast.walk(node))
@@ -72,7 +74,8 @@ def imports(path, types=True):
             names = [(*base, alias.name) for alias in node.names]
         else:
             continue
-        yield from (n[1:] for n in names if n[0] == "fastdp" and len(n) > 1 and n[1] != "__version__")
+        out += [n[1:] for n in names if n[0] == "fastdp" and len(n) > 1 and n[1] != "__version__"]
+    return out
 
 
 def graph():
