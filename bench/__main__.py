@@ -229,7 +229,7 @@ BENCHES = {
     ),
     "linked": Bench(
         "households and their persons, made together and made apart",
-        (("--households", "500", "--seeds", "0", "1", "--no-save"),),
+        (("--parents", "300", "--seeds", "0", "1", "--no-save"),),
     ),
     "users": Bench(
         "synthetic users without public data: agreement of a user's rows, distinct values, gaps, totals",

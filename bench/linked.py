@@ -1,11 +1,12 @@
-"""Linked tables: how far households and their persons are from the truth, made together and made apart.
+"""Linked tables: how far parents and their children are from the truth, made together and made apart.
 
-    python -m bench.linked [--households 4000] [--epsilon 2] [--seeds 0 3] [--sdv]
+    python -m bench.linked [--tables households taxis] [--parents 4000] [--epsilon 2] [--seeds 0 3] [--sdv]
 
-integrity: persons whose household exists. children: total variation of the number of persons per household.
-pairs: mean total variation of a household's column and a person's column. head: households with one head.
-own: mean total variation of pairs of columns inside the two tables. `apart`: two runs with half of mu^2 each;
-persons are dealt to households in their order. `--sdv` adds the HMA synthesizer of SDV, which protects
+Households with persons, and taxis (a company each) with trips. integrity: children whose parent exists.
+children: total variation of the number of children per parent. pairs: mean total variation of a parent's
+column and a child's column. head: households with one head. own: mean total variation of pairs of columns
+inside the two tables. `apart`: two runs with half of mu^2 each;
+children are dealt to parents in their order. `--sdv` adds the HMA synthesizer of SDV, which protects
 nobody, and SDMetrics' multi-table scores of all (quality, cardinality, trends between tables).
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -25,130 +27,166 @@ from fastdp.privacy.budget import epsilon_at
 from . import machine
 
 DELTA = 1e-6
-SCHEMA = "households"
+AREAS = {"kind": "integer", "min": 1, "max": 77, "null": "drop", "overflow": "code"}
+TAXIS = {
+    "fastdp": 1,
+    "name": "taxis",
+    "tables": {
+        "taxis": {
+            "key": "taxi_id",
+            "columns": {"company_id": {"kind": "integer", "min": 0, "max": 99, "overflow": "clamp"}},
+        },
+        "trips": {
+            "parent": "taxis",
+            "key": "taxi_id",
+            "max_rows": 200,
+            "columns": {
+                "shift": {"kind": "integer", "min": 0, "max": 20},
+                "pickup_community_area": AREAS,
+                "dropoff_community_area": AREAS,
+                "payment_type": {"kind": "integer", "min": 0, "max": 9, "overflow": "clamp"},
+                "fare": {
+                    "kind": "numeric",
+                    "dtype": "int64",
+                    "edges": [0, 5, 7, 10, 15, 20, 30, 45, "inf"],
+                    "max": 999,
+                    "overflow": "clamp",
+                },
+            },
+        },
+    },
+}
+SCHEMAS = {
+    "households": fastdp.LinkedSchema.load("households"),
+    "taxis": fastdp.LinkedSchema.from_dict(TAXIS),
+}
 
 
-def together(truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
-    return fastdp.synthesize(
-        truth, "households", epsilon=epsilon, delta=DELTA, seed=seed, sample_seed=seed
-    ).data
+def simulated(name: str, parents: int) -> dict[str, pa.Table]:
+    """Households, or taxis with the company of their first trip, of about 43 trips each."""
+    if name == "households":
+        return fastdp.simulate.households(parents, seed=1)
+    trips = fastdp.simulate.taxi(60 * parents, seed=1).to_pandas()
+    trips = trips[trips.taxi_id.isin(trips.taxi_id.unique()[:parents])]
+    tables = {
+        "taxis": trips.groupby("taxi_id", as_index=False).company_id.first(),
+        "trips": trips[["taxi_id", *TAXIS["tables"]["trips"]["columns"]]],
+    }
+    return {n: pa.Table.from_pandas(t, preserve_index=False) for n, t in tables.items()}
 
 
-def apart(truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
-    linked = fastdp.LinkedSchema.load(SCHEMA)
+def together(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
+    schema = SCHEMAS[name]
+    run = fastdp.synthesize(truth, epsilon=epsilon, delta=DELTA, schema=schema, seed=seed, sample_seed=seed)
+    return run.data
+
+
+def apart(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
+    linked = SCHEMAS[name]
     mu = calibrate.mu_of_method(epsilon, DELTA, "gdp")
     half = epsilon_at([Gaussian(mu * np.sqrt(0.5))], DELTA)
     made = {}
-    for name, schema in linked.tables.items():
+    for table, schema in linked.tables.items():
         run = fastdp.synthesize(
-            truth[name], "auto", epsilon=half, delta=DELTA, schema=schema, seed=seed, sample_seed=seed
+            truth[table], "auto", epsilon=half, delta=DELTA, schema=schema, seed=seed, sample_seed=seed
         )
-        made[name] = run.data
-    homes = made["households"].num_rows
-    keys = made["households"]["household_id"].to_numpy()
-    who = np.unique(made["persons"]["household_id"].to_numpy(), return_inverse=True)[1]
-    made["persons"] = made["persons"].set_column(0, "household_id", pa.array(keys[who % max(homes, 1)]))
+        made[table] = run.data
+    (child,) = linked.children
+    keys = made[linked.parent][linked.key].to_numpy()
+    who = np.unique(made[child][linked.key].to_numpy(), return_inverse=True)[1]
+    made[child] = made[child].set_column(0, linked.key, pa.array(keys[who % max(len(keys), 1)]))
     return made
 
 
-def metadata():
+def metadata(name: str):
     """SDV's description of the two tables."""
     from sdv.metadata import Metadata
 
-    kinds = {
-        "households": {
-            "region": "categorical",
-            "type": "categorical",
-            "tenure": "categorical",
-            "income": "numerical",
-        },
-        "persons": {
-            "relation": "categorical",
-            "age": "numerical",
-            "sex": "categorical",
-            "education": "categorical",
-            "works": "boolean",
-        },
-    }
+    linked = SCHEMAS[name]
     tables = {
-        name: {"columns": {"household_id": {"sdtype": "id"}} | {c: {"sdtype": k} for c, k in columns.items()}}
-        for name, columns in kinds.items()
+        table: {
+            "columns": {linked.key: {"sdtype": "id"}}
+            | {
+                c.source: {"sdtype": "numerical" if c.to_plain()["kind"] == "numeric" else "categorical"}
+                for c in schema.columns.values()
+            }
+        }
+        for table, schema in linked.tables.items()
     }
-    tables["households"]["primary_key"] = "household_id"
+    tables[linked.parent]["primary_key"] = linked.key
+    (child,) = linked.children
     link = {
-        "parent_table_name": "households",
-        "child_table_name": "persons",
-        "parent_primary_key": "household_id",
-        "child_foreign_key": "household_id",
+        "parent_table_name": linked.parent,
+        "child_table_name": child,
+        "parent_primary_key": linked.key,
+        "child_foreign_key": linked.key,
     }
     return Metadata.load_from_dict({"tables": tables, "relationships": [link]})
 
 
-def sdv(truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
+def sdv(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
     """SDV's rows, whatever epsilon is."""
     from sdv.multi_table import HMASynthesizer
 
-    maker = HMASynthesizer(metadata(), verbose=False)
-    maker.fit({name: table.to_pandas() for name, table in truth.items()})
+    maker = HMASynthesizer(metadata(name), verbose=False)
+    maker.fit({n: table.to_pandas() for n, table in truth.items()})
     made = maker.sample_scale(1.0)
     return {
-        name: pa.Table.from_pandas(made[name], preserve_index=False).cast(table.schema, safe=False)
-        for name, table in truth.items()
+        n: pa.Table.from_pandas(made[n], preserve_index=False).cast(table.schema, safe=False)
+        for n, table in truth.items()
     }
 
 
-def sdmetrics_scores(truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
+def sdmetrics_scores(name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
     from sdmetrics.reports.multi_table import QualityReport
 
     report = QualityReport()
     pandas = [{n: t.to_pandas() for n, t in tables.items()} for tables in (truth, made)]
-    report.generate(*pandas, metadata().to_dict(), verbose=False)
+    report.generate(*pandas, metadata(name).to_dict(), verbose=False)
     found = report.get_properties().set_index("Property")["Score"]
-    return {"quality": report.get_score(), **{name.lower(): float(v) for name, v in found.items()}}
+    return {"quality": report.get_score(), **{n.lower(): float(v) for n, v in found.items()}}
 
 
-def measured(truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
-    scores = fastdp.evaluate(truth, made, schema=SCHEMA, metrics="tv2", baselines=())
-    links = scores["links"]["persons"]
-    people = made["persons"].to_pandas()
-    heads = people[people.relation == "head"].groupby("household_id").size()
-    return {
+def measured(name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
+    scores = fastdp.evaluate(truth, made, schema=SCHEMAS[name], metrics="tv2", baselines=())
+    (links,) = scores["links"].values()
+    out = {
         "integrity": links["integrity"],
         "children": links["children"]["variation"],
         "pairs": links["pairs"]["mean"],
-        "head": float((heads == 1).sum() / max(made["households"].num_rows, 1)),
-        "own": float(np.mean([own["tv2"]["mean"] for own in scores["tables"].values()])),
+        "own": float(np.mean([own["tv2"]["mean"] for own in scores["tables"].values() if "tv2" in own])),
     }
+    if name == "households":
+        people = made["persons"].to_pandas()
+        heads = people[people.relation == "head"].groupby("household_id").size()
+        out["head"] = float((heads == 1).sum() / max(made["households"].num_rows, 1))
+    return out
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--households", type=int, default=4000)
+    parser.add_argument("--tables", nargs="+", default=list(SCHEMAS), choices=list(SCHEMAS))
+    parser.add_argument("--parents", type=int, default=4000)
     parser.add_argument("--epsilon", nargs="+", type=float, default=[2.0])
     parser.add_argument("--seeds", nargs=2, type=int, default=[0, 3], metavar=("FIRST", "END"))
     parser.add_argument("--sdv", action="store_true", help="SDV and SDMetrics as well")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
-    truth = fastdp.simulate.households(options.households, seed=1)
     kept = {}
-    for epsilon in options.epsilon:
-        for maker in (together, apart, sdv) if options.sdv else (together, apart):
-            runs = []
-            for seed in range(*options.seeds):
-                begin = time.process_time()
-                made = maker(truth, epsilon, seed)
-                runs.append(measured(truth, made) | {"seconds": time.process_time() - begin})
-                if options.sdv:
-                    runs[-1] |= sdmetrics_scores(truth, made)
-            mean = {m: float(np.mean([r[m] for r in runs])) for m in runs[0]}
-            print(
-                f"epsilon {epsilon:g}, {maker.__name__:<9}",
-                {m: round(v, 4) for m, v in mean.items()},
-                flush=True,
-            )
-            kept[f"epsilon {epsilon:g}, {maker.__name__}"] = mean
+    makers = (together, apart, sdv) if options.sdv else (together, apart)
+    for name, epsilon, maker in product(options.tables, options.epsilon, makers):
+        truth, runs = simulated(name, options.parents), []
+        for seed in range(*options.seeds):
+            begin = time.process_time()
+            made = maker(name, truth, epsilon, seed)
+            runs.append(measured(name, truth, made) | {"seconds": time.process_time() - begin})
+            if options.sdv:
+                runs[-1] |= sdmetrics_scores(name, truth, made)
+        label = f"{name}, epsilon {epsilon:g}, {maker.__name__}"
+        kept[label] = {m: float(np.mean([r[m] for r in runs])) for m in runs[0]}
+        print(f"{label:<32}", {m: round(v, 4) for m, v in kept[label].items()}, flush=True)
     if not options.no_save:
-        machine.keep("linked", {"households": options.households, "found": kept})
+        machine.keep("linked", {"parents": options.parents, "found": kept})
 
 
 if __name__ == "__main__":
