@@ -16,12 +16,21 @@ PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check -c $(VENV)/v
 $(VENV)/.made: $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
-	$(PIP) setuptools cython numpy
+	$(PIP) --no-compile setuptools cython numpy
 	touch $@
 
-# The package alone, with what it needs to run: all that the demo takes.
+# The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
+# Their bytecode is made where they are first imported: most of it never is.
+NEEDS = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")'
 $(VENV)/.built: $(VENV)/.made $(CORE)
-	$(PIP) --no-build-isolation -e .
+	$(MAKE) --no-print-directory -j2 $(VENV)/.needs $(VENV)/.core
+	touch $@
+$(VENV)/.needs: $(VENV)/.made pyproject.toml
+	$(NEEDS) > $(VENV)/needs.txt
+	$(PIP) --no-compile -r $(VENV)/needs.txt
+	touch $@
+$(VENV)/.core: $(VENV)/.made $(CORE)
+	$(PIP) --no-build-isolation --no-deps -e .
 	touch $@
 
 # What a target needs beyond that: an extra of pyproject.toml.

@@ -1,6 +1,7 @@
 """Thin Cython over csrc/bound*.c. Arguments are checked in bound.py, userids.py and engines/users.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memcpy
 
 import numpy as np
 
@@ -270,10 +271,9 @@ cdef class Ids:
 
     def hashes(self):
         """uint64[len(self)]: the public hash of every user's id value (0 for users without an id)."""
-        cdef int64_t n = fdp_ids_count(self.c), i
-        cdef const uint64_t *hash = fdp_ids_hash(self.c)
+        cdef int64_t n = fdp_ids_count(self.c)
         out = np.empty(n, np.uint64)
         cdef uint64_t[::1] view = out
-        for i in range(n):
-            view[i] = hash[i]
+        if n:
+            memcpy(&view[0], fdp_ids_hash(self.c), n * sizeof(uint64_t))
         return out
