@@ -107,6 +107,9 @@ class _Base:
             raise MeasurementError(f"{type(self).__name__}: expected {length} {what}, got {x.shape[0]}")
         return x
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.rows} x {self.cells})"
+
 
 class Identity(_Base):
     """Every single cell."""
@@ -126,9 +129,6 @@ class Identity(_Base):
     def blocks(self, clique):
         yield Block(("cells", frozenset(clique), None), clique)
 
-    def __repr__(self):
-        return f"Identity({self.cells})"
-
 
 class Weighted(Identity):
     """Every single cell, cell i scaled by sqrt(num[i] / den[i])."""
@@ -144,16 +144,12 @@ class Weighted(Identity):
     def coef2(self):
         return self._num, self._den
 
-    def __repr__(self):
-        return f"Weighted({self.cells} cells)"
-
 
 class Sparse(_Base):
     """Any `scipy.sparse` matrix (rows x cells), divided by `unit`. The session takes it only if its entries
     are 0 and 1, or, with a unit above 1, whole numbers from -unit to unit."""
 
     def __init__(self, matrix, unit: int = 1):
-
         self.matrix, self.unit = sp.csr_array(matrix), int(unit)
         if not 1 <= self.unit <= 1 << 20:
             raise MeasurementError(f"Sparse: unit must be in 1..2^20, got {unit!r}")
@@ -217,9 +213,6 @@ class Sparse(_Base):
         key = _digest(m.indptr, m.indices, m.data)
         yield Block(("matrix", clique, key), clique, matrix=m)
 
-    def __repr__(self):
-        return f"Sparse({self.rows} x {self.cells}, {self.matrix.nnz} entries)"
-
 
 class Binned(_Base):
     """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it
@@ -252,13 +245,9 @@ class Binned(_Base):
         return self._check(r, self.rows, "rows")[self._row]
 
     def blocks(self, clique):
-
         ones = np.ones(self.cells)
         matrix = sp.csr_array((ones, (self._row, np.arange(self.cells))), shape=(self.rows, self.cells))
         yield Block(("matrix", clique, _digest(self._row)), clique, matrix=matrix)
-
-    def __repr__(self):
-        return f"Binned({'x'.join(map(str, self.shape))} -> {'x'.join(map(str, self.bins))})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,9 +367,6 @@ class AdaGrid(_Base):
         for parent, child, at, _ in self._steps:
             key = ("rest", frozenset(parent.clique), frozenset(child.clique), parent.key, child.key)
             yield Block(key, child.clique, child.fine, parent.clique, parent.fine, at)
-
-    def __repr__(self):
-        return f"AdaGrid({self.grid.clique}: {self.grid.fine.size} fine, {self.rows} rows)"
 
 
 def as_query(query, cells: int) -> Query:

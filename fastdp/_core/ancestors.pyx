@@ -132,7 +132,8 @@ cdef class Ancestors:
 
 
 cdef class SparseRows:
-    """A matrix in compressed rows (scipy.sparse.csr_array), multiplied by a team of threads; each row is added up in order, so results do not depend on their number."""
+    """A matrix in compressed rows (scipy.sparse.csr_array), multiplied by a team of threads; each row is
+    added up in order, so results do not depend on their number."""
 
     cdef const int64_t[::1] first
     cdef const int32_t[::1] column

@@ -176,7 +176,8 @@ def neighbours(
     if this.shape[0]:
         with nogil:
             code = fdp_neighbours(
-                group_of.shape[0], &start[0], &this[0], &that[0], &group_of[0], groups, keys, threads, &view[0]
+                group_of.shape[0], &start[0], &this[0], &that[0], &group_of[0], groups, keys, threads,
+                &view[0],
             )
         check(code, "the users", USERS)
     return out

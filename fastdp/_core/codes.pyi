@@ -27,12 +27,7 @@ class Map:
     ) -> None: ...
 
 def encode(
-    x: np.ndarray,
-    rule: Map,
-    valid: np.ndarray | None,
-    bit0: int,
-    out: np.ndarray,
-    keep: np.ndarray | None,
+    x: np.ndarray, rule: Map, valid: np.ndarray | None, bit0: int, out: np.ndarray, keep: np.ndarray | None
 ) -> None: ...
 def lookup(codes: np.ndarray, table: np.ndarray, out: np.ndarray) -> None: ...
 def uniform(key: int, row0: int, u: np.ndarray) -> None: ...

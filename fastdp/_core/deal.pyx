@@ -1,4 +1,7 @@
-"""Dealing rows to users by nested urns, and in order of time; see csrc/deal.h and csrc/deal_order.h. Arguments are checked in users/dealing.py."""
+"""Dealing rows to users by nested urns, and in order of time; see csrc/deal.h and csrc/deal_order.h.
+
+Arguments are checked in users/dealing.py.
+"""
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 

@@ -259,8 +259,9 @@ cdef class Dual:
         cdef double *y = fill(self.y, self.cells)
         cdef double *inverse = fill(self.inverse, self.cells)
         cdef int code
-        if seen.shape[1] != self.cells or weights.shape[1] != seen.shape[0] or weights.shape[0] != self.n_regions:
+        cdef Py_ssize_t n = seen.shape[0]
+        if seen.shape[1] != self.cells or weights.shape[1] != n or weights.shape[0] != self.n_regions:
             raise ValueError("a mixture has one weight for every candidate and region")
         with nogil:
-            code = fdp_dual_mix(&self.at, seen.shape[0], &seen[0, 0], &weights[0, 0], &self.team.c, y, inverse)
+            code = fdp_dual_mix(&self.at, n, &seen[0, 0], &weights[0, 0], &self.team.c, y, inverse)
         check(code, "the candidates of the dual")

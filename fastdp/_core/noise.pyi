@@ -4,16 +4,10 @@ from numpy.typing import NDArray
 LANES: int
 
 def gaussian(
-    scale: NDArray[np.float64],
-    key: NDArray[np.uint32] | None,
-    threads: int,
-    out: NDArray[np.int64],
+    scale: NDArray[np.float64], key: NDArray[np.uint32] | None, threads: int, out: NDArray[np.int64]
 ) -> None: ...
 def laplace(
-    scale: NDArray[np.float64],
-    key: NDArray[np.uint32] | None,
-    threads: int,
-    out: NDArray[np.int64],
+    scale: NDArray[np.float64], key: NDArray[np.uint32] | None, threads: int, out: NDArray[np.int64]
 ) -> None: ...
 def random_bytes(key: NDArray[np.uint32] | None, out: NDArray[np.uint8]) -> None: ...
 def chacha20_block(

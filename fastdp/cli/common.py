@@ -71,8 +71,9 @@ def _parameter(name: str, text: str, said: Mapping[str, Any], kind: Any) -> Any:
 
 
 _PARAMETER = re.compile(
-    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|ledger|"
-    r"max_cells|memory|out|partitions|public|report|rows|schema|seed|user)=(?:['\"](\w+)['\"])?)(?![\w'\"])"
+    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
+    r"ledger|max_cells|memory|out|partitions|public|report|rows|schema|seed|user)="
+    r"(?:['\"](\w+)['\"])?)(?![\w'\"])"
 )
 _DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')
 

@@ -186,7 +186,8 @@ def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, .
                 tilted = tilt((column.means[code] * unit - at) / step - start, float(last + 1 - first), True)
             cells.append((first, last + 1, 0.0 if last == first else tilted, first, last))
         below = below + np.where(some, max(0.0, grid.share - (1 - drawn) / step), 0.0)
-        made.append(GridBins(Bins(*_floats(cells), True, 1.0), step, at, below))  # type: ignore[call-arg, arg-type]
+        bins = Bins(*_floats(cells), True, 1.0)  # type: ignore[call-arg, arg-type]
+        made.append(GridBins(bins, step, at, below))
     return tuple(made)
 
 

@@ -18,13 +18,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
 from .._util.lazy import pa, pq
 from ..errors import DataError
 from ..tables import sources
-from ..tables.parts import Part
+from ..tables.parts import Part, Unit
 
 MAX_FILES = 10_000
 """The driver reads the footer of every file; of more files than this, rows are taken from Spark."""
@@ -135,9 +136,13 @@ def parts(groups: Sequence[Group]) -> list[Part]:
         part = sources.row_groups(path, numbers)
         if signature(pq.read_metadata(path)) != mark:
             raise DataError(f"file {path!r} differs between Spark's executors and the driver")
-        # Ids are not read as dictionary arrays, which cannot be dealt.
-        out.append(replace(part, units=lambda columns, user, part=part: part.units(columns, None)))  # type: ignore[misc]
+        out.append(replace(part, units=partial(_units, part)))
     return out
+
+
+def _units(part: Part, columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+    """The batches of a part. Ids are not read as dictionary arrays, which cannot be dealt."""
+    return part.units(columns, None)
 
 
 def _same(form: pa.Schema, notes: Mapping[bytes, bytes], kinds: Mapping[str, str]) -> bool:

@@ -111,3 +111,13 @@ def _runs(*columns: np.ndarray) -> Iterator[tuple[int, int, tuple]]:
     stops = np.concatenate([starts[1:], [rows]])
     for start, stop in zip(starts.tolist(), stops.tolist(), strict=True):
         yield start, stop, tuple(c[start].item() for c in columns)
+
+
+def least_threshold(sigma: float, cap: int, delta: float) -> float:
+    """Weighted users above which values may be kept: of a user who alone has t <= cap values and adds
+    1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <= delta, for every
+    t (docs/explain/keys.md)."""
+    from scipy.special import ndtri
+
+    t = np.arange(1, cap + 1)
+    return float(np.max(1 / np.sqrt(t) - sigma * ndtri(-np.expm1(np.log1p(-delta) / t)) * (1 + 1e-9)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..privacy import clip as clip_rules
-from ..privacy.statement import least_threshold
+from ..privacy.scale import least_threshold
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import KINDS as KIND_NAMES

@@ -29,13 +29,15 @@ from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
 from ..privacy.chain import digest
-from ..privacy.ledger import Ledger, Reservation, opened
+from ..privacy.ledger import Ledger, opened
 from ..privacy.sampler_distance import allowed_draws
-from ..privacy.statement import KEYS_NOTE, least_threshold
+from ..privacy.scale import least_threshold
+from ..privacy.statement import KEYS_NOTE
 from ..privacy.unit import Unit
 from ..schema.columns import Numeric
 from ..schema.pending import MOST_KEYS_PER_USER
 from ..tables.userids import UserIndex
+from .steps import Steps
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,8 +124,9 @@ def select_keys(
     name, draws, about = run or uuid.uuid4().hex, MOST_KEYS if seed is None else None, f"keys of {column}"
     facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
     reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
+    steps = Steps(reservation, 0, cap, cap, 0, seed, lambda point: None)
     values, users, noise_facts = release_keys(
-        reservation, 0, 0, source, schema.columns[column], schema, cap, event, f"keys of {column}", seed
+        steps, source, schema.columns[column], schema, cap, event, about, seed
     )
     statement = {"kind": "keys", "private": seed is None, "column": column, "epsilon": float(epsilon)}
     statement |= {"delta": float(delta), "event": event.to_dict(), "unit": schema.user or "row"}
@@ -157,9 +160,7 @@ def key_question(schema: Schema, column: str, cap: int, event: Threshold, known:
 
 
 def release_keys(
-    reservation: Reservation,
-    part: int,
-    number: int,
+    steps: Steps,
     source: Any,
     column: Column,
     schema: Schema,
@@ -167,7 +168,6 @@ def release_keys(
     event: Threshold,
     label: str,
     seed: int | None,
-    trace: Callable[[str], None] = lambda point: None,
     known: Collection[int | str] = (),
 ) -> tuple[tuple[int | str, ...], np.ndarray, dict[str, float]]:
     """One step of a reservation: (values kept, noisy weighted users of each, sigma and threshold in users).
@@ -176,18 +176,13 @@ def release_keys(
     width = scale.gaussian_sigma(SCALE**2, event.mu)
     scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
-    question = digest(key_question(schema, column.name, cap, event, known))
-    arrays = reservation.enter(part, number, question, label, [event], draws=MOST_KEYS)
-    trace("entered")
-    if arrays is None:
-        places = digits(column) if isinstance(column, Numeric) else None
-        count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
-        arrays = _guarded(count, width, bar, seed)
-        trace("drawn")
-        arrays = reservation.store(part, number, arrays)
-        trace("stored")
-    values = tuple(json.loads(arrays[0].tobytes().decode()))
-    return values, arrays[1], {"sigma": width / SCALE, "threshold": bar / SCALE}
+    places = digits(column) if isinstance(column, Numeric) else None
+    count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
+    question = key_question(schema, column.name, cap, event, known)
+    draw = partial(_guarded, count, width, bar, seed)
+    values, users = steps.answer(label, question, [event], draw, MOST_KEYS)
+    sigmas = {"sigma": width / SCALE, "threshold": bar / SCALE}
+    return tuple(json.loads(values.tobytes().decode())), users, sigmas
 
 
 def threshold(width: float, cap: int, delta: float) -> int:

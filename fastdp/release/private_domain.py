@@ -28,27 +28,19 @@ docs/explain/domain-releases.md.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..codec.bins import digits
-from ..measurement import Measurement, Request
+from ..measurement import Request
 from ..privacy import clip as clip_rules
-from ..privacy.accountant import Gaussian, Threshold, event_from_dict
-from ..privacy.budget import mu2, root_down
-from ..privacy.chain import digest
 from ..schema import Schema, dtypes, kind_of_text
-from ..schema.columns import Column, Numeric
-from ..schema.decimal_places import MOST_PLACES
-from ..schema.derived import Derived
+from ..schema.columns import Numeric
 from ..schema.inside import PRIVATE as MEASURED
 from ..schema.inside import Rank
 from ..schema.kind_of_text import TextKind
@@ -56,45 +48,19 @@ from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs
 from . import sums
-from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, digits_of, is_clock, step_of
-from .domaincosts import DomainCosts
-from .gateway import Session
-from .keyselect import MOST_KEYS, release_keys
-from .noiseplan import release_of
-from .partitions import Grid, LaterEngine, Opener, digits_name, line_of, listed, provisional, with_fields
-from .steps import Steps
+from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, is_clock, step_of
+from .domainsteps import DomainSteps
+from .partitions import Grid, line_of, listed, provisional, with_fields
 
 if TYPE_CHECKING:
-    from ..privacy.ledger import Reservation
     from ..schema.pending import Pending
-
-FINISHED = "finished schema"
 
 
 @dataclass
-class Learning:
-    """The steps that find the domain within one part of a reservation, in order. `mu`: the whole budget of
-    that part; `source`: is read again for every step that is not stored; `check` is called before each of
-    them; `releases`: what was released so far, for the statement; `steps`: how many steps were entered;
-    `missing`: (share of rows outside the domain found, standard error) by column, from released counts.
-    """
+class Learning(DomainSteps):
+    """Finds the domain within one part of a reservation. `missing`: (share of rows outside the domain found,
+    standard error) by column, from released counts."""
 
-    asked: Schema
-    reservation: Reservation
-    part: int
-    mu: float
-    costs: DomainCosts
-    clip: int | None
-    unit: str
-    asked_for: Mapping[str, Any]
-    cap: Any
-    source: Any
-    open_engine: Opener
-    check: Callable[[], None] = lambda: None
-    seed: int | None = None
-    trace: Callable[[str], None] = lambda point: None
-    releases: list[dict] = field(default_factory=list)
-    steps: int = 0
     max_rows: int | None = None
     columns: dict[str, Pending] = field(default_factory=dict)
     missing: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -149,22 +115,6 @@ class Learning:
             kind = costs.kind_of(answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed)
             self.columns[name] = self.columns[name].of_kind(kind)
 
-    def _counted(
-        self,
-        fields: Mapping[str, Column | Derived],
-        mu: float,
-        label: str,
-        about: dict[str, Any],
-        recode: Mapping[str, np.ndarray] | None = None,
-    ) -> dict[str, Measurement]:
-        """One step: the 1-way of every field at clip 1."""
-        with self._engine(with_fields(self.asked, fields)) as engine:
-            session = self._session(engine, 1)
-            answers = session.measure([Request((name,), mu) for name in fields], label, recode=recode)
-        self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
-        self.steps += 1
-        return dict(zip(fields, answers, strict=True))
-
     def _means(self, found: Schema) -> dict[str, dict]:
         """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
@@ -198,20 +148,6 @@ class Learning:
             for n, c in columns.items()
         }
 
-    def _count(
-        self, engine: LaterEngine, requests: Sequence[Request], of: str, recode: Mapping[str, np.ndarray]
-    ) -> list[Measurement]:
-        clip = self.clip or 1
-        session = self._session(engine, clip)
-        answers = session.measure(requests, f"{of} inside bins", recode=recode)
-        for request, release in zip(requests, session.releases, strict=True):
-            about = {"kind": "grid", "clip": clip, "of": of, "unit": request.query.unit}
-            if "\0" in request.clique[-1]:
-                about |= {"of": "steps", "attributes": [request.clique[0]]}
-            self.releases.append(release | about)
-        self.steps += 1
-        return answers
-
     def _values(self, due: float) -> dict[str, dict]:
         """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
         The second round looks for values that the first one did not find. It has all that the domain's share
@@ -233,11 +169,6 @@ class Learning:
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
-    def _left(self, due: float) -> float:
-        """What the steps so far left of the domain's share of mu^2, less what is due."""
-        spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
-        return max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
-
     def _atoms(self, found: Schema) -> dict[str, dict]:
         """Finds frequent values of numeric columns; returns the entries of these columns. Values are numbers
         of units of the last digit; those outside the column's bins cannot be atoms."""
@@ -252,21 +183,6 @@ class Learning:
             atoms = sorted(x for _, x in often if column.edges[0] <= x < column.edges[-1])
             out[name] = replace(column, atoms=tuple(atoms)).to_plain()
         return out
-
-    def _keys(
-        self, column: Column, share: float, columns: int, label: str, known: tuple = ()
-    ) -> tuple[tuple, np.ndarray]:
-        """One step of key selection: (values, noisy weighted users of each)."""
-        event = Threshold(self.mu * math.sqrt(share), costs.keys_delta(self.costs, columns))
-        cap = 1 if self.unit == "event" else costs.keys_cap(self.asked, column)
-        values, users, noise = release_keys(
-            self.reservation, self.part, self.steps, self.source, column, self.asked, cap, event, label,
-            self._seed(), self.trace, known,
-        )  # fmt: skip
-        line = release_of(label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values))
-        self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
-        self.steps += 1
-        return values, users
 
     def _missing(
         self, columns: Mapping[str, Pending], found: Mapping[str, tuple]
@@ -327,15 +243,6 @@ class Learning:
             return self.asked
         column = next(iter(self.columns.values()))
         return with_fields(self.asked, {column.name: listed(column)})
-
-    def _engine(self, schema: Schema) -> closing[LaterEngine]:
-        return closing(LaterEngine(schema, self.open_engine))
-
-    def _session(self, engine: LaterEngine, clip: int) -> Session:
-        about = {"partition": engine.schema.digest()}
-        steps = Steps(self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace)
-        facts: dict[str, Any] = {"asked": self.asked_for, "unit": self.unit, "about": about}
-        return Session(engine, steps, cap=self.cap, mu=self.mu, **facts)
 
     def _edges(self) -> dict[str, dict]:
         """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""
@@ -419,62 +326,6 @@ class Learning:
                 self.missing[name] = (min(1.0, max(0.0, other / total)), sigma / total)
         return out
 
-    def _measure(
-        self,
-        columns: Mapping[str, Pending],
-        grids: Mapping[str, Grid],
-        share: float,
-        label: str,
-        places: bool = False,
-    ) -> None:
-        """Counts one partition of every column as one step; with `places` also the digits of floats."""
-        digits = {digits_name(n): n for n, c in columns.items() if places and costs.counts_places(c)}
-        schema = provisional(self.asked, columns, {n: grids[n].edges for n in columns}, digits)
-        clip = self.clip or 1
-        with self._engine(schema) as engine:
-            session = self._session(engine, clip)
-            mu = costs.column_mu(self.asked, self.mu)
-            requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
-            requests += [Request((name,), mu * math.sqrt(costs.PLACES)) for name in digits]
-            answers = session.measure(requests, label)
-        for release in session.releases:
-            (name,) = release["attributes"]
-            about = {"attributes": [digits[name]], "of": "digits"} if name in digits else {}
-            self.releases.append(release | {"kind": "grid", "clip": clip} | about)
-        self.steps += 1
-        for name, answer in zip(digits.values(), answers[len(columns) :], strict=True):
-            counts = answer.values[: MOST_PLACES + 2]
-            grids[name].digits = digits_of(counts, float(np.max(answer.sigma)))
-        for name, answer in zip(columns, answers[: len(columns)], strict=True):
-            grid = grids[name]
-            column = schema.columns[name]
-            nulls = 0.0 if column.null_code is None else float(answer.values[column.null_code])
-            grid.take(answer.values[: column.base], float(np.max(answer.sigma)), nulls)
-
-    def _store(self, finished: Schema) -> Schema:
-        """Stores the finished schema as a step of its own, which is charged nothing. Returns it, or the one
-        that the ledger stored before an interruption."""
-        free = Gaussian(0.0)
-        question = digest({"kind": "schema", "asked": self.asked.digest(), "event": free.to_dict()})
-        arrays = self.reservation.enter(self.part, self.steps, question, FINISHED, [free], draws=0)
-        self.trace("entered")
-        if arrays is None:
-            raw = np.frombuffer(schema_bytes(finished), np.uint8).copy()
-            arrays = self.reservation.store(self.part, self.steps, [raw])
-            self.trace("stored")
-        line = release_of(
-            FINISHED, "schema", list(self.asked.unfinished), "none", free, 0.0, None, len(arrays[0])
-        )
-        self.releases.append(line | {"draws": 0})
-        self.steps += 1
-        return Schema.from_dict(json.loads(arrays[0].tobytes()))
-
-    @property
-    def left(self) -> float:
-        """What the steps so far left of the part's mu, rounded down; the mechanism may spend all of it."""
-        spent = mu2(event_from_dict(r["event"]) for r in self.releases)
-        return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
-
     def described(self) -> dict:
         """What was found, for the statement."""
         return {
@@ -485,13 +336,3 @@ class Learning:
             "missing": {name: list(pair) for name, pair in self.missing.items()},
             **({} if self.max_rows is None else {"max_rows": self.max_rows}),
         }
-
-    def _seed(self) -> int | None:
-        if self.seed is None:
-            return None
-        return int(digest({"seed": self.seed, "part": self.part, "step": self.steps, "draw": 0})[:15], 16)
-
-
-def schema_bytes(schema: Schema) -> bytes:
-    """The finished schema as the ledger stores it."""
-    return json.dumps(schema.to_dict(), separators=(",", ":"), allow_nan=False).encode()

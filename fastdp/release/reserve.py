@@ -34,7 +34,8 @@ from ..tables.bound import check_clip
 from .domaincosts import DomainCosts, check_askable, clip_of, crowding
 from .gateway import Session
 from .keyselect import check_draws, less
-from .private_domain import Learning, Opener
+from .partitions import Opener
+from .private_domain import Learning
 from .steps import Steps
 
 UNITS = ("user", "event")

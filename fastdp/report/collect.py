@@ -80,10 +80,7 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
 
 
 def columns(
-    truth: Table | None,
-    tables: Sequence[Table],
-    labels: Labels,
-    intervals: Sequence[Any] = (),
+    truth: Table | None, tables: Sequence[Table], labels: Labels, intervals: Sequence[Any] = ()
 ) -> list[dict]:
     """One entry per column: the shares of the truth and of each table per bar, and the total variation over
     all codes. `intervals[i]` (`quotes.Intervals`), if given, has those of the true shares, by table i's

@@ -16,7 +16,7 @@ from ..metrics.scores import Metric, score, several
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema, is_linked
 from . import runs
-from .page import write
+from .page import collect, write
 
 
 def evaluate(
@@ -124,7 +124,8 @@ def evaluate(
     }
     if report is not None:
         own_run = None if many else opened["synthetic"][2]
-        write(report, truth, tables, schema, list(out.values()), own_run if run is None else run, title=title)
+        run = own_run if run is None else run
+        write(report, collect(truth, tables, schema, list(out.values()), run, title=title))
     return out if many else out["synthetic"]
 
 
@@ -153,7 +154,7 @@ def _linked(
         page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
         out["tables"][name] = score(*tables, own, metrics, page is not None, fractions, options)
         if page is not None:
-            write(page, *tables, own, out["tables"][name], None, title=f"Table {name}")
+            write(page, collect(*tables, own, out["tables"][name], None, title=f"Table {name}"))
     return out | {"links": linked_scores(truth, synthetic, linked, options["threads"])}
 
 

@@ -111,18 +111,8 @@ def render(data: ReportData) -> str:
     return Template(page_file("report.html")).substitute(fields)
 
 
-def write(
-    path: str | os.PathLike[str],
-    truth: Any,
-    synthetic: Any,
-    schema: Any = None,
-    scores: Mapping | Sequence[Mapping] | None = None,
-    run: Any = None,
-    *,
-    title: str | None = None,
-) -> ReportData:
-    """Collects, renders and writes the page to `path` (atomically); returns the page's data."""
-    data = collect(truth, synthetic, schema, scores, run, title=title)
+def write(path: str | os.PathLike[str], data: ReportData) -> ReportData:
+    """Renders the page and writes it to `path` (atomically); returns its data."""
     write_atomic(path, render(data).encode())
     return data
 
@@ -131,7 +121,7 @@ def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -
     """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
     place = Path(folder)
     facts = running.folder(place)
-    return write(path, None, synthetic_path(place), facts["schema"], None, facts)
+    return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
 
 
 def _size(table: Table) -> dict[str, int | None]:

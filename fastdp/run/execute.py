@@ -22,7 +22,6 @@ from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..public.data import PublicTable
-from ..schema import Schema
 from .counter import counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
@@ -60,7 +59,10 @@ def execute(
         if folder is not None and folder.resume:
             check_limits(spec, folder)
         if spec.schema.unfinished:
-            spec = spec.with_schema(_find_domains(spec, reserved, source))
+            with spec.reporter.stage("read", "finding the domain"):
+                engine = partial(counter_for, source, options=spec.options)
+                found = reserved.learn(source, engine, spec.reporter.check)
+            spec = spec.with_schema(found)
             public = prepare(spec)
         measure = measure or _measure_and_write
         runs = measure(spec, reserved, source, public, folder, int(names["sample_seed"]))
@@ -139,14 +141,6 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     where = "" if options.dataset is None else f" of data set {options.dataset!r}"
     spec.status.reserved(options.ledger, run, f"epsilon {asked} at delta {spec.delta:g}{where}")
     return reserved
-
-
-def _find_domains(spec: RunSpec, reserved: Reserved, source: Any) -> Schema:
-    """Finds the schema's private columns within the reservation."""
-
-    with spec.reporter.stage("read", "finding the domain"):
-        engine = partial(counter_for, source, options=spec.options)
-        return reserved.learn(source, engine, spec.reporter.check)
 
 
 def _measure_and_write(

@@ -195,8 +195,8 @@ def _texts(value: Any) -> bool:
 def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it."""
     from ..mechanisms.with_users import group_column
+    from ..release.domainsteps import schema_bytes
     from ..release.keyselect import MOST_KEYS
-    from ..release.private_domain import schema_bytes
 
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):

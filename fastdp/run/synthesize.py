@@ -18,7 +18,7 @@ from .folder import RunFolder
 from .linked_run import measure_linked
 from .linked_spec import LinkedSpec, validate_linked
 from .result import LinkedRun, Run
-from .spec import Options, RunOptions, lists_options
+from .spec import Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus
 from .validate import validate
 
@@ -163,15 +163,18 @@ def watched(
 ) -> Run | list[Run] | LinkedRun:
     """`synthesize`, with a status that somebody else may ask while the run goes on."""
     given = RunOptions.of(options)
-    linked = isinstance(table, Mapping) or is_linked(given.schema)
-    spec = (validate_linked if linked else validate)(table, mechanism, epsilon, delta, given, status)
+    spec: RunSpec
+    if isinstance(table, Mapping) or is_linked(given.schema):
+        spec = validate_linked(table, mechanism, epsilon, delta, given, status)
+    else:
+        spec = validate(table, mechanism, epsilon, delta, given, status)
     out = spec.options.out
     folder = None if out is None else RunFolder(out, resume=spec.options.resume).open()
     try:
         if folder is not None and folder.finished:
             done = load_finished(spec, folder)
         else:
-            done = execute(spec, table, folder, measure_linked if linked else None)
+            done = execute(spec, table, folder, measure_linked if isinstance(spec, LinkedSpec) else None)
         if isinstance(spec, LinkedSpec) and isinstance(done, list):
             place = None if folder is None else folder.out
             return LinkedRun(dict(zip(spec.links.names, done)), spec.links.linked, place)

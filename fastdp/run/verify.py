@@ -20,6 +20,7 @@ from typing import Any
 
 from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
+from ..privacy import recompute
 from ..privacy import statement as statements
 from ..privacy.ledger import Ledger
 from . import folder_check
@@ -101,7 +102,7 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     if not os.path.lexists(folder / statements.NAME):
         raise RunError(f"{folder} is not a run folder: it has no {statements.NAME}")
     statement = read_statement(folder)
-    problems = list(statements.problems(statement))
+    problems = list(recompute.problems(statement))
     changed = guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
     problems += changed
     problems += guarded("the statement", lambda: _required_problems(statement))

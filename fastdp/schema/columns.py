@@ -8,10 +8,8 @@ Nothing here looks at data: a column is a public description.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -20,12 +18,12 @@ import numpy as np
 
 from ..errors import SchemaError
 from . import dtypes, epoch
+from .canonical import Scalar, canonical_value
 from .inside import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
 OF_USERS = ("constant", "repeated", "free")
 """What a schema may say of a column's values in the rows of one user (docs/guide/users.md)."""
-Scalar = int | float | str | bool
 
 
 def given(**options: Any) -> dict[str, Any]:
@@ -173,61 +171,6 @@ class Column(SourceColumn):
                 raise fail(self.name, where, f"{policy.value!r} is not {expected}")
 
 
-def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
-    """A listed value in the canonical form of its type: int, float, str or bool; dates and decimals as
-    str."""
-    kind = dtypes.family(dtype)
-    try:
-        return _CANONICAL[kind](value, dtype)
-    except (ValueError, TypeError, ArithmeticError):
-        raise fail(column, where, f"expected {_EXPECTED[kind]} (dtype is {dtype}), got {value!r}") from None
-
-
-def _text(value: Any, dtype: str) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _time(value: Any, dtype: str) -> str:
-    parsed = datetime.fromisoformat(value.isoformat() if isinstance(value, date) else str(value))
-    return parsed.date().isoformat() if dtypes.family(dtype) == "date" else parsed.isoformat()
-
-
-def _decimal(value: Any, dtype: str) -> str:
-    number, scale = Decimal(str(value)), dtypes.decimal_scale(dtype)
-    units = number.scaleb(scale)
-    if not number.is_finite() or units != units.to_integral_value():
-        raise InvalidOperation
-    if abs(units) >= min(10 ** dtypes.decimal_precision(dtype), 1 << 63):
-        raise InvalidOperation
-    return format(number.quantize(Decimal(1).scaleb(-scale)), "f")
-
-
-def _bool(value: Any, dtype: str) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _number(value: Any, dtype: str) -> int | float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError
-    if dtypes.family(dtype) != "int":
-        return float(value)
-    low, high = dtypes.int_range(dtype)
-    if value != math.floor(value) or not low <= value <= min(high, (1 << 63) - 1):
-        raise ValueError
-    return int(value)
-
-
-_CANONICAL: dict[str, Callable[[Any, str], Scalar]] = {"string": _text, "date": _time, "timestamp": _time}
-_CANONICAL |= {"decimal": _decimal, "bool": _bool, "int": _number, "float": _number}
-_EXPECTED = {"string": "text in quotes", "date": "an ISO date", "timestamp": "an ISO time"}
-_EXPECTED |= {"decimal": "a decimal that fits", "bool": "true or false"}
-_EXPECTED |= {"int": "a whole number that fits", "float": "a finite number"}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Categorical(Column):
     """A public list of values; code i stands for `values[i]`, shown as `names[i]`."""
@@ -320,10 +263,6 @@ def exact(number: float | Fraction) -> Fraction | float:
     return Fraction(number)
 
 
-def edge_text(edge: float) -> str:
-    return f"{edge:g}" if math.isinf(edge) or edge != int(edge) else str(int(edge))
-
-
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Column):
     """Numbers in bins `[edges[i], edges[i+1])` with public edges; the first and last edge may be infinite.
@@ -403,7 +342,7 @@ class Numeric(Column):
         return math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
 
     def base_labels(self) -> list[str]:
-        text = [str(self._plain(e)) if self.timely else edge_text(e) for e in self.edges]
+        text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
         single = set(self.atoms)
         for i, edge in enumerate(self.edges[:-2]):

@@ -19,7 +19,7 @@ import pytest
 import fastdp
 from fastdp.errors import FastdpError, LedgerError, RunError
 from fastdp.model import array_file
-from fastdp.privacy import statement
+from fastdp.privacy import recompute, statement
 from fastdp.privacy.ledger import Ledger
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
@@ -85,17 +85,17 @@ FORGERIES = {
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_forged_releases_are_seen(honest, name):
-    assert statement.problems(honest) == []
+    assert recompute.problems(honest) == []
     forged = copy.deepcopy(honest)
     part = forged["parts"][0]
     FORGERIES[name](part, part["releases"])
-    assert statement.problems(forged)
+    assert recompute.problems(forged)
 
 
 def test_rows_that_are_users_cannot_claim_a_clip(honest):
     forged = copy.deepcopy(honest)
     forged["unit"]["kind"] = "row"
-    assert any("clip" in p for p in statement.problems(forged))
+    assert any("clip" in p for p in recompute.problems(forged))
 
 
 def test_the_statement_says_that_rows_without_an_id_are_users():
@@ -138,7 +138,7 @@ def test_a_parts_statement_cannot_promise_something_else(both, tmp_path):
     alone["bound"]["clip"] = alone["bound"]["clip"][:1]
     alone["epsilon"], alone["mu"] = alone["parts"][0]["epsilon"], alone["parts"][0]["event"]["mu"]
     path.write_text(json.dumps(alone))
-    assert statement.problems(alone) == []
+    assert recompute.problems(alone) == []
     joint = json.loads((folder / "privacy.json").read_text())
     joint["files"]["eps-1/privacy.json"] = statement.file_hash(path)
     (folder / "privacy.json").write_text(json.dumps(joint))
@@ -301,7 +301,7 @@ def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
         ledger.verify(statements[-1])
     small, large = statements
     forged = copy.deepcopy(small) | {"ledger": large["ledger"]}
-    assert statement.problems(forged) == []
+    assert recompute.problems(forged) == []
     with pytest.raises(LedgerError, match="different charge"):
         ledger.verify(forged)
     hidden = copy.deepcopy(large)

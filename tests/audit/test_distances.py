@@ -12,7 +12,7 @@ import pytest
 from fastdp.errors import FastdpError, PrivacyError, UsageError
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import PublicMarginals
-from fastdp.privacy import statement
+from fastdp.privacy import recompute
 from fastdp.release import counts, distances, gateway
 from fastdp.release.gateway import Session
 from tests.builders import open_ledger
@@ -215,7 +215,7 @@ def test_the_statement_is_checked(weights):
     (line,) = door.releases
 
     def problems(**changes):
-        return list(statement._release_problems(line | changes, CLIP))
+        return list(recompute._release_problems(line | changes, CLIP))
 
     assert problems() == []
     assert problems(sigma=line["sigma"] * 0.99)

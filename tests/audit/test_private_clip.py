@@ -16,7 +16,7 @@ import pytest
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import LedgerError, PrivacyError, UsageError
 from fastdp.privacy import clip as clip_rules
-from fastdp.privacy import statement
+from fastdp.privacy import recompute
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import gateway, noiseplan, reserve
@@ -114,7 +114,7 @@ def charged(folder):
     stated = reserved.statement()
     reserved.finish()
     assert Ledger(path).spent("d")["mu"] == pytest.approx(session.mu), "not all of it is charged"
-    assert statement.problems(stated) == [], "the statement does not add up"
+    assert recompute.problems(stated) == [], "the statement does not add up"
     Ledger(path).verify(stated)
     return stated
 
@@ -216,7 +216,7 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     def lie(change):
         spoilt = copy.deepcopy(honest)
         change(spoilt["parts"][0])
-        return statement.problems(spoilt)
+        return recompute.problems(spoilt)
 
     assert lie(lambda p: p["clip_choice"].update(users=[0.0] * 14 + [9e6]))
     assert lie(lambda p: p["clip_choice"].update(sigma=p["clip_choice"]["sigma"] / 2))

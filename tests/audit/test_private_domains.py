@@ -445,7 +445,7 @@ def test_planted_size_in_the_output_is_seen(tmp_path):
         values, users, facts = real(*arguments, **options)
         return values, users, facts | {"threshold": facts["threshold"] + 1e-3 * count.size}
 
-    from fastdp.release import private_domain as domain
+    from fastdp.release import domainsteps as domain
 
     with patch.object(keyselect, "count_keys", count), patch.object(domain, "release_keys", leaky):
         without, there = two_folders("arrow", 400, tmp_path)

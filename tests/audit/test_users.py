@@ -11,7 +11,7 @@ import pytest
 from fastdp._core import bound as kernels
 from fastdp.engines import user_histograms as user_engine
 from fastdp.errors import FastdpError, PrivacyError, UsageError
-from fastdp.privacy import statement
+from fastdp.privacy import recompute
 from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
@@ -265,8 +265,8 @@ def test_the_statement_is_checked():
     door = open_door(Swap(small()))
     everything(door)
     for line in door.releases:
-        assert list(statement._release_problems(line, CLIP)) == []
-        assert list(statement._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+        assert list(recompute._release_problems(line, CLIP)) == []
+        assert list(recompute._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     of_users = [line for line in door.releases if line.get("of") == "users"]
     assert len(of_users) == 3
-    assert all(list(statement._release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)
+    assert all(list(recompute._release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)

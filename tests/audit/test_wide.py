@@ -12,7 +12,7 @@ from scipy.stats import chi2, norm
 from fastdp.engines.local import local
 from fastdp.errors import FastdpError, UsageError
 from fastdp.measurement import SCALE
-from fastdp.privacy import statement, tail
+from fastdp.privacy import recompute, tail
 from fastdp.release import counts, gateway
 from fastdp.release.wide import FilterPlan
 
@@ -171,8 +171,8 @@ def test_a_session_filters_and_charges_once(tmp_path, sparse):
     exact = local(content, 1).marginals([("b", "a")], CLIP)["b", "a"].reshape(-1) / SCALE
     assert (np.abs(first.values - exact[first.cells]) < 6 * first.sigma).all()  # 12 cells: 2e-8
     (line,) = door.releases
-    assert list(statement._release_problems(line, CLIP)) == []
-    assert list(statement._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+    assert list(recompute._release_problems(line, CLIP)) == []
+    assert list(recompute._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     with pytest.raises(FastdpError, match="does not cover"):
         door.filtered(("a", "b"), mu=door.mu, lifted=1, label="more")
 
@@ -181,8 +181,8 @@ def test_statement_and_refusals():
     door = open_door(Swap(small()))
     guess(door)
     (line,) = door.releases
-    assert list(statement._release_problems(line, CLIP)) == []
-    assert list(statement._release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
+    assert list(recompute._release_problems(line, CLIP)) == []
+    assert list(recompute._release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
     for pairs in ([], [("a",)], [("a", "b", "c")]):
         with pytest.raises(UsageError, match="pairs"):
             door.guesses(pairs, mu=0.1, label="x")

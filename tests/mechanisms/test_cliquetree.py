@@ -280,10 +280,7 @@ def test_two_measurements_are_averaged_by_precision():
 
 
 def test_inside_a_merged_value_the_1_way_decides():
-    ones = [
-        Measurement("a", [500.0, 20.0, 5.0, 5.0], 10.0),
-        Measurement("b", [265.0, 265.0], 10.0),
-    ]
+    ones = [Measurement("a", [500.0, 20.0, 5.0, 5.0], 10.0), Measurement("b", [265.0, 265.0], 10.0)]
     merging = merged_codes.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
     assert merging.codes["a"].tolist() == [0, 1, 1, 1]
     model = fastdp.fit(merging.domain, list(merging.ones), total=merging.total, threads=1)

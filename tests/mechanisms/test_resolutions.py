@@ -105,10 +105,7 @@ def test_a_model_over_groups_is_the_model_over_all_codes():
     rng = np.random.default_rng(2)
     table = rng.gamma(1.0, 1.0, (5, 4, 3)) * 3
     over_groups = Measurement(
-        ("a", "b"),
-        (query := Binned((5, 4), [MAPS["a"], None])).product(table.sum(2).reshape(-1)),
-        0.5,
-        query,
+        ("a", "b"), (query := Binned((5, 4), [MAPS["a"], None])).product(table.sum(2).reshape(-1)), 0.5, query
     )
     pairs = [over_groups, Measurement(("b", "c"), table.sum(0).reshape(-1), 0.5)]
     ones = [Measurement(("a",), table.sum((1, 2)), 0.5)]

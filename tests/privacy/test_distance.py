@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fastdp.errors import PrivacyError
-from fastdp.privacy import gdp, noise, statement
+from fastdp.privacy import gdp, noise, recompute
 from fastdp.privacy.sampler_distance import (
     FEWEST,
     PURE,
@@ -108,7 +108,7 @@ def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
     assert made["noise"]["draws"] == 3
     assert made["noise"]["adds_to_delta"] == added_delta(made["epsilon"], 3) < 1e-5 * SHARE
     assert any("epsilon 40 is above 20" in note for note in made["notes"])
-    assert statement.problems(made) == []
+    assert recompute.problems(made) == []
 
 
 def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
@@ -118,9 +118,9 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
     (session,) = reserved.sessions(engine)
     session.measure([Request(("a",), session.mu)], "a")
     made = reserved.statement()
-    assert statement.problems(made) == []
+    assert recompute.problems(made) == []
     made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
-    assert any("sampler's error" in text for text in statement.problems(made))
+    assert any("sampler's error" in text for text in recompute.problems(made))
 
 
 def test_pure_promises_are_exact_to_two_to_the_minus_sixty():

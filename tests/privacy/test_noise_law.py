@@ -34,10 +34,7 @@ def laplace_cdf(k: np.ndarray, scale: float) -> np.ndarray:
     return np.where(k < 0, below, above)
 
 
-LAWS = {
-    "gaussian": (noise.gaussian, gaussian_cdf, 4.5),
-    "laplace": (noise.laplace, laplace_cdf, 11.0),
-}
+LAWS = {"gaussian": (noise.gaussian, gaussian_cdf, 4.5), "laplace": (noise.laplace, laplace_cdf, 11.0)}
 
 
 def chi_square(draws: np.ndarray, cdf, scale: float, reach: float, bins: int = 40):

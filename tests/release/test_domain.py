@@ -15,12 +15,13 @@ import fastdp
 from fastdp.engines.local import LocalCounter, local
 from fastdp.errors import LedgerError, PrivacyError, UsageError
 from fastdp.measurement import SCALE
-from fastdp.privacy import statement as statements
+from fastdp.privacy import recompute, statement
 from fastdp.privacy.accountant import Gaussian, Threshold
 from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import domaincosts, keyselect, reserve
-from fastdp.release import private_domain as domains
+from fastdp.release.partitions import Grid, LaterEngine, line_of
+from fastdp.release.private_domain import Learning
 from fastdp.schema import Schema, kind_of_text
 from tests.audit.world import no_noise, quick_accountant
 
@@ -123,10 +124,10 @@ def test_the_run_s_statement_lists_it_and_adds_up():
     _, reserved = learn(trips(), seed=3)
     reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
     made = reserved.statement()
-    assert statements.problems({**made, "files": {}}) == []
+    assert recompute.problems({**made, "files": {}}) == []
     assert made["schema"]["found"]["columns"] == ["x", "n", "city"]
     assert made["schema"]["found"]["asked"] == ASKED.digest() != made["schema"]["sha256"]
-    assert made["not_protected"][0] == statements.SCHEMA_FOUND
+    assert made["not_protected"][0] == statement.SCHEMA_FOUND
     keys = next(r for r in made["parts"][0]["releases"] if r["kind"] == "keys")
     for changed, word in (
         ({"threshold": keys["threshold"] - 3}, "threshold is too low"),
@@ -136,7 +137,7 @@ def test_the_run_s_statement_lists_it_and_adds_up():
         ({"cap": 1 << 40}, "does not follow from its cap"),
     ):
         wrong = {**made, "parts": [{**made["parts"][0], "releases": [keys | changed]}]}
-        assert any(word in text for text in statements.problems(wrong))
+        assert any(word in text for text in recompute.problems(wrong))
 
 
 def test_nothing_can_be_counted_before_the_domain_is_found():
@@ -201,18 +202,15 @@ def counted(pairs, clip, first):
         }
     )
     reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1)
-    learning = domains.Learning(
+    learning = Learning(
         ASKED, reserved.reservation, 0, 0.1, domaincosts.DomainCosts(0.1, 1e-7), clip, "user",
         {"epsilon": 1.0, "delta": 1e-6}, reserved.caps[0], table, opener(table), seed=1,
     )  # fmt: skip
     columns = {name: ASKED.pending[name] for name in ("x", "n")}
-    lines = {name: domains.line_of(c) for name, c in columns.items()}
-    grids = {name: domains.Grid(lines[name].first() if first else EDGES[name]) for name in columns}
+    lines = {name: line_of(c) for name, c in columns.items()}
+    grids = {name: Grid(lines[name].first() if first else EDGES[name]) for name in columns}
     answers = []
-    with (
-        no_noise(),
-        patch.object(domains.Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))),
-    ):
+    with no_noise(), patch.object(Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))):
         learning._measure(columns, grids, 0.5, "domain")
     return answers, learning.releases
 
@@ -321,7 +319,7 @@ def test_a_killed_run_draws_nothing_twice(tmp_path):
         steps = Ledger(folder / "b.db").entries("d")[0]["steps"]
         assert [[a["sha256"] for a in s["answers"]] for s in steps][: len(stored)] == stored
         with (
-            patch.object(domains.LaterEngine, "_opened", lambda self: 1 / 0),
+            patch.object(LaterEngine, "_opened", lambda self: 1 / 0),
             patch.object(keyselect, "count_keys", lambda *a: 1 / 0),
         ):
             assert attempt(folder, None)[0] == schema  # all is stored: no data is read

@@ -89,8 +89,8 @@ def test_tables_with_few_or_no_rows(sizes):
 def test_without_truth_holds_nothing_of_it(tmp_path):
     """Scores compare with the truth, so a page without the truth ignores them."""
     made, run = pages.table(seed=1), pages.run()
-    scored = report.write(tmp_path / "a.html", None, made, None, pages.scores(), run)
-    assert scored == report.write(tmp_path / "b.html", None, made, None, None, run)
+    scored = report.write(tmp_path / "a.html", report.collect(None, made, None, pages.scores(), run))
+    assert scored == report.write(tmp_path / "b.html", report.collect(None, made, None, None, run))
     texts = {(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html")}
     assert len(texts) == 1
     page = Page(texts.pop())
@@ -99,7 +99,7 @@ def test_without_truth_holds_nothing_of_it(tmp_path):
 
 
 def test_without_truth_leaves_out_times_and_what_is_not_known(tmp_path):
-    facts = report.write(tmp_path / "a.html", None, pages.table(), None, None, pages.run())
+    facts = report.write(tmp_path / "a.html", report.collect(None, pages.table(), None, None, pages.run()))
     assert set(facts["runs"][0]["fit"]) == {"iterations", "loss", "stop", "rows"}
     facts = report.collect(None, pages.table(), None, None, pages.run())
     assert all(c["tables"][0]["span"] is None for c in facts["columns"])

@@ -13,7 +13,7 @@ from fastdp.errors import BudgetError, DataError, RunError, UsageError
 from fastdp.privacy.forms import as_form
 from fastdp.privacy.statement import load_schema
 from fastdp.release import domaincosts
-from fastdp.release import private_domain as domains
+from fastdp.release.partitions import LaterEngine
 from fastdp.schema import Schema
 from fastdp.tables.source_columns import asked_of
 from tests.builders import killed_at, open_ledger
@@ -138,7 +138,7 @@ def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
     with pytest.raises(RunError, match="schema differs"):
         go(people(2000).drop_columns(["age"]), **options, resume=True)
     monkeypatch.setattr("fastdp.release.keyselect.count_keys", lambda *a: 1 / 0)
-    monkeypatch.setattr(domains.LaterEngine, "_opened", lambda self: 1 / 0)
+    monkeypatch.setattr(LaterEngine, "_opened", lambda self: 1 / 0)
     run = go(people(2000), **options, resume=True)
     assert run.schema.columns["city"].values
     assert fastdp.verify(tmp_path / "run").ok

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.privacy import statement as statements
+from fastdp.privacy import recompute
 from fastdp.privacy.accountant import event_from_dict
 from fastdp.privacy.budget import mu2
 from fastdp.privacy.clip import DOMAIN_KINDS
@@ -78,7 +78,7 @@ def changed(value):
 
 def problems(folder, stated):
     """Those that need no measurements, which take longer to compare."""
-    found = statements.problems(stated)
+    found = recompute.problems(stated)
     for check in (recomputed_problems, schema_problems, lambda f, s: found_problems(f, s, None)):
         found += guarded("it", lambda: check(folder, stated)) if not found else []  # noqa: B023
     return found

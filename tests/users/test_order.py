@@ -236,12 +236,7 @@ def test_noise_in_empty_bins_does_not_move_first_rows():
 
 @pytest.mark.parametrize(
     "order, text",
-    [
-        ("dya", "did you mean 'day'"),
-        (["day", "day"], "twice"),
-        (3, "user.order"),
-        ("when", "the part date"),
-    ],
+    [("dya", "did you mean 'day'"), (["day", "day"], "twice"), (3, "user.order"), ("when", "the part date")],
 )
 def test_orders_that_put_nothing_in_order_are_refused(order, text):
     plain = schema().to_dict()

@@ -20,7 +20,7 @@ from tests.estimate.test_dual import made as made_dual
 from tests.estimate.test_dual import problem_of
 from tests.model.test_infer import random_case
 
-from .vectors import DOUBLE, SINGLE, File
+from .casefile import DOUBLE, SINGLE, File
 
 
 class Pool:

@@ -38,11 +38,7 @@ def row_bounds(clique: Clique, domain: Domain, children: Mapping[Clique, np.ndar
 
 
 def grouped(
-    clique: Clique,
-    domain: Domain,
-    bounds: Sequence[np.ndarray],
-    ones: Mapping[str, np.ndarray],
-    sigma: float,
+    clique: Clique, domain: Domain, bounds: Sequence[np.ndarray], ones: Mapping[str, np.ndarray], sigma: float
 ) -> Binned | None:
     """The query that asks for this clique with grouped values; None where every value stands out."""
     maps: list[np.ndarray | None] = []
