@@ -14,11 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from ..domain import Clique
-from ..measurement import SCALE
 from ..schema import Schema
 from ..userkeys import UserKey, View
-
-__all__ = ["SCALE", "Counter"]
 
 
 class Counter(Protocol):

@@ -29,7 +29,7 @@ from ..public.ids import Habits
 from ..release.gateway import Session
 from ..schema import Schema
 from ..users.dealing import Dealer
-from .registry import keeping_constraints
+from .registry import those
 from .shared import size_limits
 from .shared.structural_zeros import StructuralZeros, derived_hint
 
@@ -80,6 +80,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
     corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
+    for_linked: ClassVar[bool] = False  # fits any table, and draws rows from a model given some columns
     no_constraints: ClassVar[str] = ""
     """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
 
@@ -160,8 +161,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """UsageError where the schema has constraints that this mechanism cannot keep."""
         if self.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
-            others = f"Use {' or '.join(keeping_constraints())}, or a schema without constraints"
-            why = f"{self.no_constraints}. {others}"
+            keeping = " or ".join(those(lambda config: not config.no_constraints))
+            why = f"{self.no_constraints}. Use {keeping}, or a schema without constraints"
             raise UsageError(f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}")
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:

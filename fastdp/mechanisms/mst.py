@@ -38,6 +38,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ClassVar[str] = "mst"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
+    for_linked: ClassVar[bool] = True
 
     shares: tuple[float, float, float] = (0.25, 0.125, 0.625)
     rare: float = 3.0

@@ -23,7 +23,7 @@ from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
 from .base import Config
-from .registry import DEFAULT, with_field
+from .registry import DEFAULT
 from .shared.structural_zeros import StructuralZeros
 from .with_users import check_users
 
@@ -54,10 +54,9 @@ class Recipe:
         """The recipe with these fields (None: not given) set; UsageError where the mechanism has no such
         field."""
         limited = {key: value for key, value in limits.items() if value is not None}
-        for key in limited:
-            if key not in get(self.mechanism).__struct_fields__:
-                having = ", ".join(with_field(key)) or "no mechanism"
-                raise UsageError(f"{self.mechanism} has no field {key!r}; mechanisms that have it: {having}")
+        for key in sorted(limited.keys() - {*get(self.mechanism).__struct_fields__}):
+            having = ", ".join(n for n in names() if key in get(n).__struct_fields__) or "none"
+            raise UsageError(f"{self.mechanism} has no field {key!r}; mechanisms that have it: {having}")
         return replace(self, fields={**self.fields, **limited}) if limited else self
 
     def _where(self, key: str) -> str:

@@ -1,12 +1,12 @@
 """The registry: every mechanism's name, with the module and the class of its config.
 
 A new mechanism needs its module, a line here, a test, a row in docs/guide/choosing.md (or a page of its
-own) and a
-line in the changelog. Everything else that lists mechanisms asks this module.
+own) and a line in the changelog. Everything else that lists mechanisms asks this module.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -38,11 +38,6 @@ def get(name: str) -> Any:
     return getattr(import_module(f"{__package__}.{module}"), attribute)
 
 
-def with_field(field: str) -> list[str]:
-    """The mechanisms whose recipes have this field."""
-    return [name for name in _CONFIGS if field in get(name).__struct_fields__]
-
-
-def keeping_constraints() -> list[str]:
-    """The mechanisms whose rows keep a schema's constraints."""
-    return [name for name in _CONFIGS if not get(name).no_constraints]
+def those(fit: Callable[[Any], bool]) -> list[str]:
+    """The mechanisms whose config classes fit."""
+    return [name for name in _CONFIGS if fit(get(name))]

@@ -14,6 +14,7 @@ from .._util.progress import Reporter
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Ids
+from ..mechanisms.registry import those
 from ..privacy import calibrate
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import epsilon_at
@@ -29,8 +30,6 @@ from .spec import RunOptions, RunSpec
 from .status import RunStatus
 from .validate import check_sources, checked_epsilons, checked_values
 
-MECHANISMS = ("cliquetree", "mst", "aim")
-"""Mechanisms that fit any table and draw rows from a model given some of their columns."""
 PARENT_SHARE = 0.3
 """Share of mu^2 of the parents' table; child tables divide the rest evenly (chosen on simulated
 households)."""
@@ -162,8 +161,8 @@ def divided(
         raise UsageError("linked tables are measured with Gaussian noise and need a delta above 0")
     limits = {"max_cells": options.max_cells, "memory": options.memory, "deadline": options.deadline}
     recipe = recipes.load(mechanism).limited(**limits)
-    if recipe.mechanism not in MECHANISMS:
-        known = ", ".join(MECHANISMS)
+    if recipe.mechanism not in (linking := those(lambda config: config.for_linked)):
+        known = ", ".join(linking)
         raise UsageError(f"{recipe.mechanism} is not supported for linked tables; use auto, {known}")
     assert links.no_parent is None or links.no_parent  # raises where the schema's policies do not fit
     mu = calibrate.mu_of_method(float(epsilon), float(delta), "gdp")

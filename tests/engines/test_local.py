@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fastdp.domain import Domain, downward_closure
-from fastdp.engines import SCALE
 from fastdp.engines import counting_plan as planning
 from fastdp.engines.local import SparseMarginal, local
 from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError
+from fastdp.measurement import SCALE
 from fastdp.tables.table import Table
 
 from ..reference import counting as slow

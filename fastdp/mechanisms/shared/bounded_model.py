@@ -15,6 +15,7 @@ class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_field
     and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
 
     max_cells_steps: ClassVar[tuple[str, ...] | None] = None
+    for_linked: ClassVar[bool] = True
     default_cells: ClassVar[int] = size_limits.DEFAULT_CELLS
 
     deadline: float | None = None
