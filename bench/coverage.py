@@ -1,9 +1,9 @@
 """Do intervals of `run.answer` cover? Share of true numbers inside nominal 95 % intervals, beside naive ones.
 
     python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--jobs 1]
-                             [--data FOLDER]
+                             [--data FOLDER] [--file TABLE.csv[:USER]]
 
-Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
+Tables that are kept aside: `trial`, `orders`, `diary` and files (bench/coverage_tables.py). Others: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
 query: cells of single columns, of measured and of unmeasured pairs (also by their true size), values that
 were merged in pairs, shares, totals of groups of cells, group means and their differences, coefficients of a
 logistic regression. Widths are compared with those of the experiments that the method was chosen by
@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import combinations, product
 from pathlib import Path
 
@@ -25,7 +26,7 @@ import numpy as np
 
 import fastdp
 
-from . import machine
+from . import coverage_tables, machine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PAIRS, MEANS = 12, 8
@@ -99,6 +100,8 @@ def simulated(data: Path, rows: int = 300_000):
 
 
 TABLES = {"adult": (adult, 1e-9), "chicago": (chicago, 1e-5), "simulated": (simulated, 1e-5)}
+SHOWN = list(TABLES)
+TABLES |= {name: (lambda data, make=make: make(), 1e-5) for name, make in coverage_tables.GENERATED.items()}
 
 
 def schema_of(sizes, user: bool):
@@ -327,7 +330,8 @@ def picture(lines) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
+    parser.add_argument("--tables", nargs="+", default=SHOWN, choices=list(TABLES))
+    parser.add_argument("--file", nargs="+", default=[], metavar="TABLE.csv[:USER]", help="any table")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=9100, help="seeds nothing was chosen by")
@@ -335,7 +339,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the shared tables")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    here = [t for t in options.tables if t == "simulated" or options.data.is_dir()]
+    here = [t for t in options.tables if t not in ("adult", "chicago") or options.data.is_dir()]
+    for given in options.file:
+        path, _, user = given.partition(":")
+        make = partial(coverage_tables.of_file, Path(path), user or None)
+        TABLES[Path(path).stem] = (lambda data, make=make: make(), 1e-5)
+    here += [Path(given.partition(":")[0]).stem for given in options.file]
     lines = measure(here, options.epsilon, options.seeds, options.first_seed, options.data, options.jobs)
     if not options.no_save:
         path = machine.RESULTS / "coverage.json"

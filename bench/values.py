@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,17 +70,22 @@ def limit(counts: np.ndarray) -> float:
     return float((chances * counts).sum() / counts.sum())
 
 
-def show(table: pa.Table, user: str | None, columns: list[str], seeds: int) -> None:
-    print("share of mu^2  spent  " + "  ".join(f"{c:>16}" for c in columns))
-    for share in SHARES:
-        cells, costs = [], []
-        for seed in range(seeds):
-            schema, spent = found(table, user, share, seed)
-            cells.append([held(table, schema, c) for c in columns])
-            costs.append(spent)
-        mean = np.mean(cells, axis=0)
-        texts = "  ".join(f"{n:6.0f}: {h:8.1%}" for n, h in mean)
-        print(f"{share:13.2f}  {np.mean(costs):5.3f}  {texts}")
+def one(table: pa.Table, user: str | None, columns: list[str], share: float, seed: int):
+    schema, spent = found(table, user, share, seed)
+    return [held(table, schema, c) for c in columns], spent
+
+
+def show(table: pa.Table, user: str | None, columns: list[str], seeds: int, jobs: int) -> None:
+    print("share of mu^2  spent  " + "  ".join(f"{c:>23}" for c in columns))
+    with ProcessPoolExecutor(jobs) as pool:
+        asked = [[pool.submit(one, table, user, columns, share, seed) for seed in range(seeds)]
+                 for share in SHARES]  # fmt: skip
+        for share, runs in zip(SHARES, asked):
+            cells, costs = zip(*(run.result() for run in runs))
+            means, shares = np.mean(cells, axis=0), np.array(cells)[:, :, 1]
+            ends = zip(means, shares.min(0), shares.max(0))
+            texts = "  ".join(f"{n:4.0f}: {h:5.1%} ({low:.1%}..{high:.1%})" for (n, h), low, high in ends)
+            print(f"{share:13.2f}  {np.mean(costs):5.3f}  {texts}", flush=True)
 
 
 def main() -> None:
@@ -87,17 +93,18 @@ def main() -> None:
     parser.add_argument("--flights", type=Path)
     parser.add_argument("--zipf", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1, help="runs at once, each in a process of its own")
     args = parser.parse_args()
     if args.flights is not None:
         read = pq.read_table if args.flights.suffix == ".parquet" else csv.read_csv
         table = read(args.flights)
         table = table.filter(pc.is_valid(table["tailnum"]))
-        show(table, "tailnum", ["dest", "carrier", "origin", "month", "day", "hour"], args.seeds)
+        show(table, "tailnum", ["dest", "carrier", "origin", "month", "day", "hour"], args.seeds, args.jobs)
     if args.zipf:
         weights = 1 / np.arange(1, 5001)
         rng = np.random.default_rng(0)
         codes = rng.choice(5000, 100_000, p=weights / weights.sum())
-        show(pa.table({"code": [f"k{c}" for c in codes]}), None, ["code"], args.seeds)
+        show(pa.table({"code": [f"k{c}" for c in codes]}), None, ["code"], args.seeds, args.jobs)
         print(f"limit at the whole budget: {limit(np.bincount(codes)):.1%}")
 
 
