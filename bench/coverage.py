@@ -3,14 +3,16 @@
     python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--jobs 1]
                              [--data FOLDER] [--file TABLE.csv[:USER]]
 
-Tables that are kept aside: `trial`, `orders`, `diary` and files (bench/coverage_tables.py). Others: adult (each row its own user), real taxi trips and simulated ones with users, all in codes. Kinds of
-query: cells of single columns, of measured and of unmeasured pairs (also by their true size), values that
-were merged in pairs, shares, totals of groups of cells, group means and their differences, coefficients of a
-logistic regression. Widths are compared with those of the experiments that the method was chosen by
-(`REFERENCE`), and the share of all pair cells that have an interval is printed. "before" is the model's
-estimate with its own standard error, as `Model.answer` gives it; the naive interval treats synthetic rows as
-a sample of the data. The binomial error of each figure is in brackets; intervals of one run are not
-independent, so it is a lower bound. Kept in bench/results/coverage.json, drawn in bench/results/coverage.svg.
+Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes; and
+tables that were kept aside while constants were chosen: `trial`, `orders`, `diary` and any file
+(bench/coverage_tables.py). Kinds of query: cells of single columns, of measured and of unmeasured pairs
+(also by their true size), values that were merged in pairs, shares, totals of groups of cells, group means
+and their differences, coefficients of a logistic regression. Widths are compared with those of the
+experiments that the method was chosen by (`REFERENCE`), and the share of all pair cells that have an
+interval is printed. "before" is the model's estimate with its own standard error, as `Model.answer` gives
+it; the naive interval treats synthetic rows as a sample of the data. The binomial error of each figure is
+in brackets; intervals of one run are not independent, so it is a lower bound. Kept in
+bench/results/coverage.json, drawn in bench/results/coverage.svg.
 """
 
 from __future__ import annotations

@@ -50,7 +50,9 @@ class Facts:
         """The facts of a run, from its statement, measurements and further released tables."""
         codes = code_maps(tables.get("codes"))
         marginals = marginals_of(measurements, schema.modelled, codes)
-        clipping = clipping_of(statement, schema, measurements)
+        every = estimate(marginals, ())
+        total = None if every is None else (float(every.x[0]), float(every.cell_variances()[0]) ** 0.5)
+        clipping = clipping_of(statement, schema, measurements, total)
         released = _distances(tables.get("distances"), schema.modelled)
         distances = shrunk(released, expected_sizes(released, marginals, codes))
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
