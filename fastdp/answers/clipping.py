@@ -31,6 +31,9 @@ from ..privacy import clip as clip_rules
 from ..schema import Schema
 from ..schema.columns import Column
 
+Stated = Mapping[str, Any]
+NONE: Stated = {}
+Total = tuple[float, float] | None
 Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
 HISTOGRAM = "rows per user"
@@ -100,10 +103,7 @@ class Clipping:
 
 
 def clipping_of(
-    statement: Mapping[str, Any],
-    schema: Schema,
-    measurements: Sequence[Measurement],
-    total: tuple[float, float] | None = None,
+    statement: Stated, schema: Schema, measurements: Sequence[Measurement], total: Total = None
 ) -> Clipping:
     """From the statement of a run and its released histogram of rows per user. `total`: the measured number
     of rows that count, and its standard error."""
@@ -130,7 +130,7 @@ def clipping_of(
     return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total)
 
 
-def _parts(of_users: Mapping[str, Any]) -> dict[str, float]:
+def _parts(of_users: Stated) -> dict[str, float]:
     """`Clipping.parts` from the agreement of users' rows."""
     doubt, by_chance = 2 * of_users.get("standard_error", 0.0), of_users.get("by_chance", {})
     lifts = {
@@ -141,12 +141,7 @@ def _parts(of_users: Mapping[str, Any]) -> dict[str, float]:
 
 
 def from_histogram(
-    clip: int,
-    values: Sequence[float],
-    bound: int,
-    sigma: float,
-    of_users: Mapping[str, Any] | None = None,
-    total: tuple[float, float] | None = None,
+    clip: int, values: Sequence[float], bound: int, sigma: float, of_users: Stated = NONE, total: Total = None
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `of_users`: what
     the statement says of users, where the run counted its rows. `total`: as in `clipping_of`."""
@@ -159,8 +154,8 @@ def from_histogram(
     reach, most = REACH * math.sqrt(max(varied, 0.0)) * kept / rows, bound
     edges = np.array(clip_rules.size_edges(bound))
     ends = np.append(edges[1:] - 1, bound)
-    middle, width = (edges + ends) / 2, ends - edges
-    if of_users and "rows_up_to" in of_users:
+    middle = (edges + ends) / 2
+    if "rows_up_to" in of_users:
         error, most = sigma * float(np.linalg.norm(np.minimum(middle, clip))), of_users["rows_up_to"]["most"]
         if total is not None and total[1] < error and total[0] > 0:
             kept, error = total
@@ -171,16 +166,14 @@ def from_histogram(
     else:
         # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
         # there.
-        noise = sigma * float(np.linalg.norm((middle - rows / kept * np.minimum(middle, clip)) / kept))
-        seen = np.maximum(clip_rules.seen(values, sigma), 0.0)
-        bins = float(seen @ np.where(ends > clip, width, 0.0)) / math.sqrt(12) / kept
-        down = up = math.hypot(noise, bins) * kept / rows
+        noise = sigma * float(np.linalg.norm(middle - rows / kept * np.minimum(middle, clip)))
+        seen = np.maximum(clip_rules.seen(values, sigma), 0.0) @ np.where(ends > clip, ends - edges, 0.0)
+        down = up = math.hypot(noise, float(seen) / math.sqrt(12)) / rows
     lost = min(max(1 - kept / rows, 0.0), 0.999)
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     if text and most < bound:
         text += f", and the upper end allows for users with more than {most:,} rows"
-    parts = _parts(of_users or {})
-    return Clipping(rows / kept, lost, (down, up), True, text, cluster, max(lost, reach), parts)
+    return Clipping(rows / kept, lost, (down, up), True, text, cluster, max(lost, reach), _parts(of_users))
 
 
 def _unseen(values: Sequence[float], sigma: float, edges: np.ndarray, bound: int, most: int) -> float:
@@ -193,8 +186,6 @@ def _unseen(values: Sequence[float], sigma: float, edges: np.ndarray, bound: int
     if not last < len(edges) > at >= 2 or not above[last] > 0:
         return 0.0
     index = math.log(max(above[last - 2] / above[last], 1.0)) / math.log(edges[last] / edges[last - 2])
-    users = min(above[at] + noise[at] / 2, above[last] * (most / edges[last]) ** -index)
-    if users <= 0:
-        return 0.0
+    users = max(min(above[at] + noise[at] / 2, above[last] * (most / edges[last]) ** -index), 1e-9)
     steeper = max(index, math.log2(max(above[at - 2] / users, 1.0))) - 1 + 1e-9
     return users * most * (1 - (bound / most) ** -steeper) / steeper

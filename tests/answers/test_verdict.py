@@ -65,12 +65,8 @@ def test_what_was_lost_is_named_with_its_share():
     one of three pairs was measured, one is too large, and the model is off by 20 % of the rows in another."""
     plain = fastdp.Schema.from_domain({"a": 4, "b": 2, "c": 2}, user="id").to_plain()
     plain["user"] = {"column": "id", "max_rows": 64}
-    plain["columns"]["a"] = {
-        "kind": "categorical",
-        "dtype": "string",
-        "values": ["x", "y", "z"],
-        "null": "drop",
-    }
+    texts = {"kind": "categorical", "dtype": "string", "values": ["x", "y", "z"], "null": "drop"}
+    plain["columns"]["a"] = texts
     schema = fastdp.Schema.from_dict(plain)
     users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
     choice = {"users": users, "bound": 64, "sigma": 0.01}
