@@ -43,44 +43,19 @@ def expect(schema: Schema, values: list, got: tuple) -> None:
     assert codes["x"].tolist() == [w or 0 for w in wanted]
 
 
+BINNED = {
+    "overflow": st.sampled_from(["code", "drop", "clamp"]),
+    "nan": st.sampled_from(["null", "overflow"]),
+}
+EDGES = st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25]))
+VALUES = st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40))
+KINDS = {
+    "integer": {"min": st.integers(-300, 0), "max": st.integers(0, 70_000), **BINNED},
+    "numeric": {"edges": st.lists(EDGES, min_size=2, max_size=60, unique=True).map(sorted), **BINNED},
+    "categorical": {"values": st.lists(VALUES, min_size=1, max_size=300, unique=True), "overflow": POLICY},
+}
 columns = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "kind": st.just("integer"),
-            "min": st.integers(-300, 0),
-            "max": st.integers(0, 70_000),
-            "null": POLICY,
-            "overflow": st.sampled_from(["code", "drop", "clamp"]),
-            "nan": st.sampled_from(["null", "overflow"]),
-        }
-    ),
-    st.fixed_dictionaries(
-        {
-            "kind": st.just("numeric"),
-            "edges": st.lists(
-                st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25])),
-                min_size=2,
-                max_size=60,
-                unique=True,
-            ).map(sorted),
-            "null": POLICY,
-            "overflow": st.sampled_from(["code", "drop", "clamp"]),
-            "nan": st.sampled_from(["null", "overflow"]),
-        }
-    ),
-    st.fixed_dictionaries(
-        {
-            "kind": st.just("categorical"),
-            "values": st.lists(
-                st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40)),
-                min_size=1,
-                max_size=300,
-                unique=True,
-            ),
-            "null": POLICY,
-            "overflow": POLICY,
-        }
-    ),
+    st.fixed_dictionaries({"kind": st.just(kind), "null": POLICY, **own}) for kind, own in KINDS.items()
 )
 
 

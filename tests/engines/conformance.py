@@ -13,20 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from fastdp import userkeys as keys
 from fastdp.engines import Counter
 from fastdp.schema import Schema
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import (
-    Agreement,
-    Groups,
-    MostCommon,
-    RowGroups,
-    RowsPerUser,
-    RowsUpTo,
-    Succession,
-    UserTable,
-    WithoutId,
-)
 
 from ..builders import schema_with_users
 from ..reference import counting as slow
@@ -133,19 +123,19 @@ def check_users(one: Case, engine: Counter) -> None:
     sizes = [len(rows) for rows in slow.by_user(owners, cells).values()]
     edges = (1, 2, 4, 50)
     want = np.array([sum(e <= n < f for n in sizes) for e, f in zip(edges, (*edges[1:], 1 << 62))], np.int64)
-    same(f"{one.name}: rows per user", engine.user_histogram(RowsPerUser(edges), 1), want)
+    same(f"{one.name}: rows per user", engine.user_histogram(keys.RowsPerUser(edges), 1), want)
     for most in (1, 3, 7):
         want = np.array([sum((min(n, most) << 20) // most for n in sizes)], np.int64)
-        same(f"{one.name}: rows up to {most}", engine.user_histogram(RowsUpTo(most), 1), want)
+        same(f"{one.name}: rows up to {most}", engine.user_histogram(keys.RowsUpTo(most), 1), want)
     if one.schema.user is not None:
         ids = one.source["who"].to_pylist()
         want = np.array([sum(who is None or who != who for who in ids)], np.int64)
-        same(f"{one.name}: rows without an id", engine.user_histogram(WithoutId(8), 1), want)
+        same(f"{one.name}: rows without an id", engine.user_histogram(keys.WithoutId(8), 1), want)
     want = slow.most_common(owners, cells, hashes, 10)
-    same(f"{one.name}: most common", engine.user_histogram(MostCommon(("a", "c")), 1), want)
+    same(f"{one.name}: most common", engine.user_histogram(keys.MostCommon(("a", "c")), 1), want)
     for cap in (1, 3):
         want = slow.groups(owners, cells, hashes, 2, list(range(20)), cap)
-        same(f"{one.name}: groups", engine.user_histogram(Groups(("a", "c"), t_max=2), cap), want)
+        same(f"{one.name}: groups", engine.user_histogram(keys.Groups(("a", "c"), t_max=2), cap), want)
 
 
 def check_agreement(one: Case, engine: Counter) -> None:
@@ -153,13 +143,16 @@ def check_agreement(one: Case, engine: Counter) -> None:
     cells = [slow.cells_of(SIZES, one.codes, feature) for feature in features]
     for edges in ((2,), (2, 3, 20)):
         want = slow.agreement(one.owners, cells, edges)
-        same(f"{one.name}: agreement", engine.user_histogram(Agreement(features, edges), 1), want)
+        same(f"{one.name}: agreement", engine.user_histogram(keys.Agreement(features, edges), 1), want)
 
 
 def check_succession(one: Case, engine: Counter) -> None:
     """Ties are many: `c` has two codes."""
     pairs = (("a", "a"), ("b", "b"))
-    for key in (Succession(("c",), pairs, 2, 2), Succession(("c", "a", "b"), pairs, 13, 1, (3, 20))):
+    for key in (
+        keys.Succession(("c",), pairs, 2, 2),
+        keys.Succession(("c", "a", "b"), pairs, 13, 1, (3, 20)),
+    ):
         want = slow.succession(one.owners, one.codes, SIZES, one.hashes(), key)
         same(f"{one.name}: order", engine.user_histogram(key, 1), want)
 
@@ -168,14 +161,14 @@ def check_views(one: Case, engine: Counter) -> None:
     edges, name = (1, 2, 4, 50), "rows per user"
     made = slow.user_table(one.owners, one.codes, one.hashes(), ("a", "b"), edges)
     sizes, cliques = {"a": 5, "b": 300, name: 4}, [("a", "b"), (name, "a"), (name,), ()]
-    counted = engine.marginals(cliques, 1, view=UserTable(edges, columns=("a", "b")))
+    counted = engine.marginals(cliques, 1, view=keys.UserTable(edges, columns=("a", "b")))
     for clique in cliques:
         want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
         same(f"{one.name}: table of users, {clique}", counted[clique], want)
     count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
     group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
     codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
-    counted = engine.marginals([(name, "c"), ("b", name)], 4, recode=recode, view=RowGroups(edges))
+    counted = engine.marginals([(name, "c"), ("b", name)], 4, recode=recode, view=keys.RowGroups(edges))
     weights = slow.row_weights(one.owners, 4)
     want = slow.marginal({**SIZES, name: 4}, codes, (name, "c"), weights)
     same(f"{one.name}: rows by group", counted[(name, "c")], want)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from fastdp import userkeys as keys
 from fastdp.domain import Domain
 from fastdp.engines import messages, pieces
 from fastdp.engines import partitioned as engine
@@ -15,17 +16,6 @@ from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
 from fastdp.tables import ingest
 from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
-from fastdp.userkeys import (
-    Agreement,
-    Groups,
-    MostCommon,
-    RowGroups,
-    RowsPerUser,
-    RowsUpTo,
-    Succession,
-    UserTable,
-    WithoutId,
-)
 
 from .conformance import check
 
@@ -151,20 +141,20 @@ def test_answers_that_are_no_answers_are_refused():
 def test_messages_give_back_what_was_sent():
     """Also where a column has the name that marks an array."""
     recode = {"array": np.array([0, 1, 1]), "a": np.array([1, 0], np.uint8)}
-    key = Groups(("array", "c"), t_max=2, cells=np.array([0, 3, 5])).bind(Domain({"array": 3, "c": 2}))
-    labels = MostCommon(("a",), labels=np.array([0, -1, 1])).bind(Domain({"a": 3}))
+    key = keys.Groups(("array", "c"), t_max=2, cells=np.array([0, 3, 5])).bind(Domain({"array": 3, "c": 2}))
+    labels = keys.MostCommon(("a",), labels=np.array([0, -1, 1])).bind(Domain({"a": 3}))
     for request in (
         MarginalRequest((("array", "a"), ("c",)), 3, recode),
         MarginalRequest(((),), None),
         engine.UserRequest(key, 2),
         engine.UserRequest(labels, 1),
-        engine.UserRequest(RowsPerUser((1, 5)), 1),
-        engine.UserRequest(RowsUpTo(5), 1),
-        engine.UserRequest(WithoutId(4), 1),
-        engine.UserRequest(Agreement((("a",), ("a", "c")), (2, 9)), 1),
-        engine.UserRequest(Succession(("a", "c"), (("a", "a"), ("c", "a")), 5, 2, (2, 9)), 1),
-        MarginalRequest((("a",),), 1, {}, UserTable((1, 3), columns=("a",))),
-        MarginalRequest((("a",),), 4, recode, RowGroups((1, 3), name="g")),
+        engine.UserRequest(keys.RowsPerUser((1, 5)), 1),
+        engine.UserRequest(keys.RowsUpTo(5), 1),
+        engine.UserRequest(keys.WithoutId(4), 1),
+        engine.UserRequest(keys.Agreement((("a",), ("a", "c")), (2, 9)), 1),
+        engine.UserRequest(keys.Succession(("a", "c"), (("a", "a"), ("c", "a")), 5, 2, (2, 9)), 1),
+        MarginalRequest((("a",),), 1, {}, keys.UserTable((1, 3), columns=("a",))),
+        MarginalRequest((("a",),), 4, recode, keys.RowGroups((1, 3), name="g")),
     ):
         sent = messages.packed(messages.of_request(request))
         assert messages.to_request(messages.unpacked(sent)).digest() == request.digest()
@@ -186,5 +176,5 @@ def test_refused_before_any_partition_is_asked():
     with pytest.raises(UsageError, match="2\\^32"):
         counter.marginals([("b", "c")])
     with pytest.raises(UsageError, match="cap"):
-        counter.user_histogram(RowsPerUser((1,)), 0)
+        counter.user_histogram(keys.RowsPerUser((1,)), 0)
     assert counter.marginals([]) == {}

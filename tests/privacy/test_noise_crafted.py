@@ -19,8 +19,8 @@ import pytest
 
 from fastdp._core import noise as kernel
 from tests.reference import noise as twin
-from tests.reference import noise_table
-from tests.reference.noise_table import EXPO_STRIPS
+from tools import noise_table
+from tools.noise_table import EXPO_STRIPS
 
 GAUSS, EXPO = noise_table.gauss(), noise_table.expo()
 HERE = Path(__file__).parent

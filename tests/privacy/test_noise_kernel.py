@@ -16,7 +16,7 @@ from fastdp._core import noise as core
 from fastdp.errors import PrivacyError, UsageError
 from fastdp.privacy import noise
 from tests.reference import noise as twin
-from tests.reference import noise_table
+from tools import noise_table
 
 SCALES = [1e-3, 0.0078125, 0.011, 0.3, 1.0, 2.0 / 3.0, 37.5, 4290.2421 * 2**20, 1e6, 1e11 / 3, 1e12]
 

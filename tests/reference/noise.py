@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import mpmath
 
-from tests.reference.noise_table import EXPO_STRIPS, expo, gauss
+from tools.noise_table import EXPO_STRIPS, expo, gauss
 
 LANES = 8
 CHUNK = 16384

@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fastdp.privacy.clip import outstanding
+from fastdp.release import cells
 from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
 from fastdp.release.partitions import Grid
 from fastdp.schema.columns import Numeric
@@ -155,3 +157,98 @@ def test_calendar_ranges_are_kept_whole(values, range_):
         grid = Grid(line.first())
         grid.take(np.histogram(many, grid.edges)[0], 400.0, 0.0)
         assert line.may_be_calendar(grid) == worth
+
+
+# Slow twins of the steps between counts and bins.
+
+
+@given(
+    st.lists(st.integers(-30, 90), min_size=1, max_size=33), st.sampled_from([2.0, 7.0]), st.integers(0, 40)
+)
+@settings(max_examples=150, deadline=None)
+def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
+    counts = np.array(counts, float)
+    bar = outstanding(len(counts)) * sigma
+    runs = [(2**k, i) for k in range((len(counts) - 1).bit_length() + 1) for i in range(0, len(counts), 2**k)]
+    high = [(n, i) for n, i in runs if counts[i : i + n].sum() > bar * math.sqrt(n)]
+    alive = np.zeros(len(counts), bool)
+    for n, i in high:
+        if not any(m < n and i <= j < i + n for m, j in high):
+            alive[i : i + n] = True
+    assert (extents(counts, sigma) == alive).all()
+    sums = itertools.accumulate(counts)
+    beyond = [n for n, held in enumerate(sums) if held > few + sigma * math.sqrt(n + 1)]
+    assert cells.ahead(counts, sigma, few) == (beyond[0] if beyond else 0)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=9).filter(any), st.integers(0, 40))
+def test_bins_are_dealt_in_proportion_and_the_rest_to_the_largest_remainders(masses, more):
+    dealt = cells.shared(len(masses) + more, masses)
+    exact = [1 + more * m / sum(masses) for m in masses]
+    assert sum(dealt) == len(masses) + more
+    assert all(math.floor(e + 1e-9) <= d <= math.floor(e + 1e-9) + 1 for d, e in zip(dealt, exact))
+    given, missed = ([e % 1 for d, e in zip(dealt, exact) if (d > e) is up] for up in (True, False))
+    assert min(given, default=1) >= max((m for m in missed if m < 1 - 1e-9), default=0) - 1e-9
+
+
+def test_partitions_are_averaged_by_their_precision():
+    """Between shared edges sums become the average by inverse variance; differences within stay."""
+    coarse, fine = np.array([0.0, 4, 8, 12, 20]), np.array([0.0, 2, 4, 5, 6, 20])
+    above, counts = np.array([10.0, 5, 3, 7]), np.array([4.0, 9, 2, 8, 1])
+    out = agree(coarse, above, 2.0, fine, counts, 3.0)
+    for fines, coarses in ((slice(0, 2), slice(0, 1)), (slice(2, 5), slice(1, 4))):
+        own, other = 9.0 * len(counts[fines]), 4.0 * len(above[coarses])
+        mean = (counts[fines].sum() / own + above[coarses].sum() / other) / (1 / own + 1 / other)
+        assert out[fines].sum() == pytest.approx(mean)
+        assert np.diff(out[fines]) == pytest.approx(np.diff(counts[fines]))
+
+
+ROUND = {"float64": [m * 10.0**d for d in range(-9, 12) for m in (1, 2, 5)]}
+ROUND["int64"] = [r for r in ROUND["float64"] if r >= 1]
+ROUND["date32"] = ROUND["int64"]
+ROUND["timestamp[s]"] = [1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200]
+ROUND["timestamp[s]"] += [86_400 * r for r in ROUND["int64"]]
+
+
+@given(st.sampled_from(list(ROUND)), st.floats(1e-6, 1e8), st.integers(-40, 40), st.integers(1, 60))
+def test_steps_are_round_and_multiples_are_complete(dtype, width, first, count):
+    line = Line(dtype)
+    step = line.step(width)
+    assert step == pytest.approx(min(r for r in ROUND[dtype] if r >= width * (1 - 1e-12)))
+    low, high = (first - 0.5) * step, (first + count - 0.5) * step
+    found = line.multiples(low, high, step)
+    assert found == pytest.approx([i * step for i in range(first, first + count)])
+    assert line.multiples(found[0], found[-1], step) == found[:-1]  # the lower end belongs, the upper not
+
+
+@pytest.mark.parametrize("width", [1, 10, 64])
+def test_even_rows_are_cut_at_even_distances(width):
+    """Bins of 16 even cells; where a cut lies inside a cell it is a round value within 1/16 of the cell."""
+    edges = np.arange(17.0) * width
+    for line, bins in ((Line("float64"), 24), (Line("int64"), 8)):
+        cuts = line._cut(edges, np.full(16, 50.0), [], bins)
+        assert cuts == pytest.approx(np.linspace(0, 16 * width, bins + 1), abs=width / 16)
+    mass = np.array([90.0, 1, 60, 1, 50, *[1] * 11])  # three values, and the gaps after them, make six bins
+    for bins, kept in ((6, [0, 2, 4]), (5, [0, 2]), (2, [])):
+        assert line._atoms(edges, mass, 1.0, bins) == (kept if width == 1 else [])
+
+
+@pytest.mark.parametrize("digits", range(5))
+def test_digits_are_the_fewest_that_few_rows_exceed(digits):
+    """One in a hundred may; the noise of the sum over all rows beyond must be below a fifth of them."""
+    counts = np.zeros(6)
+    counts[digits], counts[5] = 9_910, 90
+    assert cells.digits_of(counts, 1e-3) == digits
+    loud = 0.2 * 10_000 / 3 / math.sqrt(5 - digits)
+    assert cells.digits_of(counts, 0.99 * loud) == digits
+    assert cells.digits_of(counts, 1.01 * loud) == (None if digits == 4 else digits + 1)
+    counts[digits], counts[5] = 9_890, 110
+    assert cells.digits_of(counts, 1e-3) is None
+
+
+def test_clock_times_have_no_minutes_above_59_and_many_hours():
+    even = np.full(25, 400.0)
+    assert cells.is_clock(even, 50.0, 1.0) and not cells.is_clock(even, 250.0, 1.0)
+    assert not cells.is_clock(even, 0.0, 500.0)  # the noise of 3 standard errors is above .12 of the rows
+    years = np.append(np.zeros(19), [700.0, 300.0, *[0.0] * 4])
+    assert not cells.is_clock(years, 0.0, 1.0)
