@@ -72,7 +72,7 @@ def test_linked_tables_are_the_same(spark, tmp_path):
 
 def test_what_cannot_be_asked_is_refused(spark, tmp_path):
     frame = spark.createDataFrame(rows(10))
-    with pytest.raises(UsageError, match="not a Table"):
+    with pytest.raises(UsageError, match="got a Table"):
         run(rows(10), schema=schema(), engine="spark")
     with pytest.raises(UsageError, match="report="):
         run(frame, schema=schema(), report=True, out=tmp_path / "run")
@@ -88,7 +88,8 @@ def arrow(frame):
 
 def small_shards(made):
     """The run's rows in many blocks."""
-    made._output.rows.shard_rows = 16
+    small = type("Small", (type(made._output.rows),), {"shard_rows": 16})
+    made._output.rows.__class__ = small
     return made, pa.concat_tables(made._output.tables())
 
 
@@ -140,7 +141,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
         assert not ended.value.code, capsys.readouterr().err
     data = [fastdp.load_run(tmp_path / name).data for name in ("one", "two")]
     assert data[0].equals(data[1])
-    for wrong in (["rows.csv", "--engine", "spark"], ["rows.parquet", "--master", RETRIES]):
+    for wrong in (["rows.csv", "--engine", "spark"], [str(tmp_path / "rows.parquet"), "--master", RETRIES]):
         with pytest.raises(SystemExit) as ended:
             main(["synth", *wrong, *common, "--out", str(tmp_path / "three")])
         assert ended.value.code == 2
