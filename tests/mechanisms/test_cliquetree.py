@@ -198,10 +198,22 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
         assert math.isclose(best, sum(c.portion for c in batch) ** 1.5 / math.sqrt(precision), rel_tol=1e-4)
 
 
-def test_a_batch_is_cut_where_noise_costs_more_than_it_removes():
-    good = [screening.Candidate((f"a{i}", "b"), 1000.0, 10.0) for i in range(3)]
-    bad = [screening.Candidate((f"c{i}", "b"), 1.0, 500.0) for i in range(3)]
-    assert screening.affordable_batch([*bad, *good], [], 0.0, 0.01) == good
+@given(st.lists(st.tuples(st.floats(1, 900), st.floats(1, 500)), min_size=1, max_size=7), st.integers(0, 2))
+def test_a_batch_is_cut_where_noise_costs_more_than_it_removes(rows, many):
+    """Slow twin: by distance per portion, whatever makes the batch, with what is held already, worth more."""
+    chosen = [screening.Candidate((f"a{i}", "b"), d, n) for i, (d, n) in enumerate(rows)]
+    held = [screening.Candidate((f"c{i}", "b"), 50.0, 40.0) for i in range(many)]
+
+    def worth(batch):
+        noise = math.fsum(c.portion for c in [*held, *batch]) ** 1.5 / math.sqrt(0.02 + 0.03)
+        return sum(c.removed for c in batch) - noise if held or batch else -math.inf
+
+    batch = []
+    for c in sorted(chosen, key=lambda c: -c.removed / c.portion):
+        batch += [c] if worth([*batch, c]) > worth(batch) + 1e-9 else []
+    assert screening.affordable_batch(chosen, held, 0.02, 0.03) == batch
+    follows = screening.following({("a", "x"): np.diag([3.0, 3.0]), ("b", "a"): np.full((2, 2), 0.25)})
+    assert [follows(*pair) for pair in ("ax", "ab", "aa", "bx")] == pytest.approx([1, 0, 1, 0])
 
 
 def two_groups(rows=50_000, seed=1):

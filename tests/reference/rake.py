@@ -63,23 +63,19 @@ class CliqueTables:
     def _walk(self):
         """(parent, clique, True) when a clique is entered, (parent, clique, False) when it is left."""
         seen = set()
+
+        def visit(parent, i):
+            seen.add(i)
+            yield parent, i, True
+            for j in self._around[i]:
+                if j not in seen:
+                    yield from visit(i, j)
+            if parent is not None:
+                yield parent, i, False
+
         for root in range(len(self.tables)):
-            if root in seen:
-                continue
-            seen.add(root)
-            yield None, root, True
-            stack = [(root, iter(self._around[root]))]
-            while stack:
-                i, rest = stack[-1]
-                j = next((j for j in rest if j not in seen), None)
-                if j is None:
-                    stack.pop()
-                    if stack:
-                        yield stack[-1][0], i, False
-                else:
-                    seen.add(j)
-                    yield i, j, True
-                    stack.append((j, iter(self._around[j])))
+            if root not in seen:
+                yield from visit(None, root)
 
     def _tell(self, i, j):
         """Brings clique j up to date with its neighbour i."""

@@ -159,9 +159,6 @@ def test_calendar_ranges_are_kept_whole(values, range_):
         assert line.may_be_calendar(grid) == worth
 
 
-# Slow twins of the steps between counts and bins.
-
-
 @given(
     st.lists(st.integers(-30, 90), min_size=1, max_size=33), st.sampled_from([2.0, 7.0]), st.integers(0, 40)
 )
@@ -204,10 +201,9 @@ def test_partitions_are_averaged_by_their_precision():
 
 
 ROUND = {"float64": [m * 10.0**d for d in range(-9, 12) for m in (1, 2, 5)]}
-ROUND["int64"] = [r for r in ROUND["float64"] if r >= 1]
-ROUND["date32"] = ROUND["int64"]
-ROUND["timestamp[s]"] = [1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200]
-ROUND["timestamp[s]"] += [86_400 * r for r in ROUND["int64"]]
+ROUND["int64"] = ROUND["date32"] = [r for r in ROUND["float64"] if r >= 1]
+CLOCK = [1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200]
+ROUND["timestamp[s]"] = [*CLOCK, *(86_400 * r for r in ROUND["int64"])]
 
 
 @given(st.sampled_from(list(ROUND)), st.floats(1e-6, 1e8), st.integers(-40, 40), st.integers(1, 60))

@@ -180,6 +180,47 @@ def test_tails_keep_their_means_and_do_not_depend_on_the_bound(name):
         assert np.std(found) < 0.1 * true
 
 
+@pytest.mark.parametrize("shape", sums.SHAPES)
+def test_corners_share_a_tail_by_the_place_of_its_rows(shape):
+    """Slow twin: the density summed over many places, each divided between its two corners. Answers without
+    noise are kept, whatever tails were expected: rows and mean distance are those of the answers."""
+    ends, scales = np.array([0.0, 1, 3, 7]), np.array([0.7, 2.0])
+    x = (np.arange(400_000) + 0.5) / 400_000 * ends[-1]
+    for scale, made in zip(scales, sums._pareto(ends, scales, shape)):
+        z = x / scale
+        density = (1 + shape * z) ** (-1 / shape - 1) if shape else np.exp(-z)
+        parts = np.array([np.interp(x, ends, corner) @ density for corner in np.eye(4)]) / density.sum()
+        assert made == pytest.approx(parts, abs=1e-6)
+        assert sums.tail_mean(ends, 500 * parts, 1e-4) == pytest.approx((parts @ ends, 500), rel=1e-4)
+
+
+def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
+    """Even values that are equal in both columns have a product of 3/8 of 4 a row: a correlation of 1."""
+    found = {n: (np.zeros(2), np.array([600.0, 400.0])) for n in "abc"}
+    alike = {("a", "b"): 0.9, ("a", "c"): 0.5, ("b", "c"): 0.2}
+
+    def ranks(sigma):
+        answers = [Measurement(c, np.array([1500.0 * s]), sigma) for c, s in alike.items()]
+        return {n: (r.like, round(r.share, 6)) for n, r in sums.shared_ranks(answers, found).items()}
+
+    assert ranks(1.0) == {"b": ("a", 0.9), "c": ("a", 0.5)}
+    assert ranks(1500 * 0.5 / 3 * 1.01) == {"b": ("a", 0.9)}  # c is within three standard errors of none
+    alike["a", "b"] = alike["a", "c"] = -1.0
+    assert ranks(1.0) == {"c": ("b", 0.2)}
+    assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-16, 2.0**-17)] == [64, 32, 8, 0]
+
+
+@pytest.mark.parametrize(
+    "more, public",
+    [({}, [5.0, 20.0]), ({"dtype": "int64"}, [4.5, 20.0]), ({"tail": {"mean": 3}}, [5.0, 13.0])],
+)
+def test_bins_without_an_answer_keep_their_public_mean(more, public):
+    """The middle of a bin; of an open one the edge plus the tail's mean, by default the next bin's width."""
+    column = column_of({"edges": [0, 10, "inf"], "max": 1000, **more})
+    assert sums.finished(column, np.full(2, np.nan), None, None).means == pytest.approx(public)
+    assert sums.finished(column, np.array([3.0, 2000.0]), None, None).means == (3.0, 1000.0)
+
+
 def test_steps_are_shares_of_the_rows_in_wide_bins():
     """Rows at an atom are not counted: their bin has no steps. Of the rest, the share of multiples of 5 is
     known exactly without noise; classes that even values have by themselves are not kept."""

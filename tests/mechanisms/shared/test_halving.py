@@ -129,6 +129,8 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
         assert np.array_equal(rows.some(50, 3)["a"], some["a"])  # trials do not pay for halvings
         inside = GroupedRows(rows, "c", None)
         assert sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
+        shared = GroupedRows(rows, "c", np.array([6.0, 1.0, 3.0])).shard(1)["c"]
+        assert np.bincount(shared).tolist() == [360, 60, 180]
         assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
         assert not np.array_equal(rows.again(total, 2).shard(1)["a"], shards[1]["a"])
         drawn = {a: np.concatenate([s[a] for s in shards]) for a in domain}

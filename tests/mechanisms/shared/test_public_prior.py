@@ -28,6 +28,14 @@ def risk(public, truth, sigma, draws=300):
     return both / alone
 
 
+def test_the_error_of_a_public_table_is_its_gap_beyond_the_noise_or_that_of_its_own_rows():
+    public = np.array([10.0, 20, 30, 40])
+    near, off = (Measurement(("a",), y, 1.0) for y in (public, np.array([20.0, 10, 40, 30])))
+    assert prior_as_measurement(near, public, 0.5).variances == pytest.approx(1.5 * (public + 0.5))
+    assert prior_as_measurement(off, public, 0.5).variances == pytest.approx(np.full(4, 400 / 2 - 1))
+    assert prior_as_measurement(Measurement(("a",), public[::-1].copy(), 1.0), public, 0.5) is None
+
+
 @pytest.mark.parametrize("size", [3, 4, 10, 40])
 @pytest.mark.parametrize("gap", [0.5, 1.5, 3.0, 10.0])
 def test_a_wrong_public_table_costs_nothing(size, gap):
