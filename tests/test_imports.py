@@ -39,7 +39,7 @@ BEHIND = {"tables", "engines"}
 BEHIND_CORE = {"count", "bound"}
 MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "metrics", "report", "cli"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
-MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "domain")}
+MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "private_domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""
 
 
@@ -52,20 +52,21 @@ def name_of(path):
     return parts[:-1] if parts[-1] == "__init__" else parts
 
 
+def statements(node, types):
+    """The statements inside one; `types`: also those under TYPE_CHECKING. Expressions hold no imports."""
+    for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, inner, ()):
+            if types or not isinstance(child, ast.If) or "TYPE_CHECKING" not in ast.unparse(child.test):
+                yield child
+                yield from statements(child, types)
+
+
 @cache
 def imports(path, types=True):
-    """Every module of the package that a source imports, as tuples of names below `fastdp`; `types`: also
-    those under TYPE_CHECKING."""
-    tree = ast.parse(path.read_text())
-    here = ("fastdp", *name_of(path))
+    """Every module of the package that a source imports, as tuples of names below `fastdp`."""
+    here, out = ("fastdp", *name_of(path)), []
     package = here if path.name == "__init__.py" else here[:-1]
-    skipped, out = set(), []
-    for node in ast.walk(tree):
-        if not types and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            skipped.update(id(n) for n in ast.walk(node))
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
+    for node in statements(ast.parse(path.read_text()), types):
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -111,9 +112,7 @@ def forbidden(paths):
     for path in paths:
         me = name_of(path)
         for target in imports(path, types=False):
-            behind = target[0] in BEHIND or (
-                target[0] == "_core" and target[1:2] and target[1] in BEHIND_CORE
-            )
+            behind = target[0] in BEHIND or target[:2] in {("_core", name) for name in BEHIND_CORE}
             free = not me or me[0] in MAY_HOLD_TABLES | {"_core"} or me in FITS_ON_PUBLIC_TABLES
             opens = me[:1] == ("mechanisms",) and (target in MAY_RELEASE or target[:2] in MAY_RELEASE)
             draws = target[:2] == ("privacy", "noise") and me[:1] not in (("privacy",), ("release",))
