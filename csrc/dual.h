@@ -121,6 +121,9 @@ int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fd
 int fdp_dual_answer(const fdp_dual *dual, const double *x, fdp_team *team, const fdp_dual_work *work,
                     double *out);
 
+/* out[regions, n] = the items' numbers [items, n], added up in order. */
+void fdp_dual_by_region(const fdp_dual *dual, int64_t n, const double *of_items, double *out);
+
 #define FDP_DUAL_LEAST 1e-9 /* the least centre, in sigma, of a cell that is possible */
 #define FDP_DUAL_SEEN 8     /* candidates that are mixed, at most */
 

@@ -1,0 +1,138 @@
+/* Work of the dual on cells alone (see dual.h): their answers and centres, and mixtures of candidates. */
+#include <string.h>
+
+#include "dual.h"
+
+#define BLOCK 512   /* cells worked on at a time */
+#define SHARE 16384 /* cells that a thread takes at a time where nothing is added up */
+
+typedef struct {
+    const fdp_dual *dual;
+    int64_t region, n;
+    const double *table, *given, *weights;
+    const uint8_t *possible;
+    const float *seen; /* [n, cells] */
+    double *y, *inverse, *gram;
+    fdp_team_turns turns;
+} cells_task;
+
+FDP_CLONES
+static void centre_cells(const cells_task *t, const fdp_dual_region *r, int64_t from, int64_t to) {
+    double *y = t->y + r->cell, *inverse = t->inverse + r->cell;
+    for (int64_t j = from; j < to; j++) {
+        const double s = r->sigmas ? r->sigmas[j] : r->sigma;
+        const double over = s / FDP_MAX(t->table[j], 1e-300);
+        inverse[j] = FDP_MIN(over, 1 / FDP_DUAL_LEAST);
+        y[j] = t->given[j] / s;
+    }
+    for (int64_t j = from; t->possible && j < to; j++) inverse[j] = t->possible[j] ? inverse[j] : 0.0;
+}
+
+static void centre_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    const fdp_dual_region *r = &t->dual->regions[t->region];
+    const int64_t cells = r->rows * r->cols;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, (cells + SHARE - 1) / SHARE)
+    centre_cells(t, r, i * SHARE, FDP_MIN(cells, (i + 1) * SHARE));
+}
+
+int fdp_dual_centre(const fdp_dual *dual, int64_t region, const double *table, const double *given,
+                    const uint8_t *possible, fdp_team *team, double *y, double *inverse) {
+    cells_task t = {.dual = dual, .region = region, .table = table, .given = given, .possible = possible};
+    t.y = y, t.inverse = inverse;
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->regions[region].rows * dual->regions[region].cols),
+                centre_member, &t);
+    return FDP_OK;
+}
+
+/* The cells of item i: [*from, *to). */
+static void cells_of(const fdp_dual *dual, int64_t i, int64_t *from, int64_t *to) {
+    const fdp_dual_region *r = &dual->regions[dual->items[i].region];
+    const int64_t lane = dual->items[i].lane;
+    *from = r->cell + r->rows * lane / r->lanes * r->cols;
+    *to = r->cell + r->rows * (lane + 1) / r->lanes * r->cols;
+}
+
+FDP_CLONES
+static void gram_cells(const cells_task *t, int64_t from, int64_t to, double *gram) {
+    double gap[FDP_DUAL_SEEN][BLOCK];
+    const int64_t n = t->n;
+    for (int64_t at = from; at < to; at += BLOCK) {
+        const int64_t size = FDP_MIN(BLOCK, to - at);
+        const double *y = t->dual->y + at;
+        for (int64_t a = 0; a < n; a++) {
+            const float *seen = t->seen + a * t->dual->cells + at;
+            for (int64_t j = 0; j < size; j++) gap[a][j] = (double)seen[j] - y[j];
+            for (int64_t b = 0; b <= a; b++) {
+                double sum = 0;
+#pragma omp simd reduction(+ : sum)
+                for (int64_t j = 0; j < size; j++) sum += gap[a][j] * gap[b][j];
+                gram[a * n + b] += sum;
+            }
+        }
+    }
+}
+
+static void gram_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
+        int64_t from, to;
+        double *gram = t->gram + i * t->n * t->n;
+        cells_of(t->dual, i, &from, &to);
+        memset(gram, 0, (size_t)(t->n * t->n) * sizeof *gram);
+        gram_cells(t, from, to, gram);
+    }
+}
+
+int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *team, double *room,
+                  double *gram) {
+    cells_task t = {.dual = dual, .n = n, .seen = seen, .gram = room};
+    if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->cells), gram_member, &t);
+    fdp_dual_by_region(dual, n * n, room, gram);
+    for (int64_t k = 0; k < dual->n_regions; k++)
+        for (int64_t a = 0; a < n; a++)
+            for (int64_t b = a + 1; b < n; b++) gram[(k * n + a) * n + b] = gram[(k * n + b) * n + a];
+    return FDP_OK;
+}
+
+FDP_CLONES
+static void mix_cells(const cells_task *t, const double *weights, int64_t from, int64_t to) {
+    double sum[BLOCK];
+    for (int64_t at = from; at < to; at += BLOCK) {
+        const int64_t size = FDP_MIN(BLOCK, to - at);
+        memset(sum, 0, sizeof sum);
+        for (int64_t a = 0; a < t->n; a++) {
+            const float *seen = t->seen + a * t->dual->cells + at;
+            if (!(weights[a] > 0)) continue;
+            for (int64_t j = 0; j < size; j++) sum[j] += weights[a] * (double)seen[j];
+        }
+        double *y = t->y + at, *inverse = t->inverse + at;
+        for (int64_t j = 0; j < size; j++) {
+            y[j] = sum[j];
+            inverse[j] = inverse[j] > 0 ? 1 / FDP_MAX(sum[j], FDP_DUAL_LEAST) : inverse[j];
+        }
+    }
+}
+
+static void mix_member(fdp_team *team, int number, void *argument) {
+    cells_task *t = argument;
+    (void)team, (void)number;
+    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
+        int64_t from, to;
+        cells_of(t->dual, i, &from, &to);
+        mix_cells(t, t->weights + t->dual->items[i].region * t->n, from, to);
+    }
+}
+
+int fdp_dual_mix(const fdp_dual *dual, int64_t n, const float *seen, const double *weights, fdp_team *team,
+                 double *y, double *inverse) {
+    cells_task t = {.dual = dual, .n = n, .seen = seen, .weights = weights, .y = y, .inverse = inverse};
+    fdp_team_turns_make(&t.turns);
+    fdp_team_do(team, fdp_team_worth(team, dual->cells), mix_member, &t);
+    return FDP_OK;
+}
