@@ -25,6 +25,13 @@ static inline int64_t fdp_traced_next(atomic_llong *counter) {
     return index;
 }
 
+static inline int64_t fdp_traced_block(const fdp_team *team, int number, int64_t own, int64_t turn,
+                                       atomic_llong *counter) {
+    const int64_t index = fdp_team_block(team, number, own, turn, counter);
+    fdp_trace((int64_t)(intptr_t)counter, index);
+    return index;
+}
+
 static inline void fdp_traced_wait(fdp_team *team) {
     fdp_team_wait(team);
     fdp_trace(0, 0);
@@ -38,5 +45,6 @@ __attribute__((visibility("default"))) int64_t fdp_trace_take(const void **notes
 }
 
 #define fdp_team_next fdp_traced_next
+#define fdp_team_block fdp_traced_block
 #define fdp_team_wait fdp_traced_wait
 #endif

@@ -237,7 +237,6 @@ int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fd
 static void answer_member(fdp_team *team, int number, void *argument) {
     task *t = argument;
     const int64_t phase = 0;
-    (void)team, (void)number;
     ITEMS(t, i) {
         const fdp_dual_item item = t->dual->items[i];
         const fdp_dual_region *r = &t->dual->regions[item.region];

@@ -32,7 +32,6 @@ static void centre_member(fdp_team *team, int number, void *argument) {
     cells_task *t = argument;
     const fdp_dual_region *r = &t->dual->regions[t->region];
     const int64_t cells = r->rows * r->cols;
-    (void)team, (void)number;
     FDP_TEAM_SHARE(&t->turns, 0, i, (cells + SHARE - 1) / SHARE)
     centre_cells(t, r, i * SHARE, FDP_MIN(cells, (i + 1) * SHARE));
 }
@@ -77,7 +76,6 @@ static void gram_cells(const cells_task *t, int64_t from, int64_t to, double *gr
 
 static void gram_member(fdp_team *team, int number, void *argument) {
     cells_task *t = argument;
-    (void)team, (void)number;
     FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
         int64_t from, to;
         double *gram = t->gram + i * t->n * t->n;
@@ -121,7 +119,6 @@ static void mix_cells(const cells_task *t, const double *weights, int64_t from, 
 
 static void mix_member(fdp_team *team, int number, void *argument) {
     cells_task *t = argument;
-    (void)team, (void)number;
     FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
         int64_t from, to;
         cells_of(t->dual, i, &from, &to);

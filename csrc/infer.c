@@ -203,8 +203,7 @@ typedef struct vector_job {
 
 static void vector_work(fdp_team *team, int number, void *ctx) {
     vector_job *job = ctx;
-    (void)team, (void)number;
-    for (int64_t c; (c = fdp_team_next(&job->next)) < job->chunks;) {
+    FDP_TEAM_LOOP(fdp_team_block, team, number, &job->next, c, job->chunks) {
         const int64_t at = c * job->chunk;
         job->kernel(job, FDP_MIN(job->chunk, job->n - at), at, job->part + c, job->second + c);
     }

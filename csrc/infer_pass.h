@@ -245,10 +245,10 @@ static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
 
 /* EACH over a run, shared by the team: the counter is the loop's own. */
 #define SHARE(run, counter, EACH) \
-    for (int64_t k; (k = fdp_team_next(counter)) < (run).count;) EACH((run).first + k)
+    FDP_TEAM_LOOP(fdp_team_block, team, number, counter, k, (run).count) EACH((run).first + k)
 
 /* One member's part of a stage, upward. The loops' counters are next[0] .. next[4]. */
-static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage,
+static void NAME(stage_up)(fdp_team *team, int number, const NAME(job) * job, const fdp_stage *stage,
                            atomic_llong *next) {
 #define HOSTED(i) NAME(hosted_up)(job, i)
 #define RATIO(i) NAME(ratio_piece)(job, i)
@@ -278,7 +278,7 @@ static void NAME(stage_up)(fdp_team *team, const NAME(job) * job, const fdp_stag
 }
 
 /* One member's part of a stage, downward. The loops' counters are next[5] .. next[7]. */
-static void NAME(stage_down)(fdp_team *team, const NAME(job) * job, const fdp_stage *stage,
+static void NAME(stage_down)(fdp_team *team, int number, const NAME(job) * job, const fdp_stage *stage,
                              atomic_llong *next) {
 #define SLICE(i) NAME(slice_down)(job, i)
 #define GATHER(i) gather_lanes(job->tree, job->tree->gathers + (i), job->work->buffer, job->out->m)
@@ -308,7 +308,7 @@ static void NAME(work)(fdp_team *team, int number, void *ctx) {
     fdp_team alone;
     alone.threads = 1;
     const int64_t pieces = job->kind == NORMALISE ? 0 : (tree->shared + PIECE - 1) / PIECE;
-    for (int64_t k; (k = fdp_team_next(job->work->next)) < pieces;) {
+    FDP_TEAM_LOOP(fdp_team_block, team, number, job->work->next, k, pieces) {
         const size_t bytes = (size_t)FDP_MIN(PIECE, tree->shared - k * PIECE) * sizeof(double);
         if (job->change) memcpy(job->work->up + k * PIECE, job->change + k * PIECE, bytes);
         memset(job->out->m + k * PIECE, 0, bytes);
@@ -317,9 +317,9 @@ static void NAME(work)(fdp_team *team, int number, void *ctx) {
     for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
         const fdp_stage *stage = tree->stages + s;
         if (stage->large)
-            NAME(stage_up)(team, job, stage, next + s * FDP_STAGE_LOOPS);
+            NAME(stage_up)(team, number, job, stage, next + s * FDP_STAGE_LOOPS);
         else if (number == 0)
-            NAME(stage_up)(&alone, job, stage, next + s * FDP_STAGE_LOOPS);
+            NAME(stage_up)(&alone, 0, job, stage, next + s * FDP_STAGE_LOOPS);
         fdp_team_wait(team);
     }
     if (job->kind == NORMALISE) return;
@@ -329,9 +329,9 @@ static void NAME(work)(fdp_team *team, int number, void *ctx) {
     for (int64_t s = 0; s < tree->n_stages; s++) {
         const fdp_stage *stage = tree->stages + s;
         if (stage->large)
-            NAME(stage_down)(team, job, stage, next + s * FDP_STAGE_LOOPS);
+            NAME(stage_down)(team, number, job, stage, next + s * FDP_STAGE_LOOPS);
         else if (number == 0)
-            NAME(stage_down)(&alone, job, stage, next + s * FDP_STAGE_LOOPS);
+            NAME(stage_down)(&alone, 0, job, stage, next + s * FDP_STAGE_LOOPS);
         if (s + 1 < tree->n_stages) fdp_team_wait(team);
     }
 }

@@ -3,7 +3,7 @@
  *
  * fdp_team_do calls fn(team, number, ctx) on up to `threads` threads, number 0 being the caller's own; on
  * fewer where the system gives fewer, on the caller's alone where the team is at work for somebody else.
- * Inside, a loop is shared with fdp_team_next on a counter of its own, and phases are separated by
+ * Inside, a loop is shared with fdp_team_next or FDP_TEAM_LOOP on a counter of its own, and phases are separated by
  * fdp_team_wait. Work must be divided by the data, never by the number of threads: then no result depends on
  * it.
  *
@@ -62,6 +62,7 @@ struct fdp_team {
     void *ctx;
     atomic_int
         user; /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
+    char apart[64]; /* from what a job's members read */
     atomic_int waiting;      /* members that have come to the end of the phase */
     fdp_bell phase;          /* phases ended */
     fdp_bell job;            /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
@@ -132,6 +133,35 @@ static inline int64_t fdp_team_next(atomic_llong *counter) {
     return atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* Shared loops. OWN of FDP_TEAM_PARTS of the indices belong to a thread, the same ones whenever a loop of the
+ * same length comes again: it finds in its caches what it left there. The rest goes to whoever is free, so
+ * that a thread half as fast as the others does not keep them waiting. `turn` counts from 0 on; the loop ends
+ * where the index is >= n. */
+#ifndef FDP_TEAM_OWN
+#define FDP_TEAM_OWN 2
+#endif
+#define FDP_TEAM_PARTS 4
+
+static inline int64_t fdp_team_owned(const fdp_team *team, int64_t n) {
+    return n * FDP_TEAM_OWN / FDP_TEAM_PARTS / team->threads;
+}
+
+/* A thread's own indices are a block: neighbours in the list are neighbours in memory. */
+static inline int64_t fdp_team_block(const fdp_team *team, int number, int64_t own, int64_t turn,
+                                     atomic_llong *counter) {
+    return turn < own ? number * own + turn : team->threads * own + fdp_team_next(counter);
+}
+
+/* A thread's own indices are spread evenly: lists begin with what takes longest. */
+static inline int64_t fdp_team_spread(const fdp_team *team, int number, int64_t own, int64_t turn,
+                                      atomic_llong *counter) {
+    return turn < own ? number + turn * team->threads : team->threads * own + fdp_team_next(counter);
+}
+
+#define FDP_TEAM_LOOP(index, team, number, counter, i, n) \
+    for (int64_t turn_ = 0, n_ = (n), own_ = fdp_team_owned(team, n_), i; \
+         (i = index(team, number, own_, turn_++, counter)) < n_;)
+
 /* Wait for all; what any thread wrote before is seen by every thread after. */
 static inline void fdp_team_wait(fdp_team *team) {
     const int width =
@@ -159,9 +189,9 @@ static inline void fdp_team_turns_make(fdp_team_turns *turns) {
     for (int i = 0; i < 3; i++) atomic_init(&turns->turn[i].next, 0);
 }
 
-/* EACH i in [0, n), shared by the team. */
+/* EACH i in [0, n), shared by the team; expects `team` and `number` of the member's function. */
 #define FDP_TEAM_SHARE(turns, phase, i, n) \
-    for (int64_t i; (i = fdp_team_next(&(turns)->turn[(phase) % 3].next)) < (n);)
+    FDP_TEAM_LOOP(fdp_team_spread, team, number, &(turns)->turn[(phase) % 3].next, i, n)
 
 /* The end of a phase: all wait for all. */
 static inline void fdp_team_turn(fdp_team *team, int number, fdp_team_turns *turns, int64_t *phase) {
