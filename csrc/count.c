@@ -22,19 +22,19 @@
  * thread to another goes from one L2 to another. Where copies of the tables would exceed the budget, threads
  * divide the cells of a table. All sums are integers: no order can change a bit. */
 #include "count.h"
+#include "room.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #define BLOCK 4096
 #define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
 #define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there: an estimate */
 #define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions: an estimate */
-#define LARGE_PAGE (1 << 21)
 #define MOST_ROUND (1 << 22) /* rows of a round: 16 MB of weights */
 #define UNIT (1 << 14)       /* rows that a thread takes at a time */
+#define CLEARED (1 << 15)    /* cells of the tables that a thread clears at a time */
 #define MERGES 64            /* parts of a table whose copies are added up by one thread each */
 
 #define COLUMN(NAME, TYPE) \
@@ -127,21 +127,6 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
-/* Room for copies of tables, zeroed, in large pages where the system has them: 60 MB of small pages cost more
- * to touch than 16 threads take to count. What nobody touches costs nothing. NULL: no memory. */
-static char *room_for_copies(size_t bytes) {
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-#ifdef MAP_NORESERVE
-    flags |= MAP_NORESERVE;
-#endif
-    void *found = bytes ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, -1, 0) : MAP_FAILED;
-    if (found == MAP_FAILED) return NULL;
-#ifdef MADV_HUGEPAGE
-    madvise(found, bytes, MADV_HUGEPAGE);
-#endif
-    return found;
-}
-
 /* A clique within a round: rows from `next` on are not taken yet; `threads` count it. Its tables: the first
  * is the caller's, copies follow; a table is held by one thread at a time, `busy` says which are. */
 typedef struct {
@@ -156,7 +141,8 @@ typedef struct {
     const fdp_rows *rows;
     const fdp_plan *plan;
     int split, copies, most; /* tables of a clique, at most */
-    int64_t unit, round;
+    int64_t unit, round, total;
+    int64_t *tables;
     uint32_t *weights;    /* [round], where they have to be looked up */
     char *more;           /* room for copies */
     size_t used, room;    /* bytes of it */
@@ -197,7 +183,7 @@ static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t e
 }
 
 static size_t bytes_of(int64_t cells) {
-    return ((size_t)cells * sizeof(int64_t) / LARGE_PAGE + 1) * LARGE_PAGE;
+    return ((size_t)cells * sizeof(int64_t) / FDP_ROOM_PAGE + 1) * FDP_ROOM_PAGE;
 }
 
 /* A table of clique k that nobody holds: the number of a free one, that of a new one, or -1. */
@@ -256,6 +242,11 @@ static void count_work(fdp_team *team, int number, void *ctx) {
     const fdp_rows *rows = job->rows;
     const int64_t cliques = job->plan->cliques;
     int64_t phase = 0, last = -1;
+    FDP_TEAM_SHARE(&job->turns, phase, i, (job->total + CLEARED - 1) / CLEARED) {
+        const int64_t at = i * CLEARED, n = FDP_MIN(CLEARED, job->total - at);
+        memset(job->tables + at, 0, (size_t)n * sizeof *job->tables);
+    }
+    fdp_team_turn(team, number, &job->turns, &phase);
     for (int64_t begin = 0; begin < rows->rows; begin += job->round) {
         const int64_t end = FDP_MIN(rows->rows, begin + job->round);
         for (int64_t k = 0; number == 0 && k < cliques; k++) atomic_store(&job->clique[k].next, begin);
@@ -287,7 +278,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     for (int64_t k = 0; k < cliques; k++)
         if (plan->start[k] >= plan->start[k + 1]) return FDP_ERR_ARGUMENT;
     const int threads = (int)FDP_MIN(team ? team->most : 1, 1 + all * cliques / FDP_MIN(chunk, BLOCK));
-    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1};
+    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1, .total = total, .tables = tables};
     /* Half as many lanes again as threads: cliques differ in what they cost. */
     if (2 * cliques < 3 * (int64_t)threads)
         job.split = (int)FDP_MIN(threads, (3 * threads + 2 * cliques - 1) / (2 * cliques));
@@ -303,7 +294,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     uint8_t *busy = calloc((size_t)(cliques * job.most), 1);
     if (threads > 1 && job.copies) job.room = FDP_MIN((size_t)budget, (size_t)threads * bytes_of(total));
     if ((looks && !job.weights) || !job.clique || !held || !busy) goto out;
-    job.more = room_for_copies(job.room);
+    job.more = fdp_room(job.room);
     for (int64_t k = 0; k < cliques; k++) {
         job.clique[k].table = held + k * job.most;
         job.clique[k].busy = busy + k * job.most;
@@ -316,7 +307,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     pthread_mutex_destroy(&job.lock);
     status = FDP_OK;
 out:
-    if (job.more) munmap(job.more, job.room);
+    fdp_room_end(job.more, job.room);
     free(busy);
     free(held);
     free(job.clique);

@@ -27,10 +27,10 @@ typedef struct {
     const int64_t *cells;
 } fdp_plan;
 
-/* Adds the weighted marginals of all cliques of the plan into tables[total], which the caller has set to
- * zero. chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may
- * take where there are fewer cliques than threads. Codes must be below their size: checked one floor above.
- * Bits depend on neither of the three. */
+/* Fills tables[total] with the weighted marginals of all cliques of the plan, and with zeros elsewhere.
+ * chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may take
+ * where there are fewer cliques than threads. Codes must be below their size: checked one floor above. Bits
+ * depend on neither of the three. */
 int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_t chunk, int64_t budget,
               int64_t total, int64_t *tables);
 

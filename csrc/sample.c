@@ -11,6 +11,7 @@
  * by rounding (0.76 s of processor time); independent draws (a binary search of 7 steps each) take 1.35 s of
  * processor time. */
 #include "sample.h"
+#include "room.h"
 #include "team.h"
 #include "sample_random.h"
 
@@ -232,41 +233,44 @@ typedef struct {
     uint32_t *start;               /* one per group, and one more */
     uint32_t *count;               /* one per residual cell */
     double *cum;                   /* one per residual cell; bounds of global_runs share it */
-    void **column;                 /* one working column per attribute */
+    char **column;                 /* one working column per attribute */
+    char *room;                    /* all of the above */
+    size_t bytes;
 } scratch;
 
-static void scratch_free(const fdp_sample_plan *plan, scratch *w) {
-    if (w->column)
-        for (int a = 0; a < plan->attributes; a++) free(w->column[a]);
-    free(w->column);
-    free(w->key);
-    free(w->order);
-    free(w->value);
-    free(w->start);
-    free(w->count);
-    free(w->cum);
+/* Hands out the next `bytes` of the room; counts them only, where there is no room yet. */
+static void *place(scratch *w, size_t bytes) {
+    char *here = w->room ? w->room + w->bytes : NULL;
+    w->bytes += (bytes + 63) / 64 * 64;
+    return here;
 }
 
-static int scratch_make(const fdp_sample_plan *plan, scratch *w) {
+static void lay_out(const fdp_sample_plan *plan, scratch *w) {
     size_t rows = (size_t)FDP_MAX(1, FDP_MIN(plan->rows, plan->shard_rows)), groups = 1, cells = 1;
     for (int j = 0; j < plan->nodes_len; j++) {
         groups = FDP_MAX(groups, (size_t)plan->nodes[j].groups);
         cells = FDP_MAX(cells, (size_t)plan->nodes[j].cells);
     }
-    memset(w, 0, sizeof *w);
-    w->column = calloc((size_t)FDP_MAX(1, plan->attributes), sizeof *w->column);
-    w->key = malloc(rows * sizeof *w->key);
-    w->order = malloc(rows * sizeof *w->order);
-    w->value = malloc(rows * sizeof *w->value);
-    w->start = malloc((groups + 1) * sizeof *w->start);
-    w->count = malloc(cells * sizeof *w->count);
-    w->cum = malloc(cells * sizeof *w->cum);
-    if (!w->column || !w->key || !w->order || !w->value || !w->start || !w->count || !w->cum)
-        return FDP_ERR_MEMORY;
+    w->bytes = 0;
+    w->column = place(w, (size_t)FDP_MAX(1, plan->attributes) * sizeof *w->column);
+    w->key = place(w, rows * sizeof *w->key);
+    w->order = place(w, rows * sizeof *w->order);
+    w->value = place(w, rows * sizeof *w->value);
+    w->start = place(w, (groups + 1) * sizeof *w->start);
+    w->count = place(w, cells * sizeof *w->count);
+    w->cum = place(w, cells * sizeof *w->cum);
     for (int a = 0; a < plan->attributes; a++) {
-        w->column[a] = malloc(rows * (size_t)plan->widths[a]);
-        if (!w->column[a]) return FDP_ERR_MEMORY;
+        char *column = place(w, rows * (size_t)plan->widths[a]);
+        if (w->room) w->column[a] = column;
     }
+}
+
+static int scratch_make(const fdp_sample_plan *plan, scratch *w) {
+    memset(w, 0, sizeof *w);
+    lay_out(plan, w);
+    w->room = fdp_room(w->bytes);
+    if (!w->room) return FDP_ERR_MEMORY;
+    lay_out(plan, w);
     return FDP_OK;
 }
 
@@ -374,7 +378,7 @@ static void sample_work(fdp_team *team, int number, void *ctx) {
             sample_shard(plan, (uint64_t)(job->first + i), (uint32_t)rows, i * plan->shard_rows, &w,
                          job->out);
     }
-    scratch_free(plan, &w);
+    fdp_room_end(w.room, w.bytes);
 }
 
 int fdp_sample(const fdp_sample_plan *plan, int64_t first, int64_t count, int threads, void *const *out) {

@@ -88,14 +88,15 @@ def count(
     threads,  # a number, or a Team
     int64_t chunk,
     int64_t budget,
-    int64_t[::1] tables,  # OUT, zero on entry
+    int64_t[::1] tables,  # OUT
 ):
-    """Adds the weighted marginals of a plan's cliques (see csrc/count.h) into `tables`."""
+    """Fills `tables` with the weighted marginals of a plan's cliques (see csrc/count.h)."""
     cdef fdp_plan plan
     cdef int code
     cdef Team team = team_of(threads)
     plan.cliques = <int>offset.shape[0]
     if plan.cliques == 0 or rows.c.rows == 0:
+        tables[:] = 0
         return
     plan.start = &start[0]
     plan.column = &column[0]

@@ -39,4 +39,4 @@ def test_no_failed_allocation_goes_unsaid(tmp_path):
     # that the hook works at all: kernels that allocate were made to fail
     allocating = "inference counting sparse_counting users sampling scoring reading many_marginals"
     assert set(allocating.split()) <= set(said), said
-    assert said["inference"] >= 7 and said["counting"] >= 6 and said["sampling"] >= 9, said
+    assert said["inference"] >= 7 and said["counting"] >= 6 and said["sampling"] >= 5, said
