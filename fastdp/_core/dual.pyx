@@ -80,8 +80,8 @@ cnp.import_array()
 
 cdef class Dual:
     """A problem as `estimate.dual.dual_plan` cuts it, and the constraints' right sides (float64 [P]).
-    `threads`: a number, or a `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) may be
-    written to between calls. After an evaluation: `gradient`, `diagonal` of the Hessian, the `worst`
+    `threads`: a number, or a `Team`. `y` and `inverse` (1 / centre; float64, all cells, in sigma) have no
+    values before `centre`, and may be written to between calls. After an evaluation: `gradient`, `diagonal` of the Hessian, the `worst`
     violation of a constraint, in standard errors of its own side, their root mean square `rms`, and what of
     the gradient is `along` the last `step`."""
 
@@ -105,13 +105,13 @@ cdef class Dual:
         self.at.folds = <const fdp_dual_fold *> kept(self.keep, plan.folds, np.int64)
         self.at.scale = <const double *> kept(self.keep, plan.scale, np.float64)
         self.at.rhs = <const double *> kept(self.keep, rhs, np.float64)
-        self.y, self.inverse = np.zeros(max(1, self.cells)), np.zeros(max(1, self.cells))
+        self.y, self.inverse = np.empty(max(1, self.cells)), np.empty(max(1, self.cells))
         self.at.y = <const double *> kept(self.keep, self.y, np.float64)
         self.at.inverse = <const double *> kept(self.keep, self.inverse, np.float64)
-        self.work.slope = <float *> kept(self.keep, np.zeros(plan.slopes, np.float32), np.float32)
+        self.work.slope = <float *> kept(self.keep, np.empty(plan.slopes, np.float32), np.float32)
         self.product_work.slope = self.work.slope
-        self.work.edge_d = <double *> kept(self.keep, np.zeros(plan.evaluate.edges), np.float64)
-        self.product_work.vectors = <double *> kept(self.keep, np.zeros(5 * self.size), np.float64)
+        self.work.edge_d = <double *> kept(self.keep, np.empty(plan.evaluate.edges), np.float64)
+        self.product_work.vectors = <double *> kept(self.keep, np.empty(5 * self.size), np.float64)
         self.diagonal, self.gradient, self.way = (np.zeros(max(1, self.size)) for _ in range(3))
 
     cdef int _cut(self, fdp_dual *out, fdp_dual_work *work, plan) except -1:
@@ -139,7 +139,7 @@ cdef class Dual:
         out.items = <const fdp_dual_item *> kept(self.keep, plan.items, np.int64)
         out.pieces = <const fdp_dual_piece *> kept(self.keep, plan.pieces, np.int64)
         out.feeds = <const fdp_dual_feed *> kept(self.keep, plan.feeds, np.int64)
-        work.edge_u = <double *> kept(self.keep, np.zeros(plan.edges), np.float64)
+        work.edge_u = <double *> kept(self.keep, np.empty(plan.edges), np.float64)
         work.sums = <double *> kept(self.keep, np.zeros(2 * len(plan.items)), np.float64)
         work.dots = <double *> kept(self.keep, np.zeros(3 * len(plan.pieces)), np.float64)
         return 0

@@ -49,7 +49,8 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(
                 f"{name}: expected {query.rows} values, one per row of query, got {y.size}"
             )
-        if not np.isfinite(y).all():
+        farthest = max(-float(y.min(initial=0.0)), float(y.max(initial=0.0)))  # no copy of y, as |y| is one
+        if not np.isfinite(farthest):
             raise MeasurementError(f"{name}: a value is NaN or infinite")
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
@@ -58,7 +59,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(f"{name}: sigma must be positive and finite")
         if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
-        if (np.abs(y) > FARTHEST * sigma).any():
+        if farthest > FARTHEST * sigma.min(initial=DULLEST) and (np.abs(y) > FARTHEST * sigma).any():
             raise MeasurementError(f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both")
         weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
         start = 0

@@ -113,7 +113,7 @@ def _cut(tables: Sequence[Table], cells: np.ndarray) -> Cut:
     items = [(i, lane) for i, count in enumerate(lanes) for lane in range(count)]
     items.sort(key=lambda item: -tables[item[0]].rows * tables[item[0]].cols // lanes[item[0]])
     pieces, feeds = _pieces(fed)
-    return Cut(tables, cells, lanes, spans, _rows(items, 2), _rows(pieces, 4), _rows(feeds, 4), edges)
+    return Cut(tables, cells, lanes, spans, _rows(items, 2), _rows(pieces, 4), feeds, edges)
 
 
 def _rows(values: list, width: int) -> np.ndarray:
@@ -147,18 +147,19 @@ def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndar
     return low + int(link.along.min()), high + int(link.along.max()) + 1
 
 
-def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[list, list]:
+def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[list, np.ndarray]:
     """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the parts of
     spans that lie in a piece."""
     pieces: list = []
-    feeds: list = []
+    feeds: list = [np.empty((0, 4), np.int64)]
+    count = 0
     for (at, size), sources in fed.items():
+        edge, low, length = np.concatenate([spans for spans, _ in sources]).T
+        sign = np.repeat([sign for _, sign in sources], [len(spans) for spans, _ in sources])
         for start in range(0, size, PIECE):
-            end, first = min(start + PIECE, size), len(feeds)
-            for spans, sign in sources:
-                for edge, low, length in spans.tolist():
-                    a, b = max(low, start), min(low + length, end)
-                    if a < b:
-                        feeds.append((edge + a - low, at + a, b - a, sign))
-            pieces.append((at + start, end - start, first, len(feeds) - first))
-    return pieces, feeds
+            end = min(start + PIECE, size)
+            a, b = np.maximum(low, start), np.minimum(low + length, end)
+            feeds.append(np.stack([edge + a - low, at + a, b - a, sign], axis=1)[a < b])
+            pieces.append((at + start, end - start, count, len(feeds[-1])))
+            count += len(feeds[-1])
+    return pieces, np.concatenate(feeds)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...model.adjust import dot
+from ..._core.tables import squares
 from ...model.graphical_model import nodes_of
 from ...model.layout import Plan, make_plan
 from ..descent.descent_solver import descend
@@ -61,7 +61,7 @@ class DualSolver:
 
     def plan(self, task: Task, options: Options) -> DualPlan | None:
         options = replace(options, stop="risk") if options.stop == "refined" else options
-        problem = make_regions(task.domain, task.measurements)
+        problem = make_regions(task.domain, task.measurements, task.team)
         if problem is None or sum(r.cells for r in problem.regions) > MEASURED_CELLS:
             return None
         closed = _closed(task, problem)
@@ -133,8 +133,7 @@ def _loss(cliques: CliqueTables, problem: Regions) -> float:
     loss = 0.0
     for r in problem.regions:
         table = merge_codes(cliques.marginal(r.clique), problem.partitions.maps(r))
-        gap = (table.reshape(-1) - r.y) / r.sigma
-        loss += 0.5 * dot(gap, gap)
+        loss += 0.5 * squares(table.reshape(-1), r.y, r.sigma, cliques.frame.threads)
     return loss
 
 

@@ -212,7 +212,7 @@ class _Solver:
             if any(regions[i].order > 1 for i in tables):
                 self.around(self.model(start, tables, ROUGH_TOURS), new)
             tables = self._settle(numbers, FIRST)
-            strength = strengths(regions, tables)
+            strength = strengths(regions, tables, self.threads)
             for group in partition_groups(regions, strength, new):
                 others = {i: table for i, table in tables.items() if i not in set(group)}
                 if any(regions[i].order > 1 for i in others):
@@ -233,7 +233,8 @@ class _Solver:
         model, regions = start.copy(), self.problem.regions
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
         pairs = {i: table for i, table in tables.items() if regions[i].order == 2}
-        tree = strongest_tree(regions, strength or strengths(regions, pairs)) if by_tree else []
+        known = strength or strengths(regions, pairs, self.threads)
+        tree = strongest_tree(regions, known) if by_tree else []
         stages: list[tuple] = [(tables, tours, FLOOR, stalled)]
         if tree and len(tree) < len(tables):
             one = {i: table for i, table in tables.items() if i in set(tree) or regions[i].order == 1}
@@ -268,7 +269,7 @@ class _Solver:
 def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, total: float) -> CliqueTables:
     """The cliques' tables over all codes: inside merged codes each attribute separately."""
     split = {}
-    for a in {a for r in problem.regions for a in r.clique}:
+    for a in {a for i in chosen.values() for a, number in problem.regions[i].names if number}:
         i = finest_about(problem, a)
         if i is None:
             raise ValueError(f'no region about {a} is finer than all others; use method="auto"')

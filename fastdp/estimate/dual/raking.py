@@ -18,9 +18,9 @@ from functools import cached_property
 import numpy as np
 
 from ..._core.rake import Tour, View
+from ..._core.tables import copied, outer
 from ..._core.team import Team
 from ...domain import Clique, Domain
-from ...model.adjust import laid, ratio
 from ...model.junction_tree import JunctionTree
 from ...model.layout import Plan
 from .region_graph import in_order
@@ -135,37 +135,40 @@ class CliqueTables:
         """Every attribute separately; `shares` add up to 1."""
         tables = []
         for axes in frame.axes:
-            table = np.full((), total)
+            table = np.full(1, total)
             for a in axes:
-                table = np.multiply.outer(table, shares[a])
-            tables.append(np.ascontiguousarray(table, np.float64))
+                table = outer(table, np.ascontiguousarray(shares[a], np.float64), frame.threads)
+            tables.append(table.reshape(frame.domain.shape(axes)))
         return cls(frame, tables)
 
     def copy(self) -> CliqueTables:
-        out = CliqueTables(self.frame, [table.copy() for table in self.tables])
+        out = CliqueTables(self.frame, [copied(table, self.frame.threads) for table in self.tables])
         out._separators = {edge: sums.copy() for edge, sums in self._separators.items()}
         return out
 
     @cached_property
     def _separators(self) -> dict[tuple[int, int], np.ndarray]:
-        edges = [(min(edge), max(edge)) for edge in self.frame.tree.edges]
-        axes, separator = self.frame.axes, self.frame.separator
-        return {(i, j): _sum(self.tables[i], axes[i], separator(i, j)).flatten() for i, j in edges}
+        return self._sums([(*edge, min(edge)) for edge in self.frame.tree.edges])
+
+    def _sums(self, edges: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], np.ndarray]:
+        """The separators of some edges (i, j), each added up from clique k: (i, j, k)."""
+        out, steps = {}, []
+        for i, j, k in edges:
+            shared = self.frame.separator(i, j)
+            view = self.frame.view(k, shared, [None] * len(shared))
+            sums = out[min(i, j), max(i, j)] = np.zeros(view.size)
+            steps.append((self.tables[k].reshape(-1), None, view, sums, view, 0.0, 0.0))
+        Tour(steps, self.frame.threads).run()
+        return out
 
     def calibrate(self, total: float) -> None:
         """Makes every root sum to the total and every other clique agree with the one above it, where that
         holds only nearly."""
-        for i, j, down in self.frame.walk():
-            if not down:
-                continue
-            if i is None:
-                self.tables[j] *= total / self.tables[j].sum()
-                continue
-            axes, shared = self.frame.axes[j], self.frame.separator(i, j)
-            new = _sum(self.tables[i], self.frame.axes[i], shared)
-            old = _sum(self.tables[j], axes, shared)
-            self.tables[j] *= laid(ratio(new, old), shared, axes)
-        self.__dict__.pop("_separators", None)
+        entered = [(i, j) for i, j, down in self.frame.walk() if down]
+        for root in (j for i, j in entered if i is None):
+            self.tables[root] *= total / self.tables[root].sum()
+        self._separators = self._sums([(i, j, j) for i, j in entered if i is not None])
+        Tour(self._steps([[] for _ in self.tables], 0.0, up=False), self.frame.threads).run()
 
     def marginal(self, clique: Sequence[str]) -> np.ndarray:
         k = self.frame.home(clique)
@@ -217,7 +220,7 @@ class CliqueTables:
         """The tables of a plan's nodes, one after the other."""
         out = np.empty(plan.cells)
         for node in plan.nodes:
-            out[node.table : node.table + node.rows * node.cells] = self.marginal(node.axes).reshape(-1)
+            copied(self.marginal(node.axes), self.frame.threads, out[node.table :])
         return out
 
 

@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ..._core.tables import copied
+from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...queries import Binned, Identity, as_query
 
@@ -193,7 +195,7 @@ def is_whole_marginal(measurement: Any, cells: int) -> bool:
     return isinstance(as_query(measurement.query, cells), Identity | Binned)
 
 
-def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
+def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Team = 1) -> Regions | None:
     """The regions and constraints of checked measurements; None where some measurement is not of a whole
     marginal, or where the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
@@ -201,7 +203,7 @@ def make_regions(domain: Domain, measurements: Sequence[Any]) -> Regions | None:
     for m in measurements:
         if not is_whole_marginal(m, domain.cells(m.clique)):
             return None
-        names, y, variance, constant = _laid(domain, partitions, m)
+        names, y, variance, constant = _laid(domain, partitions, m, threads)
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
     if frozenset() in groups:
         return None  # all codes merged: an answer about the total alone
@@ -219,7 +221,9 @@ def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
     return Regions(problem.partitions, regions, _constraints(problem.partitions, regions, sets or []))
 
 
-def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarray, np.ndarray, float]:
+def _laid(
+    domain: Domain, partitions: Partitions, m: Any, threads: int | Team
+) -> tuple[Set, np.ndarray, np.ndarray, float]:
     """A measurement's answers and variances as a table over its partitions, axes in the region's order, and
     the loss of answers about bins that hold no code."""
     query = as_query(m.query, domain.cells(m.clique))
@@ -248,7 +252,8 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
     # merged into a single bin: no axis
     lone = tuple(i for i, a in enumerate(m.clique) if a not in dict(kept))
     turn = [order.index(a) for a in partitions.axes(kept)]
-    table = cube.squeeze(lone).transpose(turn).reshape(-1)
+    turned = cube.squeeze(lone).transpose(turn)
+    table = (turned if turned.flags.c_contiguous else copied(turned, threads)).reshape(-1)
     if variance.ndim == 0:
         return kept, table, np.broadcast_to(variance, table.shape), constant
     return kept, table, spread.squeeze(lone).transpose(turn).reshape(-1), constant

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..._core.tables import sums
+from ..._core.team import Team
 from ..._util.disjoint import DisjointSets
-from ...model.adjust import dot
 from .region_graph import Region, Regions
 
 GROUPS = 4
@@ -66,23 +67,25 @@ def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], t
     return table
 
 
-def strengths(regions: Sequence[Region], tables: Mapping[int, np.ndarray]) -> dict[int, float]:
+def strengths(
+    regions: Sequence[Region], tables: Mapping[int, np.ndarray], threads: int | Team = 1
+) -> dict[int, float]:
     """How far each table of several attributes is from their independence: rows times nats. The negative
     entropy of the table less those of its single attributes."""
-    return {i: _dependence(table) for i, table in tables.items() if regions[i].order > 1}
+    return {i: _dependence(table, threads) for i, table in tables.items() if regions[i].order > 1}
 
 
-def _dependence(table: np.ndarray) -> float:
+def _dependence(table: np.ndarray, threads: int | Team) -> float:
     def entropy(cells: np.ndarray) -> float:
-        logs = np.log(np.maximum(cells, LEAST_CELL)).reshape(-1)
-        return dot(cells.reshape(-1), logs)
+        return sums(cells.reshape(1, -1), LEAST_CELL, 1)[2]
 
-    axes = range(table.ndim)
-    singles = [table.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes]
-    total = float(singles[0].sum())
+    by_row, last, whole = sums(table.reshape(-1, table.shape[-1]), LEAST_CELL, threads)
+    rows, axes = by_row.reshape(table.shape[:-1]), range(table.ndim - 1)
+    singles = [*(rows.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes), last]
+    total = float(last.sum())
     if not total > 0:
         return 0.0
-    return entropy(table) - sum(map(entropy, singles)) + (table.ndim - 1) * total * float(np.log(total))
+    return whole - sum(map(entropy, singles)) + (table.ndim - 1) * total * float(np.log(total))
 
 
 def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> list[int]:

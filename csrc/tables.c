@@ -1,0 +1,175 @@
+/* See tables.h. */
+#include "tables.h"
+
+#include <string.h>
+
+#include "infer_exp.h"
+
+#define CELLS 8192 /* of a block, at least */
+
+typedef struct {
+    int axes;
+    const int64_t *shape, *stride;
+    int64_t rows, cols, step; /* rows of a block */
+    const double *a, *b, *sigmas;
+    double sigma, least;
+    double *out, *by_row, *room;
+    double part[FDP_TABLES_BLOCKS];
+    atomic_llong next;
+} job;
+
+/* `most`: blocks, at most; 0: as many as there are. */
+static void cut(job *t, int64_t rows, int64_t cols, int64_t most) {
+    t->rows = rows, t->cols = cols;
+    t->step = FDP_MAX(1, CELLS / FDP_MAX(1, cols));
+    if (most) t->step = FDP_MAX(t->step, (rows + most - 1) / most);
+}
+
+#define BLOCKS(t, i, from, to) \
+    FDP_TEAM_LOOP(fdp_team_block, team, number, &(t)->next, i, ((t)->rows + (t)->step - 1) / (t)->step) \
+    for (int64_t from = i * (t)->step, to = FDP_MIN(from + (t)->step, (t)->rows), once_ = 1; once_; once_ = 0)
+
+static void run(fdp_team *team, fdp_team_fn member, job *t) {
+    fdp_team_do(team, fdp_team_worth(team, t->rows * t->cols), member, t);
+}
+
+static void copy_rows(const job *t, int64_t from, int64_t to) {
+    const int lead = t->axes - 1;
+    const int64_t n = t->cols, step = t->stride[lead];
+    int64_t at[FDP_TABLES_AXES], offset = 0, rest = from;
+    for (int d = lead - 1; d >= 0; d--) {
+        at[d] = rest % t->shape[d];
+        rest /= t->shape[d];
+        offset += at[d] * t->stride[d];
+    }
+    double *out = t->out + from * n;
+    for (int64_t row = from; row < to; row++, out += n) {
+        const double *in = t->a + offset;
+        if (step == 1)
+            memcpy(out, in, (size_t)n * sizeof *out);
+        else
+            for (int64_t j = 0; j < n; j++) out[j] = in[j * step];
+        for (int d = lead - 1; d >= 0; d--) {
+            offset += t->stride[d];
+            if (++at[d] < t->shape[d]) break;
+            offset -= t->shape[d] * t->stride[d];
+            at[d] = 0;
+        }
+    }
+}
+
+static void copy_member(fdp_team *team, int number, void *ctx) {
+    job *t = ctx;
+    BLOCKS(t, i, from, to) copy_rows(t, from, to);
+}
+
+int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const double *in, fdp_team *team,
+                    double *out) {
+    if (axes < 1 || axes > FDP_TABLES_AXES) return FDP_ERR_ARGUMENT;
+    job t = {.axes = axes, .shape = shape, .stride = stride, .a = in, .out = out};
+    int64_t rows = 1;
+    for (int d = 0; d < axes - 1; d++) rows *= shape[d];
+    cut(&t, rows, shape[axes - 1], 0);
+    run(team, copy_member, &t);
+    return FDP_OK;
+}
+
+FDP_CLONES static void outer_rows(int64_t rows, int64_t n, const double *restrict a, const double *restrict b,
+                                  double *restrict out) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < n; j++) out[i * n + j] = a[i] * b[j];
+}
+
+static void outer_member(fdp_team *team, int number, void *ctx) {
+    job *t = ctx;
+    BLOCKS(t, i, from, to) outer_rows(to - from, t->cols, t->a + from, t->b, t->out + from * t->cols);
+}
+
+int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *b, fdp_team *team,
+                     double *out) {
+    job t = {.a = a, .b = b, .out = out};
+    cut(&t, rows, cols, 0);
+    run(team, outer_member, &t);
+    return FDP_OK;
+}
+
+FDP_CLONES static double squares_of(int64_t n, const double *restrict x, const double *restrict y,
+                                    const double *restrict sigmas, double sigma) {
+    double sum = 0;
+    if (sigmas) {
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < n; j++) {
+            const double gap = (x[j] - y[j]) / sigmas[j];
+            sum += gap * gap;
+        }
+    } else {
+        const double over = 1 / sigma;
+#pragma omp simd reduction(+ : sum)
+        for (int64_t j = 0; j < n; j++) {
+            const double gap = (x[j] - y[j]) * over;
+            sum += gap * gap;
+        }
+    }
+    return sum;
+}
+
+static void squares_member(fdp_team *team, int number, void *ctx) {
+    job *t = ctx;
+    BLOCKS(t, i, from, to)
+    t->part[i] =
+        squares_of(to - from, t->a + from, t->b + from, t->sigmas ? t->sigmas + from : NULL, t->sigma);
+}
+
+static double added(const job *t) {
+    double sum = 0;
+    for (int64_t i = 0; i * t->step < t->rows; i++) sum += t->part[i];
+    return sum;
+}
+
+int fdp_tables_squares(int64_t n, const double *x, const double *y, const double *sigmas, double sigma,
+                       fdp_team *team, double *sum) {
+    job t = {.a = x, .b = y, .sigmas = sigmas, .sigma = sigma};
+    cut(&t, n, 1, FDP_TABLES_BLOCKS);
+    run(team, squares_member, &t);
+    *sum = added(&t);
+    return FDP_OK;
+}
+
+FDP_CLONES static double sum_rows(int64_t rows, int64_t n, const double *restrict table, double least,
+                                  double *restrict by_row, double *restrict by_col) {
+    double logs = 0;
+    for (int64_t i = 0; i < rows; i++, table += n) {
+        double sum = 0, part = 0;
+#pragma omp simd reduction(+ : sum, part)
+        for (int64_t j = 0; j < n; j++) {
+            const double x = table[j];
+            sum += x;
+            part += x * fdp_log(x > least ? x : least);
+        }
+        for (int64_t j = 0; j < n; j++) by_col[j] += table[j];
+        by_row[i] = sum;
+        logs += part;
+    }
+    return logs;
+}
+
+static void sums_member(fdp_team *team, int number, void *ctx) {
+    job *t = ctx;
+    BLOCKS(t, i, from, to) {
+        double *by_col = t->room + i * t->cols;
+        memset(by_col, 0, (size_t)t->cols * sizeof *by_col);
+        t->part[i] = sum_rows(to - from, t->cols, t->a + from * t->cols, t->least, t->by_row + from, by_col);
+    }
+}
+
+int fdp_tables_sums(int64_t rows, int64_t cols, const double *table, double least, fdp_team *team,
+                    double *room, double *by_row, double *by_col, double *logs) {
+    job t = {.a = table, .least = least, .room = room, .by_row = by_row};
+    cut(&t, rows, cols, FDP_TABLES_BLOCKS);
+    run(team, sums_member, &t);
+    memset(by_col, 0, (size_t)cols * sizeof *by_col);
+    for (int64_t i = 0; i * t.step < rows; i++)
+        for (int64_t j = 0; j < cols; j++) by_col[j] += room[i * cols + j];
+    *logs = added(&t);
+    return FDP_OK;
+}
