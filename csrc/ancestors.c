@@ -1,4 +1,5 @@
 #include "ancestors.h"
+#include "ancestors_rows.h"
 
 #include <math.h>
 
@@ -71,11 +72,8 @@ int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const 
 }
 
 typedef struct {
-    int64_t rows;
-    const int64_t *first;
-    const int32_t *column;
-    const int64_t *at;
-    const double *values, *x;
+    const fdp_sparse_rows *matrix;
+    const double *x;
     double *out;
     atomic_llong next;
 } product_job;
@@ -84,57 +82,14 @@ static void product_some(fdp_team *team, int number, void *ctx) {
     product_job *job = ctx;
     for (;;) {
         const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_CHUNK;
-        if (from >= job->rows) return;
-        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->rows);
-        for (int64_t i = from; i < to; i++) {
-            double sum = 0;
-            for (int64_t e = job->first[i]; e < job->first[i + 1]; e++)
-                sum += job->values[job->at ? job->at[e] : e] * job->x[job->column[e]];
-            job->out[i] = sum;
-        }
+        if (from >= job->matrix->rows) return;
+        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->matrix->rows);
+        fdp_sparse_some(job->matrix, from, to, job->x, job->out);
     }
 }
 
-int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at,
-                          const double *values, const double *x, fdp_team *team, double *out) {
-    product_job job = {rows, first, column, at, values, x, out, 0};
-    fdp_team_do(team, fdp_team_worth(team, first[rows] / 2), product_some, &job);
-    return FDP_OK;
-}
-
-#define Y(j) (change[j] + soft[j] * s[j])
-
-FDP_CLONES static double pair_before(int64_t n, const double *restrict s, const double *restrict change,
-                                     const double *restrict soft, double *restrict q, double *share) {
-    double sy = 0, sq = 0;
-#pragma omp simd reduction(+ : sy, sq)
-    for (int64_t j = 0; j < n; j++) {
-        sy += s[j] * Y(j);
-        sq += s[j] * q[j];
-    }
-    *share = sq / sy;
-    for (int64_t j = 0; sy > 0 && j < n; j++) q[j] -= *share * Y(j);
-    return sy;
-}
-
-FDP_CLONES static void pair_after(int64_t n, const double *restrict s, const double *restrict change,
-                                  const double *restrict soft, double sy, double share,
-                                  double *restrict way) {
-    double sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (int64_t j = 0; j < n; j++) sum += Y(j) * way[j];
-    for (int64_t j = 0; j < n; j++) way[j] += (share - sum / sy) * s[j];
-}
-
-int fdp_pairs_before(int64_t n, int64_t pairs, const double *const *s, const double *const *change,
-                     const double *soft, double *q, double *sy, double *share) {
-    for (int64_t i = pairs - 1; i >= 0; i--) sy[i] = pair_before(n, s[i], change[i], soft, q, share + i);
-    return FDP_OK;
-}
-
-int fdp_pairs_after(int64_t n, int64_t pairs, const double *const *s, const double *const *change,
-                    const double *soft, const double *sy, const double *share, double *way) {
-    for (int64_t i = 0; i < pairs; i++)
-        if (sy[i] > 0) pair_after(n, s[i], change[i], soft, sy[i], share[i], way);
+int fdp_sparse_product(const fdp_sparse_rows *matrix, const double *x, fdp_team *team, double *out) {
+    product_job job = {matrix, x, out, 0};
+    fdp_team_do(team, fdp_team_worth(team, matrix->first[matrix->rows] / 2), product_some, &job);
     return FDP_OK;
 }

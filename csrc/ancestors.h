@@ -31,17 +31,32 @@ typedef struct {
 int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f,
                        const double *variance, double time, double total, fdp_team *team, double *values);
 
-/* out[i] = sum over e in first[i] .. first[i + 1] - 1 of values[at ? at[e] : e] * x[column[e]]. */
-int fdp_ancestors_product(int64_t rows, const int64_t *first, const int32_t *column, const int64_t *at,
-                          const double *values, const double *x, fdp_team *team, double *out);
+/* A matrix in compressed rows: row i has the entries first[i] .. first[i + 1] - 1. */
+typedef struct {
+    int64_t rows;
+    const int64_t *first;
+    const int32_t *column;
+    const double *values;
+} fdp_sparse_rows;
 
-/* The two loops of L-BFGS around a product with an approximate inverse, by one thread. A pair is a step s[n]
- * of the multipliers and its change y[n] of the slope, `change` + soft * s; the last pair is the newest.
- * Pairs of curvature sy[pairs] <= 0 are left out. First: q loses what the pairs account for, their shares are
- * kept; after the product: way gets it back. */
-int fdp_pairs_before(int64_t n, int64_t pairs, const double *const *s, const double *const *change,
-                     const double *soft, double *q, double *sy, double *share);
-int fdp_pairs_after(int64_t n, int64_t pairs, const double *const *s, const double *const *change,
-                    const double *soft, const double *sy, const double *share, double *way);
+/* out[rows] = the matrix times x; every row is added up in order. */
+int fdp_sparse_product(const fdp_sparse_rows *matrix, const double *x, fdp_team *team, double *out);
+
+#define FDP_DIRECTION_PAIRS 32
+
+/* A direction of L-BFGS, way = - (estimate of the inverse Hessian) slope, around the approximate inverse
+ * factor' factor; turned: the transpose of the factor. A pair is a step s[n] of the multipliers and its
+ * change y[n] of the slope, `change` + soft * s; the last pair is the newest. Pairs with s y <= 0 are left
+ * out. room: [pairs + 3, n]; part: [2, pairs + 1, fdp_direction_chunks(n)]. *descent = slope times way. */
+int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, int64_t pairs,
+                  const double *const *s, const double *const *change, const double *soft,
+                  const double *slope, fdp_team *team, double *room, double *part, double *way,
+                  double *descent);
+int64_t fdp_direction_chunks(int64_t n);
+
+/* slope[n] = target - f + soft (at - pull). sums[3]: slope times way, sum of slope^2 / variance and of
+ * (f - target)^2 / variance. */
+int fdp_slope(int64_t n, const double *target, const double *variance, const double *f, const double *soft,
+              const double *at, const double *pull, const double *way, double *slope, double *sums);
 
 #endif

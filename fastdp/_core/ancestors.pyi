@@ -32,7 +32,17 @@ class Ancestors:
         pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]],
         slope: NDArray[np.float64],
         soft: NDArray[np.float64],
-    ) -> NDArray[np.float64]: ...
+    ) -> tuple[NDArray[np.float64], float]: ...
+
+def slope_at(
+    target: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    f: NDArray[np.float64],
+    soft: NDArray[np.float64],
+    at: NDArray[np.float64],
+    pull: NDArray[np.float64],
+    way: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], float, float, float]: ...
 
 class SparseRows:
     rows: int

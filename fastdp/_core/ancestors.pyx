@@ -24,29 +24,35 @@ cdef extern from "ancestors.h" nogil:
         const int64_t *place
     int fdp_ancestors_fill(const fdp_ancestors_shape *, const double *, const double *, const double *,
                            double, double, fdp_team *, double *)
-    int fdp_ancestors_product(int64_t, const int64_t *, const int32_t *, const int64_t *, const double *,
-                              const double *, fdp_team *, double *)
-    int fdp_pairs_before(int64_t, int64_t, const double *const *, const double *const *, const double *,
-                         double *, double *, double *)
-    int fdp_pairs_after(int64_t, int64_t, const double *const *, const double *const *, const double *,
-                        const double *, const double *, double *)
+    enum:
+        FDP_DIRECTION_PAIRS
+    ctypedef struct fdp_sparse_rows:
+        int64_t rows
+        const int64_t *first
+        const int32_t *column
+        const double *values
+    int fdp_sparse_product(const fdp_sparse_rows *, const double *, fdp_team *, double *)
+    int fdp_direction(const fdp_sparse_rows *, const fdp_sparse_rows *, int64_t, const double *const *,
+                      const double *const *, const double *, const double *, fdp_team *, double *, double *,
+                      double *, double *)
+    int64_t fdp_direction_chunks(int64_t)
+    int fdp_slope(int64_t, const double *, const double *, const double *, const double *, const double *,
+                  const double *, const double *, double *, double *)
 
 
 MOST = FDP_ANCESTORS_MOST
-
-cdef enum:
-    PAIRS = 32
-
 
 cdef class Ancestors:
     """The factor L of an approximate inverse L' L. `first`, `column`, `mask`, `parts`, `place` as in
     csrc/ancestors.h; every row ends with itself."""
 
-    cdef const int64_t[::1] first, parts, place, t_first, t_at
+    cdef const int64_t[::1] first, parts, place, t_first
     cdef const int32_t[::1] column, t_column
     cdef const uint8_t[::1] mask
-    cdef double[::1] values, between
+    cdef double[::1] values, t_values, between, room, part
+    cdef object t_at
     cdef int64_t rows
+    cdef fdp_sparse_rows factor_, turned
     cdef Team team
 
     def __init__(self, first, column, mask, parts, place, threads):
@@ -55,13 +61,18 @@ cdef class Ancestors:
         if (self.rows < 1 or first[0] != 0 or first[self.rows] != len(column) or len(mask) != len(column)
                 or len(parts) != self.rows or len(place) < 1):
             raise ValueError("the shape of the ancestors does not fit together")
-        self.values, self.between = np.zeros(len(column)), np.zeros(self.rows)
+        self.values, self.t_values = np.zeros(len(column)), np.zeros(len(column))
+        self.between = np.zeros(self.rows)
         # where the entries of a column lie
         order = np.argsort(column, kind="stable")
         row = np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(first))
         self.t_at, self.t_column = order, np.ascontiguousarray(row[order])
         ends = np.cumsum(np.bincount(column, minlength=self.rows))
         self.t_first = np.concatenate([[0], ends]).astype(np.int64)
+        self.factor_ = fdp_sparse_rows(self.rows, &self.first[0], &self.column[0], &self.values[0])
+        self.turned = fdp_sparse_rows(self.rows, &self.t_first[0], &self.t_column[0], &self.t_values[0])
+        self.room = np.empty((FDP_DIRECTION_PAIRS + 3) * self.rows)
+        self.part = np.empty(2 * (FDP_DIRECTION_PAIRS + 1) * fdp_direction_chunks(self.rows))
 
     def fill(self, const double[::1] m, const double[::1] f, const double[::1] variance, double time,
              double total):
@@ -76,6 +87,7 @@ cdef class Ancestors:
             code = fdp_ancestors_fill(&shape, &m[0], &f[0], &variance[0], time, total, &self.team.c,
                                       &self.values[0])
         check(code, "the approximate inverse of the covariance")
+        np.take(self.values, self.t_at, out=np.asarray(self.t_values))
         return np.asarray(self.values)
 
     def factor(self, const double[::1] x):
@@ -84,8 +96,7 @@ cdef class Ancestors:
         if x.shape[0] != self.rows:
             raise ValueError("one number per functional")
         with nogil:
-            code = fdp_ancestors_product(self.rows, &self.first[0], &self.column[0], NULL, &self.values[0],
-                                         &x[0], &self.team.c, &self.between[0])
+            code = fdp_sparse_product(&self.factor_, &x[0], &self.team.c, &self.between[0])
         check(code, "a product with the approximate inverse")
         return np.asarray(self.between)
 
@@ -96,39 +107,45 @@ cdef class Ancestors:
         out = np.empty(self.rows)
         cdef double[::1] view = out
         with nogil:
-            code = fdp_ancestors_product(self.rows, &self.t_first[0], &self.t_column[0], &self.t_at[0],
-                                         &self.values[0], &self.between[0], &self.team.c, &view[0])
+            code = fdp_sparse_product(&self.turned, &self.between[0], &self.team.c, &view[0])
         check(code, "a product with the approximate inverse")
         return out
 
     def direction(self, pairs, slope, soft):
-        """- (estimate of the inverse Hessian) slope, by L-BFGS around this inverse. A pair (step, change) of
-        a change of multipliers and that of the slope but for `soft` times the step; the newest is last."""
-        cdef const double *s[PAIRS]
-        cdef const double *change[PAIRS]
-        cdef double sy[PAIRS]
-        cdef double share[PAIRS]
-        cdef int64_t n = len(pairs), newest = -1, i
-        if n > PAIRS:
-            raise ValueError(f"at most {PAIRS} pairs")
+        """- (estimate of the inverse Hessian) slope, by L-BFGS around this inverse, and its product with the
+        slope. A pair (step, change) of a change of multipliers and that of the slope but for `soft` times
+        the step; the newest is last."""
+        cdef const double *s[FDP_DIRECTION_PAIRS]
+        cdef const double *change[FDP_DIRECTION_PAIRS]
+        cdef int64_t n = len(pairs), i
+        cdef double descent = 0
+        cdef int code
+        if n > FDP_DIRECTION_PAIRS:
+            raise ValueError(f"at most {FDP_DIRECTION_PAIRS} pairs")
         for i, (step, moved) in enumerate(pairs):
             s[i], change[i] = read(step, self.rows), read(moved, self.rows)
-        q = slope.copy()
+        way = np.empty(self.rows)
+        cdef double *to = fill(way, self.rows)
         cdef const double *diagonal = read(soft, self.rows)
-        cdef double *to = fill(q, self.rows)
+        cdef const double *here = read(slope, self.rows)
         with nogil:
-            fdp_pairs_before(self.rows, n, s, change, diagonal, to, sy, share)
-        way = self.solve(q)
-        for i in range(n):
-            newest = i if sy[i] > 0 else newest
-        if newest >= 0:
-            step, moved = pairs[newest]
-            half = self.factor(moved + soft * step)
-            way *= sy[newest] / float(np.einsum("i,i->", half, half))
-        to = fill(way, self.rows)
-        with nogil:
-            fdp_pairs_after(self.rows, n, s, change, diagonal, sy, share, to)
-        return np.negative(way, out=way)
+            code = fdp_direction(&self.factor_, &self.turned, n, s, change, diagonal, here, &self.team.c,
+                                 &self.room[0], &self.part[0], to, &descent)
+        check(code, "a direction of L-BFGS")
+        return way, descent
+
+
+def slope_at(target, variance, f, soft, at, pull, way):
+    """target - f + soft (at - pull), its product with `way`, and the sums of its squares and of those of
+    f - target, each over the variance."""
+    cdef int64_t n = target.size
+    cdef double[3] sums
+    out = np.empty(n)
+    cdef const double *p[7]
+    for i, array in enumerate((target, variance, f, soft, at, pull, way)):
+        p[<int> i] = read(array, n)
+    fdp_slope(n, p[0], p[1], p[2], p[3], p[4], p[5], p[6], fill(out, n), sums)
+    return out, sums[0], sums[1], sums[2]
 
 
 cdef class SparseRows:
@@ -138,6 +155,7 @@ cdef class SparseRows:
     cdef const int64_t[::1] first
     cdef const int32_t[::1] column
     cdef const double[::1] values
+    cdef fdp_sparse_rows c
     cdef readonly int64_t rows, cols
 
     def __init__(self, matrix):
@@ -145,6 +163,7 @@ cdef class SparseRows:
         self.first = np.ascontiguousarray(matrix.indptr, np.int64)
         self.column = np.ascontiguousarray(matrix.indices if matrix.nnz else [0], np.int32)
         self.values = np.ascontiguousarray(matrix.data if matrix.nnz else [0.0], np.float64)
+        self.c = fdp_sparse_rows(self.rows, &self.first[0], &self.column[0], &self.values[0])
 
     def product(self, const double[::1] x, threads):
         """The matrix times x, a new array."""
@@ -156,7 +175,6 @@ cdef class SparseRows:
             raise ValueError("one number per column")
         if self.rows and self.cols:
             with nogil:
-                code = fdp_ancestors_product(self.rows, &self.first[0], &self.column[0], NULL,
-                                             &self.values[0], &x[0], &team.c, &view[0])
+                code = fdp_sparse_product(&self.c, &x[0], &team.c, &view[0])
             check(code, "a product with the measured rows")
         return out[: self.rows]

@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..._core.ancestors import slope_at
 from ..._core.infer import Engine, State
 from ...errors import MeasurementError
-from ...model.adjust import dot
 from ...model.graphical_model import nodes_of
 from ...model.layout import Plan, make_plan
 from ..fit_options import MOST_CALLS, NOISY, Options
@@ -132,9 +132,9 @@ class Flow:
         self.calls += 1
         return not far and math.isfinite(log_z)
 
-    def _try(self, multipliers: np.ndarray) -> np.ndarray | None:
-        """The functionals at these multipliers; the state there is in `_spare`."""
-        self._delta[self.lines.active] = self.lines.change(multipliers, self.engine.team)
+    def _try(self, change: np.ndarray) -> np.ndarray | None:
+        """The functionals where potentials have changed so from z; the state there is in `_spare`."""
+        self._delta[self.lines.active] = change
         return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
@@ -167,15 +167,16 @@ class Flow:
             steps[:RAMP] = np.geomspace(length / 12, length, RAMP)
         enough = INNER if self._length else RAMP
         at, f = np.zeros(self.lines.size), self.f
+        self._changed = np.zeros(self.lines.active.size)  # of potentials at these multipliers
         for i, step in enumerate(steps):
             time = step * self.unit
             if i == 0 or (not self._length and i in (RAMP // 4, RAMP // 2)):
                 m = self._z.m if i == 0 else self._at.m
                 self._inverse.fill(m, f, variance, time, self.total)
             soft = variance / time
-            slope = self.lines.target - f + soft * (at - pull)
+            slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
             if i > 2 and (self._length or i >= RAMP):
-                rms = math.sqrt(dot(slope, slope / variance) / at.size)
+                rms = math.sqrt(steep / at.size)
                 if rms < CLOSE or (i >= enough and rms < NEAR and self.lines.loss(f) < self.loss):
                     break
             at, f = self._iterate(at, f, slope, soft, pull)
@@ -190,18 +191,17 @@ class Flow:
         """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`. A
         pair is a change of multipliers and that of -f; the rest of the Hessian is the diagonal `soft`, which
         changes with the stride."""
-        way = self._inverse.direction(self._pairs, slope, soft)
-        descent = dot(slope, way)
+        way, descent = self._inverse.direction(self._pairs, slope, soft)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
-            way = -self._inverse.solve(slope)
-            descent = dot(slope, way)
-        far = np.abs(self.lines.change(way, self.engine.team)).max(initial=1e-300)
-        step = min(1.0, REACH / float(far))
+            way, descent = self._inverse.direction([], slope, soft)
+        change = self.lines.change(way, self.engine.team)
+        step = min(1.0, REACH / float(np.abs(change).max(initial=1e-300)))
         while True:
-            there = self._try(at + step * way)
+            there = self._try(self._changed + step * change)
             if there is not None:
-                ahead = dot(self.lines.target - there + soft * (at + step * way - pull), way)
+                end = (there, soft, at + step * way, pull, way)
+                _, ahead, _, _ = slope_at(self.lines.target, self.lines.variance, *end)
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
                 step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
@@ -211,6 +211,7 @@ class Flow:
                 step *= 0.4
         self._pairs = [*self._pairs, (step * way, f - there)][-MEMORY:]
         self._at, self._spare = self._spare, self._at
+        self._changed += step * change
         return at + step * way, there
 
     def back(self, before: float, wanted: float) -> None:
@@ -223,7 +224,7 @@ class Flow:
             if fast[1] >= wanted - width or self.calls >= self.most:
                 break
             share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
-            f = self._try(share * self._velocity)
+            f = self._try(self.lines.change(share * self._velocity, self.engine.team))
             if f is None:
                 break
             loss = self.lines.loss(f)

@@ -21,7 +21,9 @@ from itertools import combinations
 import numpy as np
 
 from ..._core.ancestors import MOST, Ancestors, SparseRows
+from ..._core.tables import squares
 from ..._core.team import Team
+from ..._util.lazy import sp
 from ...domain import Domain
 from ...model.layout import Place, Plan
 from ..linear_rows import Part
@@ -61,28 +63,34 @@ class Functionals:
         self.active = quadratic.active
         remainder = ~(single | empty)
         self.rest = matrix[remainder]
-        self._rows, self._columns = SparseRows(self.rest), SparseRows(self.rest.T.tocsr())
         self.at = self.active[self._cells]
+        self._rows, self._columns = self._matrices(plan.size)
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
         self.variance = 1 / np.concatenate([w[self._cells], quadratic.v[remainder]])
-        self.size, self._plan = self.target.size, plan
+        self.size, self._plan, self._sigma = self.target.size, plan, np.sqrt(self.variance)
         self.order = self._orders()
 
     def answers(self, m: np.ndarray, threads: int | Team = 1) -> np.ndarray:
         """The functionals at the plan's vector of marginals."""
-        active = m[self.active]
-        return np.concatenate([active[self._cells], self._rows.product(active, threads)])
+        return self._rows.product(m, threads)
 
     def change(self, multipliers: np.ndarray, threads: int | Team = 1) -> np.ndarray:
         """- B' multipliers, a change of the potentials of the `active` entries of the plan's vector; the
         others do not change."""
-        n = self._cells.size
-        out = -self._columns.product(multipliers[n:], threads)
-        out[self._cells] -= multipliers[:n]
-        return out
+        return self._columns.product(multipliers, threads)
+
+    def _matrices(self, size: int) -> tuple[SparseRows, SparseRows]:
+        """B over the plan's vector, and - B' with a row for each of its active entries."""
+        n, rest = self._cells.size, self.rest.tocoo()
+        line = np.concatenate([np.arange(n), n + rest.coords[0]])
+        column = np.concatenate([self._cells, rest.coords[1]])
+        data, lines = np.concatenate([np.ones(n), rest.data]), n + rest.shape[0]
+        turned = sp.csr_array((-data, (column, line)), shape=(self.active.size, lines))
+        whole = sp.csr_array((data, (line, self.active[column])), shape=(lines, max(size, 1)))
+        return SparseRows(whole), SparseRows(turned)
 
     def loss(self, f: np.ndarray) -> float:
-        return self.constant + 0.5 * float(np.sum((f - self.target) ** 2 / self.variance))
+        return self.constant + 0.5 * squares(f, self.target, self._sigma, 1)
 
     def singles(self) -> list[tuple[slice, np.ndarray]]:
         """(place in the vector, functionals) of every attribute that was measured in all its values."""
