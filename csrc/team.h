@@ -156,9 +156,7 @@ static inline int64_t fdp_team_next(atomic_llong *counter) {
  * same length comes again: it finds in its caches what it left there. The rest goes to whoever is free, so
  * that a thread half as fast as the others does not keep them waiting. `turn` counts from 0 on; the loop ends
  * where the index is >= n. */
-#ifndef FDP_TEAM_OWN
 #define FDP_TEAM_OWN 2
-#endif
 #define FDP_TEAM_PARTS 4
 
 static inline int64_t fdp_team_owned(const fdp_team *team, int64_t n) {
