@@ -21,6 +21,9 @@ from ..queries import Block
 from .linear_rows import Part
 from .quadratic import DirectTarget, Order, Quadratic, form
 
+FEW = 8
+"""A marginal of which fewer than this part of the cells are measured is fused by sorting them."""
+
 MOSTLY = 0.75
 """If at least this part of the plan's vector is measured, all of it is active."""
 
@@ -77,27 +80,23 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         place = plan.places[attrs]
         if not place.size:
             continue
-        set_w, set_wt = np.zeros(place.size), np.zeros(place.size)
-        spots = [_where(plan.domain, place, part.block.plus, part.block.cells) for part in group]
-        for part, where in zip(group, spots):
-            set_w[where] += part.weight
-            set_wt[where] += part.weight * part.y
-        span = slice(place.at, place.at + place.size)
-        w[span] += set_w
-        wt[span] += set_wt
-        some = set_w > 0
-        t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=some)
-        left = sum(form(part.y - t[where], part.weight) for part, where in zip(group, spots))
+        where = np.concatenate([_where(plan.domain, place, x.block.plus, x.block.cells) for x in group])
+        weight, y = (np.concatenate([getattr(part, name) for part in group]) for name in ("weight", "y"))
+        at: np.ndarray | slice = slice(place.at, place.at + place.size)
+        if where.size < place.size // FEW:
+            at, where = np.unique(where, return_inverse=True)
+            at += place.at
+        set_w, set_wt = (np.bincount(where, x, where.max() + 1) for x in (weight, weight * y))
+        t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=set_w > 0)
+        left = form(y - t[where], weight)
         constant += left
         orders[k].constant += left
-        if some.all():
-            orders[k].cells.append((span, set_w, t))
-        else:
-            at = np.flatnonzero(some)
-            orders[k].cells.append((at + place.at, set_w[at], t[at]))
-    t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
-    for order in orders.values():  # the loss of each order's own targets against the fused targets
-        constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
+        if isinstance(at, slice) and not (set_w.size == place.size and set_w.all()):
+            some = np.flatnonzero(set_w)
+            at, set_w, set_wt, t = place.at + some, set_w[some], set_wt[some], t[some]
+        w[at] += set_w
+        wt[at] += set_wt
+        orders[k].cells.append((at, set_w, t))
     matrix, v, b, extra = _functionals(plan, rows, orders)
     used = w > 0
     if matrix is not None:
@@ -105,16 +104,23 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     active = np.flatnonzero(used)
     if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
         active = np.arange(size)
+    w, wt = w[active], wt[active]
     if active.size < size:
-        matrix = matrix[:, active] if matrix is not None else None
-        position = np.cumsum(used) - 1
+        position = np.zeros(size, np.int64)
+        position[active] = np.arange(active.size)
+        if matrix is not None:
+            entries = (matrix.data, position[matrix.indices], matrix.indptr)
+            matrix = sp.csr_array(entries, shape=(matrix.shape[0], active.size))
         for order in orders.values():
             order.cells = [(_shift(where, position), weight, target) for where, weight, target in order.cells]
+    t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
+    for order in orders.values():  # the loss of each order's own targets against the fused targets
+        constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
     transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())
     direct = [targets[k] for k in range(len(plan.direct))]
-    cells, functionals = (active, w[active], t[active]), (matrix, v, b)
+    cells, functionals = (active, w, t), (matrix, v, b)
     return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct, transpose)
 
 

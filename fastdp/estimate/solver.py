@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from ..domain import Clique
-from ..model.graphical_model import Model, Node
+from ..model.graphical_model import Measured, Model, Node
 from .task import Task
 
 Callback = Callable[[int, float, float], object]
@@ -41,7 +38,7 @@ class Solution:
     loss: float
     iterations: int
     ended: str
-    errors: Mapping[Clique, np.ndarray]
+    errors: Measured
 
     def report(self, task: Task, clock: Clock) -> Model:
         """The model that the caller of `fit` gets."""

@@ -16,7 +16,7 @@ from ..model.graphical_model import IMPOSSIBLE, Model
 from ..model.junction_tree import JunctionTree, junction_tree
 from ..model.layout import Place, Plan, make_plan, permute_cells
 from .linear_rows import Part, check, usage
-from .quadratic import Quadratic
+from .quadratic import DirectTarget, Quadratic
 from .total import estimate_total
 
 LEAST = np.float32(1e-30)
@@ -107,16 +107,18 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
     return w, t
 
 
-def errors_of(plan: Plan, quadratic: Quadratic) -> dict[Clique, np.ndarray]:
+def errors_of(
+    plan: Plan, active: np.ndarray, weight: np.ndarray, targets: Sequence[DirectTarget]
+) -> dict[Clique, np.ndarray]:
     """Standard error of every cell that was measured separately, per measured clique (inf where a cell was
     not)."""
-    w, _ = spread(plan, quadratic)
-    out = {}
+    w, out = np.zeros(max(plan.size, 1)), {}
+    w[active] = weight
     for place in plan.places.values():
         error = _errors(plan, place, w)
         if error is not None:
             out[place.axes] = error
-    for aim in quadratic.targets:
+    for aim in targets:
         out[aim.node.axes] = np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
     return out
 

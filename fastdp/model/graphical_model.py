@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,10 @@ def nodes_of(plan: Plan, tables: np.ndarray) -> list[Node]:
     return [Node(n.sep, n.res, span.reshape(n.rows, n.cells)) for n, span in spans]
 
 
+Errors = Mapping[Clique, np.ndarray]
+Measured = Errors | Callable[[], Errors] | None
+
+
 class Model:
     """A fitted graphical model: expected rows in the cells of a junction tree's cliques.
 
@@ -87,19 +91,19 @@ class Model:
         iterations: int = 0,
         ended: str = "",
         trace: Sequence[tuple[int, float, float]] = (),
-        measured: Mapping[Clique, np.ndarray] | None = None,
+        measured: Measured = None,
     ):
         self.domain, self.nodes, self.total = domain, tuple(nodes), float(total)
         self.loss, self.iterations, self.ended = float(loss), int(iterations), ended
         self.trace = tuple(trace)
         self.private = True
         self.merged: dict[str, np.ndarray] = {}
-        self._measured = dict(measured or {})
+        self._measured: Measured = measured
         self._sampler: Sampler | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """For another process: the sampler is made again there."""
-        return self.__dict__ | {"_sampler": None}
+        return self.__dict__ | {"_sampler": None, "_measured": self.errors}
 
     @classmethod
     def from_plan(cls, plan: Plan, tables: np.ndarray, **facts: Any) -> Model:
@@ -110,6 +114,8 @@ class Model:
     def errors(self) -> dict[Clique, np.ndarray]:
         """Standard error of every cell that was measured separately, per measured clique (inf where a cell
         was not)."""
+        if not isinstance(self._measured, dict):  # only those who look at them wait for them
+            self._measured = dict((self._measured() if callable(self._measured) else self._measured) or {})
         return self._measured
 
     @property
@@ -169,7 +175,7 @@ class Model:
             raise UsageError(f"answer: the query is over {asked.cells} cells, but {clique} has {cells}")
         values = asked.product(self.marginal(clique).reshape(-1))
         best = np.full(cells, np.inf)
-        for axes, error in self._measured.items():
+        for axes, error in self.errors.items():
             if set(clique) <= set(axes):
                 variance = _sum_to((error**2).reshape(self.domain.shape(axes)), axes, clique).reshape(-1)
                 best = np.minimum(best, variance)
@@ -241,11 +247,11 @@ class Model:
     def save(self, path: str | os.PathLike) -> None:
         """Write a versioned file of arrays and a JSON manifest (no pickle)."""
         arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
-        arrays |= {f"error{i}": e for i, e in enumerate(self._measured.values())}
+        arrays |= {f"error{i}": e for i, e in enumerate(self.errors.values())}
         manifest = {"kind": "model", "version": FORMAT, "domain": dict(self.domain), "total": self.total}
         manifest |= {"iterations": self.iterations, "ended": self.ended}
         manifest["nodes"] = [[list(n.sep), list(n.res)] for n in self.nodes]
-        manifest["measured"] = [list(c) for c in self._measured]
+        manifest["measured"] = [list(c) for c in self.errors]
         manifest["loss"] = self.loss if math.isfinite(self.loss) else None
         manifest["trace"] = [[n, loss] for n, loss, _ in self.trace]
         if self.merged:
