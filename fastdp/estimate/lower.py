@@ -82,21 +82,19 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             continue
         where = np.concatenate([_where(plan.domain, place, x.block.plus, x.block.cells) for x in group])
         weight, y = (np.concatenate([getattr(part, name) for part in group]) for name in ("weight", "y"))
-        at: np.ndarray | slice = slice(place.at, place.at + place.size)
+        at = np.arange(place.size)
         if where.size < place.size // FEW:
             at, where = np.unique(where, return_inverse=True)
-            at += place.at
-        set_w, set_wt = (np.bincount(where, x, where.max() + 1) for x in (weight, weight * y))
+        set_w, set_wt = (np.bincount(where, x, at.size) for x in (weight, weight * y))
         t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=set_w > 0)
         left = form(y - t[where], weight)
         constant += left
         orders[k].constant += left
-        if isinstance(at, slice) and not (set_w.size == place.size and set_w.all()):
-            some = np.flatnonzero(set_w)
-            at, set_w, set_wt, t = place.at + some, set_w[some], set_wt[some], t[some]
-        w[at] += set_w
-        wt[at] += set_wt
-        orders[k].cells.append((at, set_w, t))
+        some = np.flatnonzero(set_w)
+        at = place.at + at[some]
+        w[at] += set_w[some]
+        wt[at] += set_wt[some]
+        orders[k].cells.append((at, set_w[some], t[some]))
     matrix, v, b, extra = _functionals(plan, rows, orders)
     used = w > 0
     if matrix is not None:
@@ -112,7 +110,7 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             entries = (matrix.data, position[matrix.indices], matrix.indptr)
             matrix = sp.csr_array(entries, shape=(matrix.shape[0], active.size))
         for order in orders.values():
-            order.cells = [(_shift(where, position), weight, target) for where, weight, target in order.cells]
+            order.cells = [(position[where], weight, target) for where, weight, target in order.cells]
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
     for order in orders.values():  # the loss of each order's own targets against the fused targets
         constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
@@ -122,16 +120,6 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     direct = [targets[k] for k in range(len(plan.direct))]
     cells, functionals = (active, w, t), (matrix, v, b)
     return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct, transpose)
-
-
-def _shift(where: slice | np.ndarray, position: np.ndarray) -> slice | np.ndarray:
-    """A place in the plan's vector as a place in the active one."""
-    if isinstance(where, slice):
-        if where.start == where.stop:  # nothing of this marginal was measured cell by cell
-            return slice(0, 0)
-        first = int(position[where.start])
-        return slice(first, first + where.stop - where.start)
-    return position[where]
 
 
 def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):

@@ -31,7 +31,7 @@ class Order:
     k: int
     rows: int = 0
     constant: float = 0.0
-    cells: list[tuple[slice | np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
+    cells: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
     functionals: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = field(default_factory=list)
     targets: list[int] = field(default_factory=list)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..model.graphical_model import IMPOSSIBLE, Model
 from ..model.junction_tree import JunctionTree, junction_tree
 from ..model.layout import Place, Plan, make_plan, permute_cells
 from .linear_rows import Part, check, usage
-from .quadratic import DirectTarget, Quadratic
+from .quadratic import Quadratic
 from .total import estimate_total
 
 LEAST = np.float32(1e-30)
@@ -107,20 +107,22 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
     return w, t
 
 
-def errors_of(
-    plan: Plan, active: np.ndarray, weight: np.ndarray, targets: Sequence[DirectTarget]
-) -> dict[Clique, np.ndarray]:
-    """Standard error of every cell that was measured separately, per measured clique (inf where a cell was
-    not)."""
-    w, out = np.zeros(max(plan.size, 1)), {}
-    w[active] = weight
-    for place in plan.places.values():
-        error = _errors(plan, place, w)
-        if error is not None:
-            out[place.axes] = error
-    for aim in targets:
-        out[aim.node.axes] = np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
-    return out
+def errors_of(plan: Plan, quadratic: Quadratic) -> Callable[[], dict[Clique, np.ndarray]]:
+    """Makes the standard error of every cell that was measured separately, per measured clique (inf where a
+    cell was not). Keeps no target alive."""
+    active, weight = quadratic.active, quadratic.w
+    direct = {
+        aim.node.axes: np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
+        for aim in quadratic.targets
+    }
+
+    def made() -> dict[Clique, np.ndarray]:
+        w = np.zeros(max(plan.size, 1))
+        w[active] = weight
+        found = {place.axes: _errors(plan, place, w) for place in plan.places.values()}
+        return {axes: error for axes, error in found.items() if error is not None} | direct
+
+    return made
 
 
 def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:

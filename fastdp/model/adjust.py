@@ -21,13 +21,6 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
     return np.maximum(values - excess[keep], 0.0)
 
 
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Sum of a b over flat arrays, by numpy's own loop instead of BLAS. BLAS has threads of its own, which
-    after every product go on spinning next to those of a fit, and the order of its sums depends on their
-    number."""
-    return float(np.einsum("i,i->", a, b))
-
-
 def ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
     """wanted / there, 0 where nothing is there."""
     return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)

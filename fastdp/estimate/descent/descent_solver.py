@@ -4,7 +4,6 @@ are fitted order by order (order: number of attributes)."""
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -67,5 +66,5 @@ def descend(task: Task, options: Options, clock: Clock, tables: np.ndarray | Non
     stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, options.flow)
     loss, ended = OPTIMISERS[options.method](descent, stop, clock)
     clock.calls = descent.calls
-    errors = partial(errors_of, layout, quadratic.active, quadratic.w, quadratic.targets)
-    return Solution(nodes_of(layout, descent.tables()), loss, descent.calls, ended, errors)
+    nodes, errors = nodes_of(layout, descent.tables()), errors_of(layout, quadratic)
+    return Solution(nodes, loss, descent.calls, ended, errors)

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -287,9 +286,8 @@ class FlowSolver:
         if not plan.warm:
             flow.smooth_start()
         ended = run(flow, plan.goal, plan.options, plan.quadratic, clock)
-        nodes, quadratic = nodes_of(plan.layout, flow.tables()), plan.quadratic
-        errors = partial(errors_of, plan.layout, quadratic.active, quadratic.w, quadratic.targets)
-        return Solution(nodes, flow.loss, flow.calls, ended, errors)
+        nodes = nodes_of(plan.layout, flow.tables())
+        return Solution(nodes, flow.loss, flow.calls, ended, errors_of(plan.layout, plan.quadratic))
 
 
 def run(flow: Flow, goal: Goal, options: Options, quadratic: Quadratic, clock: Clock) -> str:

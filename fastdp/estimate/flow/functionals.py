@@ -81,13 +81,11 @@ class Functionals:
 
     def _matrices(self, size: int) -> tuple[SparseRows, SparseRows]:
         """B over the plan's vector, and - B' with a row for each of its active entries."""
-        n, rest = self._cells.size, self.rest.tocoo()
-        line = np.concatenate([np.arange(n), n + rest.coords[0]])
-        column = np.concatenate([self._cells, rest.coords[1]])
-        data, lines = np.concatenate([np.ones(n), rest.data]), n + rest.shape[0]
-        turned = sp.csr_array((-data, (column, line)), shape=(self.active.size, lines))
-        whole = sp.csr_array((data, (line, self.active[column])), shape=(lines, max(size, 1)))
-        return SparseRows(whole), SparseRows(turned)
+        cells = sp.eye_array(self.active.size, format="csr")[self._cells]
+        whole = sp.vstack([cells, self.rest], format="csr")
+        turned = SparseRows(-whole.T.tocsr())
+        entries = (whole.data, self.active[whole.indices], whole.indptr)
+        return SparseRows(sp.csr_array(entries, shape=(whole.shape[0], max(size, 1)))), turned
 
     def loss(self, f: np.ndarray) -> float:
         return self.constant + 0.5 * squares(f, self.target, self._sigma, 1)
