@@ -107,10 +107,6 @@ class Quadratic:
                 steepest = max(steepest, float(np.abs(slope, out=slope).max(initial=0.0)))
         return losses, steepest
 
-    def marginals(self, at: Residual) -> np.ndarray:
-        """The active marginals a residual stands for."""
-        return at.cells + self.t
-
     def loss(self, at: Residual, threads: int | Team = 1) -> float:
         return self.blend(at, at, 0.0, threads)
 
@@ -153,7 +149,7 @@ class Quadratic:
 
     def by_order(self, at: Residual) -> list[tuple[int, float, int]]:
         """(k, loss, measured rows) for every order k that was measured."""
-        m = self.marginals(at)
+        m = at.cells + self.t
         answers = at.rows + self.b
         out = []
         for order in self.orders:

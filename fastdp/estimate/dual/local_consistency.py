@@ -123,9 +123,9 @@ def fit_tables(
         return Estimate(cliques, solver.passes, solver.reached, True)
     if start is None:
         start = CliqueTables.independent(frame, solver.shares_of(domain), total)
-    elif not prior:
+    else:
         solver.around(start)
-    tables = solver.around_start(start) if prior else solver.staged(start)
+    tables = solver.settle(range(len(problem.regions))) if prior else solver.staged(start)
     if chosen is not None:
         cliques = _product(frame, problem, chosen, list(tables.values()), total)
     else:
@@ -177,7 +177,7 @@ class _Solver:
     def all_at_once(self) -> list[np.ndarray]:
         numbers = range(len(self.problem.regions))
         if self.rule != "tol":
-            return list(self._settle(numbers).values())
+            return list(self.settle(numbers).values())
         dual = self._dual(numbers)
         tables, _ = least_squares(dual)
         self._work += dual.passes
@@ -192,11 +192,6 @@ class _Solver:
                 model.marginal(regions[i].clique), self.problem.partitions.maps(regions[i])
             )
 
-    def around_start(self, start: CliqueTables) -> dict[int, np.ndarray]:
-        """The tables of all regions around one model."""
-        self.around(start)
-        return self._settle(range(len(self.problem.regions)))
-
     def staged(self, start: CliqueTables) -> dict[int, np.ndarray]:
         """The tables of all regions, each around the model of those that are not in its group."""
         regions = self.problem.regions
@@ -207,18 +202,18 @@ class _Solver:
             numbers = [i for i, r in enumerate(regions) if r.order <= k]
             if k == 1:
                 if len(orders) == 1:
-                    tables = self._settle(numbers)
+                    tables = self.settle(numbers)
                 continue
             if any(regions[i].order > 1 for i in tables):
                 self.around(self.model(start, tables, ROUGH_TOURS), new)
-            tables = self._settle(numbers, FIRST)
+            tables = self.settle(numbers, FIRST)
             strength = strengths(regions, tables, self.threads)
             for group in partition_groups(regions, strength, new):
                 others = {i: table for i, table in tables.items() if i not in set(group)}
                 if any(regions[i].order > 1 for i in others):
                     kept = {i: s for i, s in strength.items() if i in others}
                     self.around(self.model(start, others, ROUGH_TOURS, strength=kept), group)
-            tables = self._settle(numbers)
+            tables = self.settle(numbers)
         return tables
 
     def model(
@@ -244,9 +239,10 @@ class _Solver:
             self._work += done * sum(table.size for table in held.values()) / self.cells
         return model
 
-    def _settle(
+    def settle(
         self, numbers: Sequence[int], candidates: Sequence[tuple[float, float]] = CANDIDATES
     ) -> dict[int, np.ndarray]:
+        """The tables of these regions around their centres."""
         dual = self._dual(numbers)
         bound = self.bound * sum(r.rows for r in dual.problem.regions) / self.rows
         tables, self.reached = denoise(dual, bound if self.rule == "noise" else 0.0, candidates)

@@ -83,7 +83,7 @@ class Dual:
             at += size
         tables = [_table(problem.partitions, r, own) for r, own in zip(problem.regions, lying)]
         self.core = Core(plan_dual(tables), np.concatenate(rhs), threads)
-        self.x, self._ahead = np.zeros(at), np.zeros(at)
+        self.x, self._ahead, self.cells = np.zeros(at), np.zeros(at), self.core.cells
         self.restart(None)
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
         self.orders = np.array([r.order for r in problem.regions])
@@ -92,10 +92,6 @@ class Dual:
         """Begins again at multipliers of 0; regions need their answers and centres anew."""
         self.tick, self.passes = tick, 0
         self.x[:] = 0
-
-    @property
-    def cells(self) -> int:
-        return self.core.cells
 
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
         """Gives region i its answers, and a centre in rows; cells that are not possible stay zero."""

@@ -71,11 +71,8 @@ class Frame:
     def view(self, k: int, clique: Sequence[str], bins: Sequence[np.ndarray | None]) -> View:
         """Where the cells of clique k lie in a table of bins over `clique`."""
         key = (k, tuple(clique), tuple(None if b is None else b.tobytes() for b in bins))
-        if key not in self._views:
-            self._views[key] = self._make_view(k, clique, bins)
-        return self._views[key]
-
-    def _make_view(self, k: int, clique: Sequence[str], bins: Sequence[np.ndarray | None]) -> View:
+        if key in self._views:
+            return self._views[key]
         codes = {a: np.arange(self.domain[a]) if b is None else b for a, b in zip(clique, bins)}
         offset, size = {}, 1
         for a in reversed(clique):
@@ -92,7 +89,8 @@ class Frame:
             shape = "cell"
         alone = all(a in clique and bins[clique.index(a)] is None for a in axes[:split])
         rows = None if not base.any() else base.astype(np.int32)
-        return View(base.size, along.size, size, rows, shape, alone)
+        self._views[key] = view = View(base.size, along.size, size, rows, shape, alone)
+        return view
 
     def walk(self) -> Iterator[tuple[int | None, int, bool]]:
         """(parent, clique, True) when a clique is entered, (parent, clique, False) when it is left."""
@@ -171,8 +169,11 @@ class CliqueTables:
         Tour(self._steps([[] for _ in self.tables], 0.0, up=False), self.frame.threads).run()
 
     def marginal(self, clique: Sequence[str]) -> np.ndarray:
+        """The marginal over `clique`, axes in its order."""
         k = self.frame.home(clique)
-        return _sum(self.tables[k], self.frame.axes[k], clique)
+        axes, table = self.frame.axes[k], self.tables[k]
+        drop, kept = tuple(i for i, a in enumerate(axes) if a not in clique), [a for a in axes if a in clique]
+        return (table.sum(axis=drop) if drop else table).transpose([kept.index(a) for a in clique])
 
     def rake(self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0) -> int:
         """Scales to the targets, so many times around the tree, or until a tour lowers the sum of their
@@ -222,14 +223,6 @@ class CliqueTables:
         for node in plan.nodes:
             copied(self.marginal(node.axes), self.frame.threads, out[node.table :])
         return out
-
-
-def _sum(table: np.ndarray, axes: Sequence[str], clique: Sequence[str]) -> np.ndarray:
-    """The marginal over `clique`, axes in its order."""
-    drop = tuple(i for i, a in enumerate(axes) if a not in clique)
-    kept = [a for a in axes if a in clique]
-    table = table.sum(axis=drop) if drop else table
-    return table.transpose([kept.index(a) for a in clique])
 
 
 def merge_codes(table: np.ndarray, bins: Sequence[np.ndarray | None]) -> np.ndarray:

@@ -190,18 +190,13 @@ class Regions:
     constraints: list[Constraint]
 
 
-def is_whole_marginal(measurement: Any, cells: int) -> bool:
-    """Whether a measurement is of a whole marginal: each single cell, or each bin of merged codes."""
-    return isinstance(as_query(measurement.query, cells), Identity | Binned)
-
-
 def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Team = 1) -> Regions | None:
     """The regions and constraints of checked measurements; None where some measurement is not of a whole
     marginal, or where the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     for m in measurements:
-        if not is_whole_marginal(m, domain.cells(m.clique)):
+        if not isinstance(as_query(m.query, domain.cells(m.clique)), Identity | Binned):
             return None
         names, y, variance, constant = _laid(domain, partitions, m, threads)
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
