@@ -21,7 +21,7 @@ from fastdp.mechanisms.shared.workload_weights import WorkloadItem
 from fastdp.mechanisms.tworound import Marginal as TwoRoundMarginal
 from fastdp.mechanisms.tworound import TwoRound
 from fastdp.mechanisms.tworound.region import Region
-from fastdp.mechanisms.usercounts.mechanism import Total
+from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
 
 
 def structs_of(kind, structs=None) -> set[type]:
@@ -83,6 +83,13 @@ LIMITS = [
     (Archetypes, "clip_share", {}, ([None], [0.1])),
     (Refine, "share", {}, INSIDE),
     (Total, "share", {"columns": ("a",)}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
+    (UserCounts, "cap", {}, AT_LEAST_1),
+    (UserCounts, "months", {}, ([0, 1], [-1])),
+    (UserCounts, "repeats", {}, ([(1,), (2, 5)], [(), (0,), (1, 0)])),
+    (UserCounts, "t_max", {"repeats": (1, 4)}, ([None, 4, 5], [3])),
+    (UserCounts, "false_presence", {}, INSIDE),
+    (UserCounts, "presence", {}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
+    (Archetypes, "calibration", {"refine": Refine()}, (["gdp", "classic-rdp"], ["classic-gaussian"])),
     (Refine, "ways", {}, AT_LEAST_1),
     (Refine, "measured", {}, ([None, (("a",),)], [()])),
     (WorkloadItem, "weight", {"columns": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
@@ -124,10 +131,6 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
         else:
             with pytest.raises(ValueError, match="cannot choose it"):
                 kind(clip="private")
-    with pytest.raises(ValueError, match="calibration"):
-        Archetypes(refine=Refine(), calibration="classic-gaussian")
-    for calibration in ("gdp", "classic-rdp"):
-        assert Archetypes(refine=Refine(), calibration=calibration).refine == Refine()
 
 
 def test_lists_of_mechanisms_come_from_the_registry():

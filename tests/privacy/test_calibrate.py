@@ -126,11 +126,9 @@ def test_sigma_from_mu_is_rounded_up_in_exact_arithmetic(mu, sensitivity, count)
 
 
 def test_classic_gaussian_is_the_textbook_with_its_cap():
-    delta, sigma = 1e-5, math.sqrt(2 * math.log(1.25e5))
-    assert math.isclose(c.calibrate(0.5, delta, 3.0, 1, "classic-gaussian"), 6 * sigma, rel_tol=1e-12)
-    assert c.calibrate(10.0, delta, 1.0, 1, "classic-gaussian") == c.calibrate(
-        1.0, delta, 1.0, 1, "classic-gaussian"
-    )
+    delta, sigma, how = 1e-5, math.sqrt(2 * math.log(1.25e5)), "classic-gaussian"
+    first, capped, whole = (c.calibrate(e, delta, s, 1, how) for e, s in ((0.5, 3), (10, 1), (1, 1)))
+    assert math.isclose(first, 6 * sigma, rel_tol=1e-12) and capped == whole
     ratio = c.calibrate(10.0, 2.5e-5, method="classic-gaussian") / c.calibrate(10.0, 2.5e-5)
     assert ratio > 9
 
@@ -145,10 +143,9 @@ def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
 
 
 def test_conversions_at_the_edges():
-    assert gdp.delta_of(0.0, 1.0) == 0.0
-    assert gdp.epsilon_of(0.0, 1e-9) == 0.0
-    assert gdp.epsilon_of(0.1, 0.5) == 0.0
-    assert gdp.mu_of_pure(0.0) == 0.0
+    none = (gdp.delta_of(0.0, 1.0), gdp.epsilon_of(0.0, 1e-9), gdp.epsilon_of(0.1, 0.5), gdp.mu_of_pure(0.0))
+    assert none == (0.0,) * 4
+    assert c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0  # two answers of sensitivity 3, pure epsilon 2
     assert gdp.delta_of(500.0, 1.0) == 1.0
     assert 0.0 < gdp.delta_of(0.01, 10.0) <= 1e-300
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
