@@ -76,9 +76,14 @@ def start(place: Path, *more: str, limit=None) -> subprocess.Popen:
 
 
 def finish(place: Path, *more: str, limit=None) -> tuple[int, str]:
-    """(exit code, what it wrote to standard error)."""
+    """(exit code, what it wrote to standard error). A run whose libraries wait for memory for ever (OpenBLAS
+    does while it is loaded) is killed."""
     process = start(place, *more, limit=limit)
-    _, errors = process.communicate(timeout=900)
+    try:
+        _, errors = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        _, errors = process.communicate()
     return process.returncode, errors
 
 
