@@ -3,21 +3,28 @@
     python -m bench.cores [--rows 2000000] [--threads 1 2 4 8 16] [--only adagrid dual ...]
 
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
-beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written.
+beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written;
+"stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 
 import fastdp
 from fastdp._util.threads import available
 from fastdp.domain import downward_closure
+from fastdp.run.output import Output
 
 from . import machine
 from .measurements import OUTER, Problem, load, prepare, taxi_codes, to_fastdp
@@ -70,6 +77,45 @@ def sampling(problem: Problem) -> Piece:
     return lambda threads: least(lambda: model.sample(10_000_000, seed=1, threads=threads), 2)
 
 
+def trips(rows: int, folder: Path) -> Path:
+    """Simulated trips in row groups of a quarter of a million rows, and as text beside them."""
+    import polars as pl
+
+    made = fastdp.simulate.taxi(rows, seed=1, year=2020)
+    pq.write_table(made, folder / "trips.parquet", row_group_size=1 << 18)
+    pl.DataFrame(pl.from_arrow(made)).write_csv(folder / "trips.csv")
+    return folder
+
+
+def reading(source: Path) -> Piece:
+    schema = fastdp.Schema.load("taxi-deid2")
+    return lambda threads: least(lambda: fastdp.read(source, schema, threads=threads))
+
+
+def writing(source: Path) -> Piece:
+    """Codes decoded and written as Parquet, in 16 shards; without sampling and user ids."""
+    table = fastdp.read(source, fastdp.Schema.load("taxi-deid2"))
+    shard = -(-table.rows // 16)
+
+    def codes(i: int) -> dict[str, np.ndarray]:
+        return {name: column[i * shard : (i + 1) * shard] for name, column in table.codes.items()}
+
+    rows = SimpleNamespace(total=table.rows, shard_rows=shard, columns=None, shard=codes)
+    outcome: Any = SimpleNamespace(rows=rows, owners=None, counts=None)
+
+    def write(threads: int) -> None:
+        with tempfile.TemporaryDirectory(dir=source.parent) as folder:
+            Output(table.schema, outcome, None, 1, threads=threads).write(Path(folder))
+
+    return lambda threads: least(lambda: write(threads), 2)
+
+
+def stolen() -> tuple[float, float]:
+    """Ticks that the machine's processors were not given so far, and all ticks."""
+    ticks = [float(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return ticks[7], sum(ticks)
+
+
 def bandwidth(threads: int) -> float:
     """GB/s, read and written, of copies by so many threads."""
     parts = [(np.ones(1 << 23), np.ones(1 << 23)) for _ in range(threads)]
@@ -95,18 +141,26 @@ def main() -> None:
         "fit, dual": lambda: whole_fit(made["identity"]),
         "59 marginals": lambda: counting(options.rows),
         "10M rows sampled": lambda: sampling(made["adagrid"]),
+        "Parquet read": lambda: reading(files / "trips.parquet"),
+        "CSV read": lambda: reading(files / "trips.csv"),
+        "Parquet written": lambda: writing(files / "trips.parquet"),
     }
+    folder = tempfile.TemporaryDirectory()
+    files = trips(options.rows, Path(folder.name))
     threads = [n for n in options.threads if n <= available()]
     print(f"{'':18}" + "".join(f"{n:>10}" for n in threads))
     found: dict[str, dict[int, float]] = {}
     for name, make in pieces.items():
         if options.only and not any(word in name for word in options.only):
             continue
-        piece = make()
+        piece, before = make(), stolen()
         found[name] = {n: piece(n) for n in threads}
-        print(f"{name:18}" + "".join(f"{1e3 * s:7.1f} ms" for s in found[name].values()), flush=True)
+        lost, ticks = (b - a for a, b in zip(before, stolen()))
+        times = "".join(f"{1e3 * s:7.1f} ms" for s in found[name].values())
+        print(f"{name:18}{times}   {100 * lost / max(1.0, ticks):.1f} % stolen", flush=True)
     found["bandwidth"] = {n: bandwidth(n) for n in threads}
     print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
+    folder.cleanup()
     if options.save:
         machine.keep("cores", {"rows": options.rows, "found": found})
 

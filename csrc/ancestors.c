@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-#define FDP_ANCESTORS_CHUNK 2048 /* rows that a thread takes at a time; no result depends on it */
+#define FDP_ANCESTORS_CHUNK 1024 /* rows that a thread takes at a time; no result depends on it */
+#define ENTRIES_CELLS 2          /* an entry is as much work as so many cells: x is read here and there */
 #define FDP_ANCESTORS_FLOOR 1e-9 /* least count, in rows, and least pivot relative to its diagonal */
 
 typedef struct {
@@ -90,6 +91,6 @@ static void product_some(fdp_team *team, int number, void *ctx) {
 
 int fdp_sparse_product(const fdp_sparse_rows *matrix, const double *x, fdp_team *team, double *out) {
     product_job job = {matrix, x, out, 0};
-    fdp_team_do(team, fdp_team_worth(team, matrix->first[matrix->rows] / 2), product_some, &job);
+    fdp_team_do(team, fdp_team_worth(team, ENTRIES_CELLS * matrix->first[matrix->rows]), product_some, &job);
     return FDP_OK;
 }

@@ -12,8 +12,8 @@
 #define LEAST_VARIANCE 1e-12 /* of a constraint's side, in rows^2 */
 
 /* out = what feeds the piece, added up; without signs for a diagonal. */
-static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges, int diagonal,
-                    double *out) {
+FDP_CLONES static void collect(const fdp_dual *dual, const fdp_dual_piece *piece, const double *edges,
+                               int diagonal, double *out) {
     memset(out + piece->at, 0, (size_t)piece->size * sizeof(double));
     for (int64_t k = piece->first_feed; k < piece->first_feed + piece->n_feeds; k++) {
         const fdp_dual_feed *feed = dual->feeds + k;
@@ -133,9 +133,29 @@ int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *way, 
     return FDP_OK;
 }
 
-/* A multiplier all of whose cells have slope 0 gets a step of 0. */
-static inline double preconditioned(double r, double diagonal) {
-    return diagonal > 0 ? r / diagonal : 0.0;
+/* A multiplier all of whose cells have slope 0 gets a step of 0; no branch would end the vector loop. */
+static inline __attribute__((always_inline)) double preconditioned(double r, double diagonal) {
+    const double safe = diagonal > 0 ? diagonal : 1.0;
+    return diagonal > 0 ? r / safe : 0.0;
+}
+
+/* A piece's part of an iteration, n entries; sums[2]: r times u, and x times b. */
+FDP_CLONES static void iterate_piece(int64_t n, double step, double turn, const double *restrict w,
+                                     const double *restrict b, const double *restrict diagonal,
+                                     double *restrict r, double *restrict u, double *restrict p,
+                                     double *restrict s, double *restrict x, double *restrict sums) {
+    double sum = 0, part = 0;
+#pragma omp simd reduction(+ : sum, part)
+    for (int64_t j = 0; j < n; j++) {
+        p[j] = u[j] + turn * p[j];
+        s[j] = w[j] + turn * s[j];
+        x[j] += step * p[j];
+        r[j] -= step * s[j];
+        u[j] = preconditioned(r[j], diagonal[j]);
+        sum += r[j] * u[j];
+        part += x[j] * b[j];
+    }
+    sums[0] = sum, sums[1] = part;
 }
 
 static double add_up(const double *parts, int64_t n) {
@@ -183,18 +203,12 @@ static void solve_member(fdp_team *team, int number, void *argument) {
         if (!(curvature > 0)) break;
         step = rz / curvature;
         PIECES(t, i) {
-            double sum = 0, part = 0;
-            ENTRIES(dual, i, j) {
-                p[j] = u[j] + turn * p[j];
-                s[j] = w[j] + turn * s[j];
-                x[j] += step * p[j];
-                r[j] -= step * s[j];
-                u[j] = preconditioned(r[j], t->diagonal[j]);
-                sum += r[j] * u[j];
-                part += x[j] * t->b[j];
-            }
-            second[i] = sum;
-            along[i] = part;
+            const int64_t at = dual->pieces[i].at;
+            double sums[2];
+            iterate_piece(dual->pieces[i].size, step, turn, w + at, t->b + at, t->diagonal + at, r + at,
+                          u + at, p + at, s + at, x + at, sums);
+            second[i] = sums[0];
+            along[i] = sums[1];
         }
         fdp_team_turn(team, number, &t->turns, &phase);
         const double next = add_up(second, pieces);

@@ -85,7 +85,7 @@ cdef class View:
         if not alone:
             self.lanes = min(self.lanes, cells // (LANE_SIZES * size))
         self.lanes = max(1, self.lanes)
-        self.ratio = np.ones(size)
+        self.ratio = np.empty(size)  # a step fills it before another multiplies by it
 
 
 cdef class Tour:

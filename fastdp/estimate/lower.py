@@ -78,9 +78,9 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             orders[k].targets.append(node.direct)
             continue
         place = plan.places[attrs]
-        if not place.size:
-            continue
         where = np.concatenate([_where(plan.domain, place, x.block.plus, x.block.cells) for x in group])
+        if not where.size:  # nothing of this marginal was measured cell by cell
+            continue
         weight, y = (np.concatenate([getattr(part, name) for part in group]) for name in ("weight", "y"))
         at = np.arange(place.size)
         if where.size < place.size // FEW:
