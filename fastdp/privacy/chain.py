@@ -182,11 +182,12 @@ class State:
         """LedgerError where the data set's budget is for another unit than this."""
         fixed = self.units.get(dataset)
         if fixed is not None and fixed != unit:
+            named = unit.kind if unit.column is None else f"{unit.kind}:{unit.column}"
             raise LedgerError(
                 f"data set {dataset!r}: its budget protects {fixed}, but this run protects {unit}; epsilons "
                 "of different units do not add up. Run with the schema and unit of the budget, or use a "
                 "separate data set (`fastdp ledger open ... --unit`, or Ledger.open(..., "
-                f"unit={_unit_text(unit)!r})). Nothing was read or drawn"
+                f"unit={named!r})). Nothing was read or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:
@@ -301,10 +302,6 @@ class State:
 
 def _unit_in(body: Mapping) -> Unit | None:
     return None if body.get("unit") is None else Unit.parse(body["unit"])
-
-
-def _unit_text(unit: Unit) -> str:
-    return unit.kind if unit.column is None else f"{unit.kind}:{unit.column}"
 
 
 def _group_text(group: tuple[str, ...]) -> str:

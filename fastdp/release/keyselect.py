@@ -181,8 +181,7 @@ def release_keys(
     question = key_question(schema, column.name, cap, event, known)
     draw = partial(_guarded, count, width, bar, seed)
     values, users = steps.answer(label, question, [event], draw, MOST_KEYS)
-    sigmas = {"sigma": width / SCALE, "threshold": bar / SCALE}
-    return tuple(json.loads(values.tobytes().decode())), users, sigmas
+    return tuple(json.loads(values.tobytes())), users, {"sigma": width / SCALE, "threshold": bar / SCALE}
 
 
 def threshold(width: float, cap: int, delta: float) -> int:

@@ -61,8 +61,7 @@ def execute(
         if spec.schema.unfinished:
             with spec.reporter.stage("read", "finding the domain"):
                 engine = partial(counter_for, source, options=spec.options)
-                found = reserved.learn(source, engine, spec.reporter.check)
-            spec = spec.with_schema(found)
+                spec = spec.with_schema(reserved.learn(source, engine, spec.reporter.check))
             public = prepare(spec)
         measure = measure or _measure_and_write
         runs = measure(spec, reserved, source, public, folder, int(names["sample_seed"]))

@@ -72,7 +72,7 @@ def finalize(
             low, high = nulls["share_interval"]
             note += f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
         notes.append(note)
-    used = [] if public is None else [public_entry(public, spec.relabel)]
+    used = [] if public is None else [public_entry(public, spec.configs[0].public_relabel)]
     part = i if spec.several else None
     statement = reserved.statement(mechanism=mechanism, public_data=used, notes=notes, only=part)
     tables, measured, model = outcome.tables, outcome.measurements, outcome.model

@@ -20,7 +20,8 @@ def prepare(spec: RunSpec) -> PublicTable | None:
     public = None
     if spec.options.public is not None:
         with spec.reporter.stage("read", "reading and encoding"):
-            table = read_public(spec.options.public, spec.schema, spec.relabel, threads=spec.options.threads)
+            moved, threads = spec.configs[0].public_relabel, spec.options.threads
+            table = read_public(spec.options.public, spec.schema, moved, threads=threads)
             public = PublicTable(table)
     for config in spec.configs:
         _check_config(spec, config)

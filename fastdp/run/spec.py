@@ -160,10 +160,6 @@ class RunSpec:
             return Ledger.local(folder.private / "ledger.db")
         return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
 
-    @property
-    def relabel(self) -> tuple[str, ...]:
-        return self.configs[0].public_relabel
-
     def label(self, i: int) -> str:
         return f"eps-{self.epsilons[i]:g}"
 
