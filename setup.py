@@ -4,9 +4,9 @@ To rebuild after an edit: `python setup.py -q build_ext --inplace`. To rebuild o
 `FASTDP_EXT=count,noise python setup.py -q build_ext --inplace`. The module `fastdp._core._shared` is made
 as well: it holds Cython's support code (memoryviews) once, and every other module imports it.
 
-The kernels (csrc/) are compiled at -O3. The wrappers only convert arguments and are compiled at -O0, which halves
-the time they take; those of `LOOPS` go through rows themselves. All files are compiled in parallel, one process per
-processor.
+The kernels (csrc/) are compiled at -O3. The wrappers only convert arguments and are compiled at -O0, which
+halves the time they take; those of `LOOPS` go through rows themselves. All files are compiled in parallel,
+one process per processor.
 
 Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins
 on a busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
