@@ -68,7 +68,7 @@ def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
     for seed in range(8):
         edges = found(days, Line("date32"), sigma=8.0, seed=seed)
         inside.append(np.mean((days >= edges[0]) & (days < edges[-1])))
-    assert np.median(inside) > 0.95 and min(inside) > 0.8
+    assert np.median(inside) > 0.9 and min(inside) > 0.65, "of the terms, or they are cut off"
 
 
 def test_a_value_that_carries_mass_is_a_bin_of_its_own():
