@@ -64,10 +64,8 @@ def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
     """933 terms from 1867 to 2013: about six a year, of which a year's noise hides every one, and 200 in the
     century before 1900, which is one cell of the first partition."""
     days = np.floor(np.random.default_rng(1).uniform(-37_600, 15_700, 933))
-    inside = []
-    for seed in range(8):
-        edges = found(days, Line("date32"), sigma=8.0, seed=seed)
-        inside.append(np.mean((days >= edges[0]) & (days < edges[-1])))
+    runs = (found(days, Line("date32"), sigma=8.0, seed=seed) for seed in range(8))
+    inside = [np.mean((days >= edges[0]) & (days < edges[-1])) for edges in runs]
     assert np.median(inside) > 0.9 and min(inside) > 0.65, "of the terms, or they are cut off"
 
 
