@@ -275,8 +275,7 @@ def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
 
 @pytest.mark.parametrize("heavy", [True, False])
 def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
-    """A fifth of the rows are those beyond 60 of users, who do not stand out of the noise there; or
-    nobody has more than 60."""
+    """A fifth of the rows are beyond the 60th of a user and hidden by noise; or nobody has more than 60."""
     edges, rng, inside = np.array(size_edges(1024)), np.random.default_rng(3), 0
     for _ in range(20):
         rows = np.minimum(np.ceil(3 * rng.pareto(1.3, 9000)), 900) if heavy else rng.integers(1, 61, 9000)
