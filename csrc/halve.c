@@ -5,6 +5,13 @@
 #define MOST_ITEMS (1 << 12)
 #define MOST_WEIGHT (1ll << 20)
 
+static uint64_t cell_of(const uint32_t *row, const int32_t *column, const uint64_t *stride, int32_t from,
+                        int32_t to, uint64_t size) {
+    uint64_t cell = 0;
+    for (int32_t k = from; k < to; k++) cell += row[column[k]] * stride[k];
+    return cell < size ? cell : cell % size; /* most items fit: no division */
+}
+
 int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const uint32_t *codes,
               const int32_t *start, const int32_t *column, const uint64_t *stride, const uint64_t *size,
               const int64_t *offset, const int64_t *weight, const uint8_t *bits, int sweeps, int32_t *counts,
@@ -20,13 +27,8 @@ int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const
             int64_t excess = 0; /* of the first row's cells over the second's, without this pair */
             int apart = 0;
             for (int j = 0; j < items; j++) {
-                uint64_t a = 0, b = 0;
-                for (int32_t k = start[j]; k < start[j + 1]; k++) {
-                    a += first[column[k]] * stride[k];
-                    b += second[column[k]] * stride[k];
-                }
-                if (a >= size[j]) a %= size[j]; /* most items fit: no division */
-                if (b >= size[j]) b %= size[j];
+                const uint64_t a = cell_of(first, column, stride, start[j], start[j + 1], size[j]);
+                const uint64_t b = cell_of(second, column, stride, start[j], start[j + 1], size[j]);
                 if (a == b) continue;
                 int64_t *both = cells + 2 * apart++;
                 both[0] = offset[j] + (int64_t)a, both[1] = offset[j] + (int64_t)b;
@@ -40,6 +42,51 @@ int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const
                 counts[cells[2 * j]] += change;
                 counts[cells[2 * j + 1]] -= change;
             }
+        }
+    }
+    return FDP_OK;
+}
+
+void fdp_tally(int64_t rows, int columns, int items, const uint32_t *codes, const int32_t *start,
+               const int32_t *column, const uint64_t *stride, const uint64_t *size, const int64_t *offset,
+               int32_t amount, int32_t *counts) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int j = 0; j < items; j++)
+            counts[offset[j] + (int64_t)cell_of(codes + i * columns, column, stride, start[j], start[j + 1],
+                                                size[j])] += amount;
+}
+
+int fdp_exchange(int64_t groups, int columns, int own, int items, uint32_t *codes, const int64_t *order,
+                 const int64_t *ends, const int32_t *other, const uint64_t *stride, const uint64_t *size,
+                 const int64_t *offset, const int64_t *weight, int32_t scale, int64_t step, int32_t *counts,
+                 int64_t *cells) {
+    if (items > MOST_ITEMS || scale < 1 || step < 1) return FDP_ERR_ARGUMENT;
+    for (int j = 0; j < items; j++)
+        if (weight[j] < 0 || weight[j] > MOST_WEIGHT || size[j] == 0) return FDP_ERR_ARGUMENT;
+    for (int64_t g = 0, from = 0; g < groups; from = ends[g++]) {
+        for (int64_t i = from; i + step < ends[g]; i++) {
+            uint32_t *first = codes + order[i] * columns, *second = codes + order[i + step] * columns;
+            const uint64_t a = first[own], b = second[own];
+            if (a == b) continue;
+            int64_t change = 0; /* of the sum of squares, over 2 * scale */
+            int apart = 0;
+            for (int j = 0; j < items; j++) {
+                const uint64_t x = first[other[j]], y = second[other[j]];
+                if (x == y) continue;
+                const uint64_t s = stride[2 * j], t = stride[2 * j + 1];
+                const uint64_t at[4] = {a * s + x * t, b * s + y * t, b * s + x * t, a * s + y * t};
+                int64_t *four = cells + 4 * apart++;
+                for (int k = 0; k < 4; k++)
+                    four[k] = offset[j] + (int64_t)(at[k] < size[j] ? at[k] : at[k] % size[j]);
+                change += weight[j] * ((int64_t)counts[four[2]] + counts[four[3]] - counts[four[0]] -
+                                       counts[four[1]] + 2 * scale);
+            }
+            if (change >= 0) continue;
+            for (int j = 0; j < apart; j++) {
+                counts[cells[4 * j]] -= scale, counts[cells[4 * j + 1]] -= scale;
+                counts[cells[4 * j + 2]] += scale, counts[cells[4 * j + 3]] += scale;
+            }
+            first[own] = (uint32_t)b, second[own] = (uint32_t)a;
         }
     }
     return FDP_OK;

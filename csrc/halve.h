@@ -22,4 +22,20 @@ int fdp_halve(int64_t pairs, int columns, int items, const int64_t *order, const
               const int64_t *offset, const int64_t *weight, const uint8_t *bits, int sweeps, int32_t *counts,
               int64_t *cells, int64_t *kept);
 
+/* Adds `amount` to the cells of every row. */
+void fdp_tally(int64_t rows, int columns, int items, const uint32_t *codes, const int32_t *start,
+               const int32_t *column, const uint64_t *stride, const uint64_t *size, const int64_t *offset,
+               int32_t amount, int32_t *counts);
+
+/* Rows exchange their codes of the column `own` where that lowers the sum over items and cells of
+ * weight * count^2. Counts are scale * (rows) - target, of pairs of `own` and other[j], whose strides are
+ * stride[2 j] and stride[2 j + 1]; sizes and offsets are as above. Group g of rows is
+ * order[ends[g - 1]] .. order[ends[g] - 1]; each of its rows in turn is compared with the one `step` places
+ * behind it. cells: room for 4 * items. Scale * rows and all targets must be below 2^28, so that with the
+ * bounds above no sum leaves 64 bits (no item needs more than 2^2 * 2^20 * 2^30). */
+int fdp_exchange(int64_t groups, int columns, int own, int items, uint32_t *codes, const int64_t *order,
+                 const int64_t *ends, const int32_t *other, const uint64_t *stride, const uint64_t *size,
+                 const int64_t *offset, const int64_t *weight, int32_t scale, int64_t step, int32_t *counts,
+                 int64_t *cells);
+
 #endif

@@ -1,13 +1,32 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-def halve(
-    order: np.ndarray,
-    codes: np.ndarray,
-    items: Sequence[Sequence[tuple[int, int]]],
-    size: np.ndarray,
-    weight: np.ndarray,
-    bits: np.ndarray,
-    sweeps: int,
-) -> np.ndarray: ...
+Found = tuple[np.ndarray, np.ndarray] | None
+
+class Items:
+    room: int
+    def __init__(
+        self, shape: Sequence[int], items: Sequence[Sequence[int]], weight: np.ndarray, most: int
+    ) -> None: ...
+    def halve(self, order: np.ndarray, codes: np.ndarray, bits: np.ndarray, sweeps: int) -> np.ndarray: ...
+    def exchanged(
+        self,
+        codes: np.ndarray,
+        kept: np.ndarray,
+        scale: int,
+        steps: Sequence[int],
+        names: Sequence[str],
+        made: Mapping[str, np.ndarray],
+        groups: Callable[[str, Mapping[str, np.ndarray]], Found],
+    ) -> dict[str, np.ndarray]: ...
+    def exchange(
+        self,
+        codes: np.ndarray,
+        own: int,
+        order: np.ndarray,
+        ends: np.ndarray,
+        scale: int,
+        step: int,
+        counts: np.ndarray,
+    ) -> None: ...

@@ -1,4 +1,4 @@
-"""One of every two rows, with balanced marginals; see csrc/halve.h."""
+"""One of every two rows, with balanced marginals, and rows that exchange codes; see csrc/halve.h."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -12,34 +12,123 @@ cdef extern from "halve.h" nogil:
                   const int32_t *start, const int32_t *column, const uint64_t *stride, const uint64_t *size,
                   const int64_t *offset, const int64_t *weight, const uint8_t *bits, int sweeps,
                   int32_t *counts, int64_t *cells, int64_t *kept)
+    void fdp_tally(int64_t rows, int columns, int items, const uint32_t *codes, const int32_t *start,
+                   const int32_t *column, const uint64_t *stride, const uint64_t *size,
+                   const int64_t *offset, int32_t amount, int32_t *counts)
+    int fdp_exchange(int64_t groups, int columns, int own, int items, uint32_t *codes, const int64_t *order,
+                     const int64_t *ends, const int32_t *other, const uint64_t *stride, const uint64_t *size,
+                     const int64_t *offset, const int64_t *weight, int32_t scale, int64_t step,
+                     int32_t *counts, int64_t *cells)
 
 
-def halve(const int64_t[::1] order, const uint32_t[:, ::1] codes, items, const uint64_t[::1] size,
-          const int64_t[::1] weight, const uint8_t[::1] bits, int sweeps):
-    """int64 [pairs]: the row kept of each pair, order[2 i] or order[2 i + 1]. `items`: of each a list of
-    (column, stride); `size`, `weight`: of each item."""
-    cdef int64_t pairs = order.shape[0] // 2
-    cdef int columns = <int>codes.shape[1], n = <int>size.shape[0], code
-    parts = [part for item in items for part in item]
-    if not parts or pairs == 0:
-        raise ValueError("halving needs rows, and items with columns")
-    if len(items) != n or weight.shape[0] != n or bits.shape[0] < pairs or order.shape[0] % 2:
-        raise ValueError("halving needs pairs of rows, and a size and a weight of every item")
-    if not all(0 <= c < columns for c, _ in parts):
-        raise ValueError("no such column")
-    if np.min(order) < 0 or np.max(order) >= codes.shape[0]:
-        raise ValueError("no such row")
-    sizes = [int(s) for s in size]
-    cdef const int32_t[::1] start = np.cumsum([0, *map(len, items)], dtype=np.int32)
-    cdef const int32_t[::1] column = np.array([c for c, _ in parts], np.int32)
-    cdef const uint64_t[::1] stride = np.array([s for _, s in parts], np.uint64)
-    cdef const int64_t[::1] offset = np.cumsum(sizes, dtype=np.int64) - np.array(sizes, np.int64)
-    cdef int32_t[::1] counts = np.zeros(sum(sizes), np.int32)
-    cdef int64_t[::1] cells = np.empty(2 * n, np.int64)
-    kept = np.empty(pairs, np.int64)
-    cdef int64_t[::1] out = kept
-    with nogil:
-        code = fdp_halve(pairs, columns, n, &order[0], &codes[0, 0], &start[0], &column[0], &stride[0],
-                         &size[0], &offset[0], &weight[0], &bits[0], sweeps, &counts[0], &cells[0], &out[0])
-    check(code, "choosing one of every two rows")
-    return kept
+cdef class Items:
+    """Marginals over columns of codes: of each its columns, those of the smallest stride first, and its
+    `weight`. `shape`: the columns' numbers of codes. Cells of an item with more than `most` share counts."""
+
+    cdef int n, columns
+    cdef object items
+    cdef const int32_t[::1] start, column
+    cdef const uint64_t[::1] stride, size
+    cdef const int64_t[::1] offset, weight
+    cdef readonly int64_t room
+
+    def __init__(self, shape, items, const int64_t[::1] weight, uint64_t most):
+        parts = []
+        sizes = []
+        for item in items:
+            if not len(item) or not all(0 <= c < len(shape) for c in item):
+                raise ValueError("an item needs columns, and there must be such columns")
+            stride, own = 1, []
+            for c in item:
+                own.append((c, stride % (1 << 64)))
+                stride *= shape[c]
+            parts.append(own)
+            sizes.append(min(stride, most))
+        if not parts or weight.shape[0] != len(parts):
+            raise ValueError("there must be items, and a weight of each")
+        self.n, self.columns, self.items, self.weight = len(parts), len(shape), parts, weight
+        self.start = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+        self.column = np.array([c for own in parts for c, _ in own], np.int32)
+        self.stride = np.array([s for own in parts for _, s in own], np.uint64)
+        self.size = np.array(sizes, np.uint64)
+        self.offset = np.cumsum(sizes, dtype=np.int64) - np.array(sizes, np.int64)
+        self.room = sum(sizes)
+
+    cdef int _rows(self, const uint32_t[:, ::1] codes, const int64_t[::1] order) except -1:
+        if codes.shape[1] != self.columns:
+            raise ValueError("no such column")
+        if order.shape[0] == 0 or np.min(order) < 0 or np.max(order) >= codes.shape[0]:
+            raise ValueError("no such row")
+        return 0
+
+    def halve(self, const int64_t[::1] order, const uint32_t[:, ::1] codes, const uint8_t[::1] bits,
+              int sweeps):
+        """int64 [pairs]: the row kept of each pair, order[2 i] or order[2 i + 1]."""
+        cdef int64_t pairs = order.shape[0] // 2
+        cdef int code
+        self._rows(codes, order)
+        if bits.shape[0] < pairs or order.shape[0] % 2:
+            raise ValueError("halving needs pairs of rows, and a bit for each")
+        cdef int32_t[::1] counts = np.zeros(self.room, np.int32)
+        cdef int64_t[::1] cells = np.empty(2 * self.n, np.int64)
+        kept = np.empty(pairs, np.int64)
+        cdef int64_t[::1] out = kept
+        with nogil:
+            code = fdp_halve(pairs, self.columns, self.n, &order[0], &codes[0, 0], &self.start[0],
+                             &self.column[0], &self.stride[0], &self.size[0], &self.offset[0],
+                             &self.weight[0], &bits[0], sweeps, &counts[0], &cells[0], &out[0])
+        check(code, "choosing one of every two rows")
+        return kept
+
+    def exchanged(self, const uint32_t[:, ::1] codes, const int64_t[::1] kept, int32_t scale, steps, names,
+                  made, groups):
+        """The kept rows after exchanges towards the counts of all rows / scale, by column. `made`: all
+        columns of the kept rows; `names`: those of `codes`. groups(name, rows) gives (order, ends), see
+        `exchange`, or None where no rows may exchange codes of that column."""
+        own = np.ascontiguousarray(np.asarray(codes)[np.asarray(kept)])
+        counts = np.zeros(self.room, np.int32)
+        self._tally(codes, -1, counts)
+        self._tally(own, scale, counts)
+        for step in steps:
+            for i in range(self.columns):
+                found = groups(names[i], made | dict(zip(names, own.T)))
+                if found is not None:
+                    self.exchange(own, i, found[0], found[1], scale, step, counts)
+        return {a: column.astype(made[a].dtype) for a, column in zip(names, own.T)}
+
+    cdef int _tally(self, const uint32_t[:, ::1] codes, int32_t amount, int32_t[::1] counts) except -1:
+        if codes.shape[1] != self.columns:
+            raise ValueError("codes of other columns")
+        if codes.shape[0]:
+            with nogil:
+                fdp_tally(codes.shape[0], self.columns, self.n, &codes[0, 0], &self.start[0],
+                          &self.column[0], &self.stride[0], &self.size[0], &self.offset[0], amount,
+                          &counts[0])
+        return 0
+
+    def exchange(self, uint32_t[:, ::1] codes, int own, const int64_t[::1] order, const int64_t[::1] ends,
+                 int32_t scale, int64_t step, int32_t[::1] counts):
+        """Rows of one group exchange their codes of column `own` where that brings counts, scale * (rows) -
+        target, closer to 0; in place, with the counts. Only items of two columns are looked at."""
+        cdef int code, n
+        self._rows(codes, order)
+        if counts.shape[0] != self.room or ends[ends.shape[0] - 1] != order.shape[0] or (
+            np.min(np.diff(ends, prepend=0)) < 0
+        ):
+            raise ValueError("counts of other items, or groups of other rows")
+        of = [j for j, item in enumerate(self.items) if len(item) == 2 and own in (item[0][0], item[1][0])]
+        n = len(of)
+        if n == 0:
+            return
+        ordered = [sorted(self.items[j], key=lambda part: part[0] != own) for j in of]
+        cdef const int32_t[::1] other = np.array([b for _, (b, _) in ordered], np.int32)
+        strides = np.array([[s, t] for (_, s), (_, t) in ordered], np.uint64)
+        cdef const uint64_t[::1] stride = strides.reshape(-1)
+        cdef const uint64_t[::1] size = np.asarray(self.size)[of]
+        cdef const int64_t[::1] offset = np.asarray(self.offset)[of], weight = np.asarray(self.weight)[of]
+        cdef int64_t[::1] cells = np.empty(4 * n, np.int64)
+        with nogil:
+            code = fdp_exchange(ends.shape[0], self.columns, own, n, &codes[0, 0], &order[0], &ends[0],
+                                &other[0], &stride[0], &size[0], &offset[0], &weight[0], scale, step,
+                                &counts[0], &cells[0])
+        check(code, "exchanging codes of rows")

@@ -33,3 +33,15 @@ def halve(rows, order, items, weights, bits, sweeps) -> list[int]:
                 side = 1 if bits[i] else -1
             signs[first], signs[second] = side, -side
     return [order[2 * i] if signs[order[2 * i]] > 0 else order[2 * i + 1] for i in range(len(order) // 2)]
+
+
+def exchange(rows, own, groups, target, items, weights, scale, step) -> None:
+    """Rows of a group exchange their codes of column `own`, in place, where the sum over items and cells of
+    weight * (scale * rows - target rows)^2 falls; each with the one `step` places behind it."""
+    signs = [scale] * len(rows) + [-1] * len(target)
+    for group in groups:
+        for i, j in zip(group, group[step:]):
+            before = imbalance([*rows, *target], signs, items, weights)
+            rows[i][own], rows[j][own] = rows[j][own], rows[i][own]
+            if imbalance([*rows, *target], signs, items, weights) >= before:
+                rows[i][own], rows[j][own] = rows[j][own], rows[i][own]

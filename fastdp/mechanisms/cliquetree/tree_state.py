@@ -54,10 +54,6 @@ The first was also chosen on generated tables of 4 columns and 300 rows."""
 LEAST_SAVED = 0.01
 """The distance of a pair over groups of codes is released as well if groups would save noise of this part of
 all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
-
-FINE_GAIN = 1.0
-"""What a marginal over all codes must gain above that over groups, in standard deviations of the round's
-noise, where a column of the model would get all its codes by it. Chosen on the tables of `bench.tables`."""
 MAX_TRIPLE_CELLS = 100_000
 """Cells of the largest triple, or larger set, that is a candidate."""
 
@@ -285,8 +281,6 @@ class CliqueTreeState:
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
         (coarse,) = candidates([clique], table, distance, sigma, self.merged.total, weight)
         gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * sigma * coarse.cells)
-        if self.over_groups_given(self.held).keys() & set(clique):
-            gain += FINE_GAIN * result.noise
         worth = fine.gain(sigma) > max(gain, LATER_GAIN * result.noise)
         return fine if worth else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
 

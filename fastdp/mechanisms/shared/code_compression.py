@@ -128,7 +128,7 @@ class Expansion:
     important first. Rows sorted by these columns get their values from a sequence of low discrepancy instead
     of independent draws, so that among the rows of each of their values every merged value has its share up
     to about one row.
-    beside: columns that are then drawn given others, in this order.
+    beside: columns that are then drawn given others, in this order; these and the others are `fixed`.
     """
 
     def __init__(
@@ -141,16 +141,13 @@ class Expansion:
         beside: Sequence[Conditional] = (),
     ):
         self._compression, self._seed, self._spread = compression, seed, spread or {}
-        self._beside = beside
-        full = compression.full
+        self._beside, self.fixed = beside, {a for given in beside for a in (given.source, given.column)}
+        self.code_map, full = compression.code_map, compression.full
         masks = {full.check(c): ~np.asarray(m, bool) for c, m in (impossible or {}).items()}
         self._allowed = {c: mask.reshape(full.shape(c)) for c, mask in masks.items()}
         self._groups = {name: _Groups(compression, name, (frequencies or {}).get(name)) for name in full}
         self._joined = _components(full, self._allowed)
         self._fallback: dict[Clique, np.ndarray] = {}
-
-    def code_map(self, name: str) -> np.ndarray:
-        return self._compression.code_map(name)
 
     def __call__(
         self, rows: Mapping[str, np.ndarray], shard: int = 0, known: Mapping[str, np.ndarray] | None = None
@@ -189,7 +186,7 @@ class Expansion:
     ) -> np.ndarray:
         """int64 [rows, columns of the group]: one possible combination per row."""
         merged = [np.asarray(rows[name]) for name in group]
-        order, ends = _sorted(merged, self._compression.domain.shape(group))
+        order, ends = equal_rows(merged, self._compression.domain.shape(group))
         out = np.empty((len(order), len(group)), np.int64)
         stuck: list[np.ndarray] = []
         for start, end in zip([0, *ends[:-1]], ends):
@@ -279,7 +276,7 @@ class _Groups:
         return out
 
 
-def _sorted(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def equal_rows(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
     """(rows in an order that brings equal combinations together, where each combination's rows end)."""
     key, size = np.zeros(len(columns[0]), np.int64), 1
     for codes, n in zip(columns, shape):

@@ -8,19 +8,24 @@ items and cells, csrc/halve.h).
 Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both choices are
 as good a fair bit decides, and with all bits the other way round every pair keeps its other row. So expected
 counts are the model's; only their spread is less. The number of rows in a run of neighbours, as those that
-agree in the leading columns are, is half of it to within one. Everything here is a function of the
-model, of public facts and of the sample's own randomness.
+agree in the leading columns are, is half of it to within one.
+
+Then rows exchange codes of one column after the other where that brings the counts of all pairs closer to
+those of the rows drawn at first. Only rows that agree in all columns next to it in the model's cliques
+exchange: given these, the model draws the column independently of all others, so rows with and without the
+exchange are equally likely, and counts of the model's own cliques stay as they are. Everything here is a
+function of the model, of public facts and of the sample's own randomness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from ..._core.halve import halve
+from ..._core.halve import Items
 from ...domain import Clique, Domain
 
 LEVELS = 3
@@ -30,12 +35,21 @@ MOST_LEVELS, MOST_WORK = 6, 1 << 26
 """The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more rows
 there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every halving leaves
 0.7 of the chance that is left. Chosen on adult, the generated tables of `bench.tables` and `bench.small`."""
+STEPS = (1, 2)
+"""Rows are offered an exchange with the next row of their group, then with the one after it. Two passes over
+all columns take less time than the last halving. After a single halving there are no exchanges: counts of
+twice as many rows are too rough a target. Chosen on the tables of `bench.tables`."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10
 """The most items that are balanced: those of the largest weight."""
 WEIGHT = 1 << 20
 """The largest weight as an integer: sums of integers do not depend on how a processor rounds."""
+
+
+Groups = Callable[[str, Mapping[str, np.ndarray]], tuple[np.ndarray, np.ndarray] | None]
+"""For a column, the rows in an order in which those that may exchange codes of it are side by side, and where
+each group of them ends; None: no rows may."""
 
 
 class Halving:
@@ -45,34 +59,31 @@ class Halving:
     def __init__(
         self, domain: Domain, items: Mapping[Clique, float], order: Sequence[str], levels: int = LEVELS
     ):
-        self.levels = levels
+        self.levels, self._pairs = levels, all(len(clique) == 2 for clique in items)
         largest = sorted(items, key=lambda c: -items[c])[:MAX_ITEMS]
         named = {a for clique in largest for a in clique}
         self.columns = [a for a in order if a in named]
         self._shape = domain.shape(self.columns)
-        number = {a: i for i, a in enumerate(self.columns)}
-        room = MAX_COUNTS // max(1, len(largest))
-        self._items, sizes, weights = [], [], []
-        for clique in largest:
-            # Cells of rows that are neighbours are neighbours too: leading columns have the largest strides.
-            item, stride = [], 1
-            for a in sorted(clique, key=lambda a: -number[a]):
-                item.append((number[a], stride % (1 << 64)))
-                stride *= domain[a]
-            self._items.append(item)
-            sizes.append(min(stride, room))
-            weights.append(round(WEIGHT * items[clique] / items[largest[0]]))
-        self._size, self._weight = np.array(sizes, np.uint64), np.array(weights, np.int64)
+        # Cells of rows that are neighbours are neighbours too: leading columns have the largest strides.
+        cliques = [sorted(map(self.columns.index, clique), reverse=True) for clique in largest]
+        weight = np.array([round(WEIGHT * items[c] / items[largest[0]]) for c in largest], np.int64)
+        self._items = Items(self._shape, cliques, weight, MAX_COUNTS // max(1, len(largest)))
 
-    def __call__(self, rows: Mapping[str, np.ndarray], rng: np.random.Generator) -> dict[str, np.ndarray]:
-        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had."""
+    def __call__(
+        self, rows: Mapping[str, np.ndarray], rng: np.random.Generator, groups: Groups | None = None
+    ) -> dict[str, np.ndarray]:
+        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had; with
+        `groups`, and where all items are pairs, after exchanges."""
         kept = self._sorted(rows)
         codes = np.column_stack([np.asarray(rows[a], np.uint32) for a in self.columns])
         for level in range(self.levels if len(kept) else 0):
             bits = rng.integers(0, 2, len(kept) // 2, np.uint8)
-            kept = halve(kept, codes, self._items, self._size, self._weight, bits, int(level > 0))
+            kept = self._items.halve(kept, codes, bits, int(level > 0))
         kept = np.sort(kept)
-        return {a: values[kept] for a, values in rows.items()}
+        made = {a: values[kept] for a, values in rows.items()}
+        if groups is None or not self._pairs or self.levels < 2 or not len(kept):
+            return made
+        return made | self._items.exchanged(codes, kept, 1 << self.levels, STEPS, self.columns, made, groups)
 
     def _sorted(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
         """int64: the rows sorted by the leading columns, as many of these as a key of 62 bits can hold."""
@@ -97,11 +108,11 @@ class HalvingRule:
     def __call__(self, rows: int) -> Halving | None:
         if self.named is not None:
             return self.named
-        domain = self.domain
-        pairs: list[Clique] = [p for p in combinations(domain, 2) if domain.cells(p) <= rows << LEVELS]
+        cells = self.domain.cells
+        pairs: list[Clique] = [p for p in combinations(self.domain, 2) if cells(p) <= rows << LEVELS]
         pairs = pairs[:: max(1, -(-len(pairs) // MAX_ITEMS))]
         levels = min(MOST_LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
         if not pairs or levels < 1:
             return None
-        weights = {p: float(domain.cells(p)) for p in pairs}
-        return Halving(domain, weights, sorted(domain, key=lambda a: domain[a]), levels)
+        order = sorted(self.domain, key=self.domain.__getitem__)
+        return Halving(self.domain, {p: float(cells(p)) for p in pairs}, order, levels)

@@ -22,7 +22,7 @@ from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...model.graphical_model import Model
 from ..base import Job
-from .code_compression import Compression, Conditional, Expansion, alike, merge_outside
+from .code_compression import Compression, Conditional, Expansion, alike, equal_rows, merge_outside
 from .halving import Halving
 from .model_rows import ModelRows
 from .one_ways import averaged, estimate_total, independent, noise_tv
@@ -177,7 +177,15 @@ class BalancedRows(ExpandedRows):
         rows, shard_rows = self.total << halving.levels, self.shard_rows << halving.levels
         drawn = self.model.sample(rows, seed=self._seed, shard=i, shard_rows=shard_rows)
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
-        return halving(self._expansion(drawn, i), rng)
+        return halving(self._expansion(drawn, i), rng, self._exchanging)
+
+    def _exchanging(self, name: str, rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+        """See `halving.Groups`."""
+        if name in self._expansion.fixed:
+            return None
+        near = sorted({a for q in self.model.cliques if name in q for a in q} - {name})
+        codes = [self._expansion.code_map(a)[rows[a]] for a in near] or [np.zeros_like(rows[name], np.int64)]
+        return equal_rows(codes, self.model.domain.shape(near) or (1,))
 
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
         """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost time."""

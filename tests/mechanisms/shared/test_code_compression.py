@@ -121,19 +121,6 @@ def test_joint_constraints_that_no_pair_shows():
         Expansion(compression, impossible=never)(lone)
 
 
-def test_shards_are_reproducible_and_differ():
-    compression = compressed(a=[False] * 200)
-    expand = Expansion(compression, seed=5)
-    rows = {"a": np.zeros(100, np.uint8)}
-    first = expand(rows, 0)["a"]
-    assert (expand(rows, 0)["a"] == first).all() and (expand(rows, 1)["a"] != first).any()
-    assert first.dtype == np.uint8
-    assert expand({"a": np.zeros(0, np.uint8)}, 0)["a"].size == 0
-
-
-# What is rare is merged: shapes of 1-ways, limits of pairs, means of two measurements, crowding.
-
-
 def one(values, sigma):
     return Measurement(("a",), np.asarray(values, float), sigma)
 
