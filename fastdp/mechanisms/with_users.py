@@ -17,6 +17,7 @@ from ..release.gateway import Session
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable, WithoutId
+from ..users.balance import balanced
 from ..users.dealing import TRIAL_ROWS, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import Histogram, People, RowCount, Sizes, row_groups, rows_limit, size_bins, sizes_of
@@ -178,11 +179,17 @@ class _Users:
         """The outcome with the dealer of its rows and the number of rows that was counted for users."""
         described, made, rows, groups = self._described(), None, outcome.rows, None
         assert isinstance(rows, ModelRows)
+        keep: dict[str, np.ndarray] = {}
         if self.groups is not None:
             groups = self.groups.name, self.groups.edges
-            of_groups = None if self.people is None else self.people.sizes.rows_from(self.groups.edges)
-            rows = GroupedRows(rows, self.groups.name, of_groups)
             described["row_groups"] = list(self.groups.edges)
+        if self.people is not None:
+            some = rows.some(TRIAL_ROWS, self.job.seed)
+            self.people, keep = balanced(self.people, some, self.session.clip, groups, self.job.seed)
+        if groups is not None or keep:
+            name, edges = groups or ("", (1,))
+            of_groups = None if self.people is None else self.people.sizes.rows_from(edges)
+            rows = GroupedRows(rows, name, of_groups, keep)
         if self.people is not None and self.decided is not None:
             sizes = self.people.sizes
             described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
@@ -226,7 +233,7 @@ class _Users:
             first = min(first, (mu / part_mu(self.session, SHARES["agreement rates"])) ** 2)
         overall = self._ask(Agreement(features), 0, first)
         by_group = self._ask(Agreement(features, GROUPS), 1, PARTS[0] + PARTS[1] - first)
-        return rates_of(columns, overall, by_group, self.coarse)
+        return rates_of(columns, overall, by_group, self.by_chance, self.coarse)
 
     def _ask(self, key: Agreement, which: int, part: float) -> Measurement:
         mu = part_mu(self.session, SHARES["agreement rates"] * part)

@@ -23,9 +23,10 @@ CHUNK_ROWS = 1 << 14
 TRIAL_ROWS = 1 << 17
 """Rows of the trial dealings that set the urns' parameters."""
 TRIALS = 6
-MOST_JOINT, LEAST_EXCESS = 3, 0.25
-"""Pairs of columns that get urns of their own: how many at most, and by which part users repeat them more
-often than urns of single columns bring about (chosen on flights and Chicago trips)."""
+MOST_JOINT, LEAST_EXCESS, SURE = 3, 0.25, 3.0
+"""Pairs of columns that get urns of their own: how many at most, and by which part, and by how many standard
+errors, users repeat them more often than urns of single columns bring about (chosen on flights and Chicago
+trips)."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
@@ -225,7 +226,7 @@ def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
     now = now[:, made.alpha.shape[1] :]
     mean = (now * users).sum(axis=0) / max(users.sum(), 1)
     excess = rates.together - mean
-    likely = np.flatnonzero(excess > np.maximum(2 * rates.pairs_error, LEAST_EXCESS * mean))
+    likely = np.flatnonzero(excess > np.maximum(SURE * rates.pairs_error, LEAST_EXCESS * mean))
     chosen = likely[np.argsort(-excess[likely], kind="stable")][:MOST_JOINT]
     odds = _log_odds(now[:, chosen]) + _log_odds(rates.together[chosen]) - _log_odds(mean[chosen])
     return tuple(rates.pairs[i] for i in chosen), np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -163,6 +163,13 @@ class Sizes:
         rows = self.users * _mean_rows(self.edges, self.bound)
         return np.add.reduceat(rows, np.searchsorted(self.edges, edges))
 
+    def crossed(self, groups: tuple[int, ...], edges: tuple[int, ...], most: int) -> np.ndarray:
+        """Rows, of each user at most `most`, by the groups of users that start at `groups` and at `edges`."""
+        one, other = (np.searchsorted(e, self.edges, "right") - 1 for e in (groups, edges))
+        out = np.zeros((len(groups), len(edges)))
+        np.add.at(out, (one, other), self.users * np.minimum(_mean_rows(self.edges, self.bound), most))
+        return out
+
     def groups(self, least: float) -> tuple[int, ...]:
         """Lower edges of groups of about as many users each, at least `least`; at most MOST_GROUPS."""
         count = int(np.clip(self.users.sum() / max(least, 1e-9), 1, MOST_GROUPS))
@@ -250,8 +257,8 @@ def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
 @dataclass(frozen=True, eq=False)
 class People:
     """`source`: rows of the table of users, None where it has no columns; `name`: its column of groups, with
-    the lower edges `groups`; `constant`: its other columns; `weight`: how much more often a group is drawn
-    than the model has it."""
+    the lower edges `groups`; `constant`: its other columns; `weight` [groups] and, for each constant, `tilt`
+    [groups, codes]: how much more often users are drawn than the model has them."""
 
     sizes: Sizes
     source: Source | None = None
@@ -259,6 +266,7 @@ class People:
     groups: tuple[int, ...] = (1,)
     constant: tuple[str, ...] = ()
     weight: np.ndarray | None = None
+    tilt: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, sizes: Sizes, source: Any, name: str, groups: tuple[int, ...], constant, seed: int) -> People:
@@ -296,7 +304,10 @@ class People:
             low = np.zeros(count, np.int64)
             return self.sizes.draw(low, low + len(self.sizes.edges), generator), {}
         drawn = self.source.some(count, int(generator.integers(1 << 62)))
-        there = generator.random(count) < self.weight[drawn[self.name]]
+        kept = self.weight[drawn[self.name]]
+        for name, factor in self.tilt.items():
+            kept = kept * factor[drawn[self.name], drawn[name]]
+        there = generator.random(count) < kept
         drawn = {name: column[there] for name, column in drawn.items()}
         ends = np.append(np.searchsorted(self.sizes.edges, self.groups), len(self.sizes.edges))
         group = drawn[self.name]

@@ -27,9 +27,9 @@ CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
 and its lift above CONSTANT_LIFT by two standard errors."""
 MOST_PAIRS = 24
 """Pairs of columns whose agreement is asked for."""
-SPREAD = 0.1
-"""Standard deviation that is expected between the rates of neighbouring groups (flights 0.12, events 0.15,
-simulated trips 0.01)."""
+SPREAD, LEAST_SPREAD = 0.5, 0.02
+"""Standard deviation that is expected between the rates of neighbouring groups: this part of the column's
+lift, at least LEAST_SPREAD (chosen on the seven tables of `bench.users`, at epsilon 1, 3 and 10)."""
 
 
 Declared = Mapping[str, str]
@@ -59,11 +59,15 @@ class Rates:
 
 
 def rates_of(
-    columns: Sequence[str], overall: Measurement, by_group: Measurement, sizes: Histogram | None = None
+    columns: Sequence[str],
+    overall: Measurement,
+    by_group: Measurement,
+    by_chance: np.ndarray,
+    sizes: Histogram | None = None,
 ) -> Rates:
     """Rates from the two releases of `userkeys.Agreement` over these columns, each a feature of its own, and
     a histogram of rows per user, which says better how many users there are. A user adds 2 a - 1. The rates
-    of groups are those of least squares, where neighbours are expected to differ by SPREAD."""
+    of groups are those of least squares, where neighbours are expected to differ by SPREAD of the lift."""
     sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
     grouped, noise = by_group.values.reshape(len(GROUPS), -1), float(np.max(by_group.sigma))
     there, variance = grouped[:, -1], np.full(len(GROUPS), noise**2)
@@ -76,13 +80,15 @@ def rates_of(
     part = sigma**2 / (sigma**2 + variance.sum())
     users = max(float((1 - part) * overall.values[-1] + part * there.sum()), 1.0)
     there, steps = np.maximum(there, 0.0), np.eye(len(GROUPS) - 1, len(GROUPS))
-    steps = (steps - np.roll(steps, 1, axis=1)) / (2 * SPREAD)
-    of_group = np.concatenate([np.diag(there) / noise, there[None] / sigma, steps])
-    found = np.concatenate([grouped[:, :-1] / noise, sums[None] / sigma, np.zeros((len(steps), len(sums)))])
-    own = np.linalg.lstsq(of_group, found, rcond=None)[0]
     error = sigma * float(np.sqrt(2 - part)) / users / 2  # of a rate near 0 or 1, the largest
-    mean, own = (np.clip((1 + x) / 2, 0.0, 1.0) for x in (sums / users, own))
-    return Rates(tuple(columns), mean, error, own)
+    mean, steps = np.clip((1 + sums / users) / 2, 0.0, 1.0), (steps - np.roll(steps, 1, axis=1)) / 2
+    spread = np.maximum(LEAST_SPREAD, SPREAD * shrunk(mean - by_chance, error))
+    found = np.concatenate([grouped[:, :-1] / noise, sums[None] / sigma, np.zeros((len(steps), len(sums)))])
+    seen = np.concatenate([np.diag(there) / noise, there[None] / sigma])
+    own = [
+        np.linalg.lstsq(np.append(seen, steps / s, axis=0), y, rcond=None)[0] for s, y in zip(spread, found.T)
+    ]
+    return Rates(tuple(columns), mean, error, np.clip((1 + np.array(own).T) / 2, 0.0, 1.0))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -47,14 +48,15 @@ class ModelRows:
 
 
 class GroupedRows(ModelRows):
-    """Rows of a model with a column `name` of groups: of each group the part that `shares` says. Without
-    shares, rows as the model has them, without that column."""
+    """Rows of a model with a column `name` of groups ("": all are one group): of each group the part that
+    `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without shares, rows as the model
+    has them, without that column."""
 
     most_draws = 16
     """How many times a shard's rows are drawn to find enough of each group."""
 
-    def __init__(self, rows: ModelRows, name: str, shares: np.ndarray | None):
-        self.rows, self.name, self.shares = rows, name, shares
+    def __init__(self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})):
+        self.rows, self.name, self.shares, self.keep = rows, name, shares, keep
         self.model, self.total, self._seed = rows.model, rows.total, rows._seed
 
     @property
@@ -76,13 +78,20 @@ class GroupedRows(ModelRows):
         drawn: dict[str, np.ndarray] = {}
         for seed in seeds >> np.uint64(1):
             drawn = self.rows.some(size, int(seed))
-            take = _first_of_each(drawn[self.name], left)
+            group, kept = drawn.get(self.name, np.zeros(size, np.uint32)), np.ones(size)
+            for name, odds in self.keep.items():
+                kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
+            there = (
+                np.flatnonzero(np.random.default_rng(seed).random(size) < kept) if self.keep else slice(None)
+            )
+            take = np.arange(size)[there][_first_of_each(group[there], left)]
             parts.append({name: column[take] for name, column in drawn.items()})
-            left = left - np.bincount(parts[-1][self.name], minlength=len(left))
+            left = left - np.bincount(group[take], minlength=len(left))
             if not left.any():
                 break
-        missing = np.repeat(np.arange(len(left)), left).astype(drawn[self.name].dtype)
-        parts.append({name: column[: len(missing)] for name, column in drawn.items()} | {self.name: missing})
+        missing = np.repeat(np.arange(len(left)), left).astype(np.uint32)
+        own = {self.name: missing} if self.name else {}
+        parts.append({name: column[: len(missing)] for name, column in drawn.items()} | own)
         return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
 
 
