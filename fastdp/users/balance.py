@@ -65,8 +65,8 @@ def _tally(at: np.ndarray, codes: np.ndarray, weight: np.ndarray, shape: tuple[i
 
 def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
     """The factors by which shares along the last axis become those wanted, as far as MOST allows."""
-    wanted, there = (x / np.maximum(x.sum(axis=-1, keepdims=True), 1e-9) + LEAST for x in (wanted, there))
-    return np.clip(wanted / there, 1 / MOST, MOST)
+    one, other = (x / np.maximum(x.sum(axis=-1, keepdims=True), 1e-9) + LEAST for x in (wanted, there))
+    return np.where(there > 0, np.clip(one / other, 1 / MOST, MOST), 1.0)
 
 
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
