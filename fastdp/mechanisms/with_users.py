@@ -43,6 +43,8 @@ SIZES_PART = 0.5
 table has no columns."""
 LEAST_USERS = 10.0
 """Users of a group in the table of users, in standard errors of an answer that costs all of its share."""
+LEAST_DRAWN, MOST_USERS = 1 << 17, 1 << 20
+"""Users that are drawn from the model of the table of users: twice as many as there are, within these."""
 MOST_ERROR = 0.3
 """The number of rows is the one that was counted for users, where its standard error is below this part of
 it; else the mechanism's own."""
@@ -177,19 +179,19 @@ class _Users:
 
     def dealt(self, outcome: Outcome) -> Outcome:
         """The outcome with the dealer of its rows and the number of rows that was counted for users."""
-        described, made, rows, groups = self._described(), None, outcome.rows, None
+        described, made, rows = self._described(), None, outcome.rows
         assert isinstance(rows, ModelRows)
-        keep: dict[str, np.ndarray] = {}
-        if self.groups is not None:
-            groups = self.groups.name, self.groups.edges
-            described["row_groups"] = list(self.groups.edges)
-        if self.people is not None:
+        name, edges = ("", (1,)) if self.groups is None else (self.groups.name, self.groups.edges)
+        if name:
+            described["row_groups"] = list(edges)
+        if self.people is None:
+            rows = GroupedRows(rows, name, None) if name else rows
+        else:
             some = rows.some(TRIAL_ROWS, self.job.seed)
-            self.people, keep = balanced(self.people, some, self.session.clip, groups, self.job.seed)
-        if groups is not None or keep:
-            name, edges = groups or ("", (1,))
-            of_groups = None if self.people is None else self.people.sizes.rows_from(edges)
-            rows = GroupedRows(rows, name, of_groups, keep)
+            measured = {c for m in outcome.measurements if name in m.clique for c in m.clique}
+            self.people, keep = balanced(self.people, some, self.session.clip, (name, edges), measured)
+            shares = self.people.sizes.rows_by((1,), edges)[0]
+            rows = GroupedRows(rows, name, shares, keep) if name or keep else rows
         if self.people is not None and self.decided is not None:
             sizes = self.people.sizes
             described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
@@ -198,6 +200,7 @@ class _Users:
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
+            groups = (name, edges) if name else None
             own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
             made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
@@ -259,7 +262,9 @@ class _Users:
         task = replace(self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros())
         task = replace(task, after_ones=ignore_empty_columns)
         rows = CliqueTree().run(of_users, task).rows
-        self.people = People.of(sizes, rows, view.name, view.edges, decided.constant, self.job.seed)
+        assert isinstance(rows, ModelRows)
+        drawn = rows.some(min(MOST_USERS, max(LEAST_DRAWN, 2 * int(sizes.users.sum()))), self.job.seed)
+        self.people = People.of(sizes, view.edges, view.name, drawn)
 
     def _sizes(self, part: float) -> Sizes:
         """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the clip was

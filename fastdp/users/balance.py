@@ -4,63 +4,61 @@ but of large users only as many rows as the clip lets count."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Container, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from .people import MODEL_SAMPLE, People
+from .people import People
 
 MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
-"""The most by which a constant's share is changed in one turn over all constants, how many turns there are,
-and how much more often than the mean a row is kept at most."""
+"""The most by which a constant's share is changed in one turn over all constants, how much more often than
+the mean a row is kept at most, and how many turns there are."""
 LEAST = 1e-5
-"""A share that counts as nothing, about one draw of MODEL_SAMPLE."""
+"""A share that counts as nothing."""
 
 
 def balanced(
     people: People,
     rows: Mapping[str, np.ndarray],
     clip: int,
-    groups: tuple[str, tuple[int, ...]] | None,
-    seed: int,
+    groups: tuple[str, tuple[int, ...]],
+    measured: Container[str] = (),
 ) -> tuple[People, dict[str, np.ndarray]]:
     """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the model of
     rows say; for each constant [groups of rows, codes] how often a row is kept so that its share is the one
-    of all rows of these users). `groups`: column and lower edges of the groups of users that rows tell apart.
+    of all rows of these users). `groups`: column and lower edges of the groups of users that rows tell apart
+    ("": no column, one group); `measured`: constants of which the model knows how many rows each group has.
     """
-    if people.source is None:
+    table, group, (name, edges) = people.table, people.group, groups
+    if not table:
         return people, {}
-    name, edges = groups or ("", (1,))
-    drawn, count, first = people.source.some(MODEL_SAMPLE, seed), len(people.groups), people.constant[0]
-    group, part = drawn[people.name].astype(np.int64), np.zeros(len(rows[first]), np.int64)
-    part = rows[name].astype(np.int64) if name else part
-    of_users, capped, whole = (people.sizes.crossed(people.groups, edges, m) for m in (1, clip, 1 << 40))
-    users = np.maximum(of_users.sum(axis=1), 1e-9)
-    per_user, whole = capped.sum(axis=1) / users, whole / users[:, None]
-    shape = {c: (count, int(max(drawn[c].max(), rows[c].max(initial=0))) + 1) for c in people.constant}
-    goal = {c: np.bincount(rows[c], minlength=n).astype(float) for c, (_, n) in shape.items()}
-    weight, of_group = np.ones(len(group)), np.ones(count)
-    tilt = {c: np.ones(s) for c, s in shape.items()}
+    users, capped, whole = (people.sizes.rows_by(people.groups, edges, m) for m in (1, clip, np.inf))
+    of_group, count = np.maximum(users.sum(axis=1), 1e-9), len(users)
+    capped, whole = (x / of_group[:, None] for x in (capped, whole))
+    size = {c: max(int(x[c].max(initial=0)) + 1 for x in (table, rows)) for c in table}
+    part, weight = rows.get(name, np.zeros(len(next(iter(rows.values()))), np.int64)), people.weight
+    kept = np.ones(len(part))
+    goal = {c: _tally(part, rows[c], kept, len(edges), n) for c, n in size.items()}
     for _ in range(SWEEPS):
-        factor = _ratio(users, np.bincount(group, weight, count))
-        of_group, weight = of_group * factor, weight * factor[group]
-        for c in shape:
-            factor = _tilted(_tally(group, drawn[c], weight, shape[c]), per_user, goal[c])
-            tilt[c], weight = tilt[c] * factor, weight * factor[group, drawn[c]]
-    goal = {c: whole.T @ _tally(group, drawn[c], weight, s) for c, s in shape.items()}
-    kept, keep = np.ones(len(part)), {c: np.ones(goal[c].shape) for c in shape}
+        weight = weight * (of_group / np.maximum(np.bincount(group, weight, count), 1e-9))[group]
+        for c, n in size.items():
+            to = (capped, goal[c]) if c in measured else (capped.sum(1)[:, None], goal[c].sum(0)[None])
+            weight = weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
+    goal = {c: whole.T @ _tally(group, table[c], weight, count, n) for c, n in size.items()}
+    keep = {c: np.ones(goal[c].shape) for c in size}
     for _ in range(SWEEPS):
-        for c in shape:
-            factor = _ratio(goal[c], _tally(part, rows[c], kept, goal[c].shape))
+        for c in size:
+            factor = _ratio(goal[c], _tally(part, rows[c], kept, *keep[c].shape))
             keep[c], kept = keep[c] * factor, kept * factor[part, rows[c]]
-    keep[first] /= min(float(kept.max(initial=1e-9)), MOST_KEPT * float(kept.mean()))
-    of_group /= min(float(weight.max()), MOST * float(weight.mean()))
-    return replace(people, weight=of_group, tilt=tilt), keep
+    keep[c] /= min(float(kept.max()), MOST_KEPT * float(kept.mean()))
+    return replace(people, weight=weight), keep
 
 
-def _tally(at: np.ndarray, codes: np.ndarray, weight: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return np.bincount(at * shape[1] + codes, weight, shape[0] * shape[1]).reshape(shape)
+def _tally(at: np.ndarray, codes: np.ndarray, weight: np.ndarray, *shape: int) -> np.ndarray:
+    """[groups, codes] sums of weights."""
+    return np.bincount(at.astype(np.int64) * shape[1] + codes, weight, math.prod(shape)).reshape(shape)
 
 
 def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
@@ -70,10 +68,12 @@ def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Factors for users `there` [groups, codes], whose groups have so many rows each, by which each code
-    comes nearer to the share of rows that `goal` says, with the least change in relative entropy: a step of
-    Newton, which changes users the more the more rows they have."""
-    x = rows / rows.max()
-    now = x @ there
-    step = np.log(_ratio(goal, now)) * now / np.maximum(np.square(x) @ there, 1e-9)
-    return np.exp(np.outer(x, np.clip(step, -1, 1)))
+    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of rows], by which
+    the codes come nearer to the shares of `goal` [groups of rows, codes], with the least change in relative
+    entropy: a step of Newton, which changes users the more the more rows they have."""
+    out = np.ones(there.shape)
+    for x, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, goal):
+        now = x @ (there * out)
+        step = np.log(_ratio(wanted, now)) * now / np.maximum(np.square(x) @ (there * out), 1e-9)
+        out *= np.exp(np.outer(x, np.clip(step, -1, 1)))
+    return out

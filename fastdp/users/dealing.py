@@ -81,21 +81,17 @@ class Dealer:
         return out, owners, (wanted, equal, sums)
 
     def _users(self, segments: _Segments, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of each user, its segment). Numbers of rows are drawn once. Users for whom their segment has
-        no rows left get the constants of others with as many rows, drawn anew from the table of users."""
-        wanted, fixed = self.people.draw(int(segments.rows.sum()), seed)
+        """(rows of each user, its segment). Users for whom their segment has no rows left get the constants
+        of others of their size, drawn anew from the table of users."""
+        generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
+        wanted = self.people.draw(int(segments.rows.sum()), generator)
         found = np.zeros(len(wanted), np.int64)
         if len(segments.rows) <= 1:
             return wanted, found
-        generator = np.random.Generator(np.random.Philox(key=[seed, 3]))
         left, waiting = segments.rows.astype(float), np.arange(len(wanted))
         for turn in range(TURNS + 1):
             rows = wanted[waiting]
-            if turn:
-                other, fixed = self.people.draw(int(rows.sum()), seed + turn)
-                alike = np.argsort(other, kind="stable")[np.arange(len(rows)) * len(other) // len(rows)]
-                rank = np.argsort(np.argsort(rows, kind="stable"), kind="stable")
-                fixed = {name: codes[alike[rank]] for name, codes in fixed.items()}
+            fixed = self.people.constants(rows, generator)
             if self.groups is not None:
                 name, edges = self.groups
                 fixed = fixed | {name: np.searchsorted(edges, rows, "right") - 1}

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,16 +23,6 @@ LEAST_LOST = 0.05
 """Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out less than
 this share of the rows, their noise costs more (chosen on the tables of docs/guide/users.md at epsilon 10: 3 %
 are left out of purchases and patients, which lose by groups, 8 % of simulated trips, which gain)."""
-MODEL_SAMPLE = 1 << 17
-"""Users drawn to find how often the model of the table of users has each group."""
-MOST_WEIGHT = 8.0
-"""The most by which a group's share in the model is raised to that of the histogram."""
-
-
-class Source(Protocol):
-    """Rows of the table of users, drawn from its model."""
-
-    def some(self, count: int, seed: int) -> Mapping[str, np.ndarray]: ...
 
 
 def size_bins(bound: int) -> tuple[int, ...]:
@@ -158,12 +147,7 @@ class Sizes:
         """The same for the number of rows, of each user at most `most`."""
         return self.interval[0], int(np.ceil(self.high[0]))
 
-    def rows_from(self, edges: tuple[int, ...]) -> np.ndarray:
-        """Rows of all users whose numbers of rows start at these edges of bins."""
-        rows = self.users * _mean_rows(self.edges, self.bound)
-        return np.add.reduceat(rows, np.searchsorted(self.edges, edges))
-
-    def crossed(self, groups: tuple[int, ...], edges: tuple[int, ...], most: int) -> np.ndarray:
+    def rows_by(self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf) -> np.ndarray:
         """Rows, of each user at most `most`, by the groups of users that start at `groups` and at `edges`."""
         one, other = (np.searchsorted(e, self.edges, "right") - 1 for e in (groups, edges))
         out = np.zeros((len(groups), len(edges)))
@@ -183,18 +167,17 @@ class Sizes:
         last = int(np.flatnonzero(self.users > 0).max(initial=0))
         return [*self.edges, self.bound + 1][last + 1] - 1
 
-    def draw(self, low: np.ndarray, high: np.ndarray, generator: np.random.Generator) -> np.ndarray:
-        """A number of rows for each user: of the bins low..high - 1, inside a bin by a smooth curve through
-        the shares of users up to its ends."""
+    def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
+        """Numbers of rows of so many users, inside a bin by a smooth curve through the shares of users up to
+        its ends."""
         from scipy.interpolate import PchipInterpolator
 
         ends = np.append(0.0, np.cumsum(self.users + 1e-12))
         edges = np.log(np.append(self.edges, self.bound + 1.0))
         grid = np.unique(np.concatenate([edges, np.linspace(0.0, edges[-1], 16 * len(edges))]))
-        at = ends[low] + generator.random(len(low)) * (ends[high] - ends[low])
+        at = generator.random(count) * ends[-1]
         rows = np.exp(np.interp(at, PchipInterpolator(edges, ends)(grid), grid)) + 1e-9
-        first, last = np.array(self.edges), _upper(self.edges, self.bound)
-        return np.clip(rows.astype(np.int64), first[low], last[high - 1])
+        return np.clip(rows.astype(np.int64), 1, self.most_rows)
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
@@ -256,59 +239,40 @@ def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """`source`: rows of the table of users, None where it has no columns; `name`: its column of groups, with
-    the lower edges `groups`; `constant`: its other columns; `weight` [groups] and, for each constant, `tilt`
-    [groups, codes]: how much more often users are drawn than the model has them."""
+    """`table`: users drawn from the model of the table of users, by group: the codes of their constants.
+    `group`: the group of each, by number of rows, with the lower edges `groups`; `weight`: how often each is
+    taken, in proportion to others of its group."""
 
     sizes: Sizes
-    source: Source | None = None
-    name: str = ""
     groups: tuple[int, ...] = (1,)
-    constant: tuple[str, ...] = ()
-    weight: np.ndarray | None = None
-    tilt: Mapping[str, np.ndarray] = field(default_factory=dict)
+    group: np.ndarray = field(default_factory=lambda: np.empty(0))
+    table: Mapping[str, np.ndarray] = field(default_factory=dict)
+    weight: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, sizes: Sizes, source: Any, name: str, groups: tuple[int, ...], constant, seed: int) -> People:
-        """Users of this model with the histogram's rows per user."""
-        drawn = source.some(MODEL_SAMPLE, seed)[name]
-        of_model = np.bincount(drawn, minlength=len(groups)) / MODEL_SAMPLE
-        ends = np.append(np.searchsorted(sizes.edges, groups), len(sizes.edges))
-        wanted = np.add.reduceat(sizes.users, ends[:-1])
-        weight = np.minimum(wanted / wanted.sum() / np.maximum(of_model, 1e-9), MOST_WEIGHT)
-        return cls(sizes, source, name, groups, tuple(constant), np.maximum(weight / weight.max(), 1e-3))
+    def of(cls, sizes: Sizes, groups: tuple[int, ...], name: str, drawn: Mapping[str, np.ndarray]) -> People:
+        """Users with the rows per user of `sizes`, whose constants are those of the users in `drawn`, which
+        have their groups in column `name`."""
+        order = np.argsort(drawn[name], kind="stable")
+        table = {column: codes[order] for column, codes in drawn.items() if column != name}
+        return cls(sizes, groups, drawn[name][order].astype(np.int64), table, np.ones(len(order)))
 
-    def draw(self, rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """(rows of each user, the codes of its constant columns), users whose rows add up to `rows`; the last
-        user may have fewer rows than it was drawn with."""
-        sizes: list[np.ndarray] = []
-        codes: list[Mapping[str, np.ndarray]] = []
-        have, batch = 0, max(256, rows // 16)
-        generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
+    def draw(self, rows: int, generator: np.random.Generator) -> np.ndarray:
+        """Rows of each of the users whose rows add up to `rows`; the last may have fewer rows than it was
+        drawn with."""
+        found, have = [np.empty(0, np.int64)], 0
+        mean = self.sizes.rows_by((1,), (1,)).sum() / self.sizes.users.sum()
         while have < rows:
-            size, drawn = self._batch(batch, generator)
-            keep = int(np.searchsorted(np.cumsum(size), rows - have)) + 1
-            sizes.append(size[:keep])
-            codes.append({name: drawn[name][:keep] for name in self.constant})
-            have += int(sizes[-1].sum())
-            mean = max(1.0, have / max(sum(map(len, sizes)), 1))
-            batch = min(1 << 20, int(1.1 * max(rows - have, 0) / mean) + 256)
-        wanted, none = np.concatenate([np.empty(0, np.int64), *sizes]), np.empty(0, np.uint32)
-        if len(wanted):
-            wanted[-1] -= have - rows
-        return wanted, {n: np.concatenate([none, *(c[n] for c in codes)]) for n in self.constant}
+            sizes = self.sizes.draw(min(1 << 20, int(1.1 * (rows - have) / mean) + 256), generator)
+            found.append(sizes[: int(np.searchsorted(np.cumsum(sizes), rows - have)) + 1])
+            have += int(found[-1].sum())
+        found[-1][-1:] -= have - rows
+        return np.concatenate(found)
 
-    def _batch(self, count: int, generator: np.random.Generator):
-        """(rows of each user, its row of the table of users), about `count` users or fewer."""
-        if self.source is None or self.weight is None:
-            low = np.zeros(count, np.int64)
-            return self.sizes.draw(low, low + len(self.sizes.edges), generator), {}
-        drawn = self.source.some(count, int(generator.integers(1 << 62)))
-        kept = self.weight[drawn[self.name]]
-        for name, factor in self.tilt.items():
-            kept = kept * factor[drawn[self.name], drawn[name]]
-        there = generator.random(count) < kept
-        drawn = {name: column[there] for name, column in drawn.items()}
-        ends = np.append(np.searchsorted(self.sizes.edges, self.groups), len(self.sizes.edges))
-        group = drawn[self.name]
-        return self.sizes.draw(ends[group], ends[group.astype(np.int64) + 1], generator), drawn
+    def constants(self, rows: np.ndarray, generator: np.random.Generator) -> dict[str, np.ndarray]:
+        """The codes of the constant columns of users with so many rows."""
+        ends, upto = np.arange(len(self.groups) + 1), np.append(0.0, np.cumsum(self.weight))
+        group = np.searchsorted(self.groups, rows, "right") - 1
+        low, high = (upto[np.searchsorted(self.group, ends)[group + i]] for i in (0, 1))
+        at = np.searchsorted(upto, low + generator.random(len(rows)) * (high - low), "right") - 1
+        return {n: codes[np.minimum(at, len(codes) - 1)] for n, codes in self.table.items()}

@@ -27,26 +27,15 @@ from ..reference import dealing as slow
 GROUPED = (1, 4, 16)
 
 
-class Drawn:
-    """Rows of a table of users, by plain draws: groups with these weights, constants evenly."""
-
-    def __init__(self, weights, constants):
-        self.weights, self.constants = np.array(weights, float), constants
-
-    def some(self, count, seed):
-        rng = np.random.default_rng(seed)
-        groups = rng.choice(len(self.weights), count, p=self.weights / self.weights.sum())
-        values = {name: rng.integers(0, n, count) for name, n in self.constants.items()}
-        return {"rows per user": groups, **{n: v.astype(np.uint32) for n, v in values.items()}}
-
-
 def people(constants=None, bound=60):
     users = np.zeros(len(size_bins(bound)))
     users[:14] = (30, 30, 30, 20, 20, 10, 10, 8, 6, 5, 4, 3, 2, 1)
     sizes = Sizes(size_bins(bound), bound, users, 0.0, 0.0)
     if not constants:
         return People(sizes)
-    return People.of(sizes, Drawn((1, 1, 1), constants), "rows per user", GROUPED, tuple(constants), 7)
+    rng = np.random.default_rng(7)
+    drawn = {name: rng.integers(0, n, 30_000).astype(np.uint32) for name, n in constants.items()}
+    return People.of(sizes, GROUPED, "group", {"group": rng.integers(0, 3, 30_000), **drawn})
 
 
 def random_rows(rng, rows, sizes):
@@ -163,7 +152,7 @@ def test_users_get_rows_of_their_group():
     rng = np.random.default_rng(4)
     codes = random_rows(rng, 20_000, {"b": 6})
     crowd = people()
-    rows = crowd.sizes.rows_from((1, 4))
+    rows = crowd.sizes.rows_by((1,), (1, 4))[0]
     codes["group"] = (np.arange(20_000) >= 20_000 * rows[0] / rows.sum()).astype(np.uint32)
     made = Dealer(crowd, Roles((), ("b",)), np.full((len(GROUPS), 1), 2.0), ("group", (1, 4)))
     dealt, owner = made.deal(codes, 1, 2)
@@ -194,12 +183,12 @@ def test_roles_follow_from_rates_and_noise():
     sums = [990, 880, 998, -400, -790, 1000]
     by_chance = np.array([0.2, 0.2, 0.998, 0.1, 0.1])
     groups = np.tile([*sums[:-1], 1000.0], len(GROUPS)) / len(GROUPS)
-    rates = rates_of(columns, Released(sums, 3.0), Released(groups, 1.0))
+    rates = rates_of(columns, Released(sums, 3.0), Released(groups, 1.0), by_chance)
     assert roles(rates, by_chance) == Roles(("fixed",), ("almost", "habit"))
     assert roles(rates, by_chance, ("fixed",)).repeated[0] == "fixed"
-    noisy = rates_of(columns, Released(sums, 60.0), Released(groups, 1.0))
+    noisy = rates_of(columns, Released(sums, 60.0), Released(groups, 1.0), by_chance)
     assert "almost" in roles(noisy, by_chance).constant  # cannot be told from a constant
-    lost = rates_of(columns, Released(sums, 800.0), Released(groups, 1.0))
+    lost = rates_of(columns, Released(sums, 800.0), Released(groups, 1.0), by_chance)
     assert roles(lost, by_chance).repeated == ()
 
 
@@ -208,16 +197,16 @@ def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogr
     histogram of rows per user mends a wrong number of users."""
     rates, edges = np.linspace(0.1, 0.6, len(GROUPS)), size_edges(4096)
     groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
-    total = groups[::2].sum()
+    total, none = groups[::2].sum(), np.zeros(1)
     for noise, found in ((0.1, rates), (1e5, rates.mean())):
-        made = rates_of(("a",), Released([total, 600.0], 1.0), Released(groups, noise))
+        made = rates_of(("a",), Released([total, 600.0], 1.0), Released(groups, noise), none)
         assert np.allclose(made.by_group[:, 0], found, atol=1e-2) and made.overall[0] == pytest.approx(0.35)
     users = Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1)
-    mended = rates_of(("a",), Released([total, 800.0], 30.0), Released(groups, 30.0), users)
+    mended = rates_of(("a",), Released([total, 800.0], 30.0), Released(groups, 30.0), none, users)
     assert mended.overall[0] == pytest.approx(0.35, abs=1e-3) and mended.error == pytest.approx(
         0.025, abs=1e-4
     )
-    empty = rates_of(("a",), Released([-5, -3], 1.0), Released(-groups, 1.0))
+    empty = rates_of(("a",), Released([-5, -3], 1.0), Released(-groups, 1.0), none)
     assert 0 <= empty.overall[0] <= 1 and (empty.by_group >= 0).all() and (empty.by_group <= 1).all()
 
 
@@ -279,8 +268,7 @@ def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
         ends = sizes.interval, sizes.seen_interval
         missed += [not low <= total <= high for total, (low, high) in zip(totals, ends)]
         assert ends[0][0] == ends[1][0] <= sizes.rows <= ends[1][1] <= ends[0][1]
-        low = np.zeros(20_000, np.int64)
-        drawn = sizes.draw(low, low + len(sizes.edges), rng)
+        drawn = sizes.draw(20_000, rng)
         tails.append(np.percentile(drawn, [90, 99]) / np.percentile(rows, [90, 99]) - 1)
     assert missed.max() <= 9
     if kind in ("geometric", "alike"):
@@ -293,18 +281,14 @@ def test_few_users_within_a_bin_are_drawn_where_its_neighbours_are():
     are none, so that its users are drawn near its lower end: evenly in the logarithm half would be above
     103."""
     sizes = released(np.tile(np.arange(90, 100), 4000), 4096, 1.0, np.random.default_rng(1))
-    low = np.zeros(50_000, np.int64)
-    drawn = sizes.draw(low, low + len(sizes.edges), np.random.default_rng(2))
+    drawn = sizes.draw(50_000, np.random.default_rng(2))
     upper = drawn[drawn >= 96]
     assert len(upper) / len(drawn) == pytest.approx(0.4, abs=0.01) and np.median(upper) < 103
 
 
 def test_drawn_users_stay_within_their_bins_and_fill_the_rows():
     crowd = people()
-    wanted, fixed = crowd.draw(10_000, 1)
-    assert (
-        wanted.sum() == 10_000 and wanted.min() >= 1 and wanted.max() <= crowd.sizes.most_rows and fixed == {}
-    )
-    again, _ = crowd.draw(10_000, 1)
-    assert (wanted == again).all()
-    assert len(crowd.draw(0, 1)[0]) == 0
+    wanted, again = (crowd.draw(10_000, np.random.default_rng(1)) for _ in range(2))
+    assert wanted.sum() == 10_000 and wanted.min() >= 1 and wanted.max() <= crowd.sizes.most_rows
+    assert (wanted == again).all() and crowd.constants(wanted, np.random.default_rng(1)) == {}
+    assert len(crowd.draw(0, np.random.default_rng(1))) == 0

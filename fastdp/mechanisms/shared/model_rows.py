@@ -49,8 +49,8 @@ class ModelRows:
 
 class GroupedRows(ModelRows):
     """Rows of a model with a column `name` of groups ("": all are one group): of each group the part that
-    `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without shares, rows as the model
-    has them, without that column."""
+    `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without shares, rows as the
+    model has them, without that column."""
 
     most_draws = 16
     """How many times a shard's rows are drawn to find enough of each group."""
