@@ -127,6 +127,7 @@ class _Users:
         self.groups: RowGroups | None = None
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
+        self.table_error = 0.0
 
     def rows(self) -> tuple[Session, Job]:
         """Session and job of the mechanism. Where noise allows, its rows have the group of their user's
@@ -189,7 +190,8 @@ class _Users:
         else:
             some = rows.some(TRIAL_ROWS, self.job.seed)
             measured = {c for m in outcome.measurements if name in m.clique for c in m.clique}
-            self.people, keep = balanced(self.people, some, self.session.clip, (name, edges), measured)
+            own = (self.session.clip, (name, edges), self.table_error, measured)
+            self.people, keep = balanced(self.people, some, *own)
             shares = self.people.sizes.rows_by((1,), edges)[0]
             rows = GroupedRows(rows, name, shares, keep) if name or keep else rows
         if self.people is not None and self.decided is not None:
@@ -201,8 +203,8 @@ class _Users:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
             groups = (name, edges) if name else None
-            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
-            made = dealer(self.people, self.rates, self.decided, *own)
+            given = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
+            made = dealer(self.people, self.rates, self.decided, *given)
             described["together"] = [list(pair) for pair in made.joint]
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
@@ -256,7 +258,8 @@ class _Users:
             self.people = People(sizes)
             return
         share = SHARES["table of users"] * (1 - SIZES_PART)
-        groups = sizes.groups(LEAST_USERS / part_mu(self.session, share))
+        self.table_error = 1 / part_mu(self.session, share)
+        groups = sizes.groups(LEAST_USERS * self.table_error)
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
         of_users = self.session.part(share, view)
         task = replace(self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros())

@@ -81,10 +81,10 @@ class GroupedRows(ModelRows):
             group, kept = drawn.get(self.name, np.zeros(size, np.uint32)), np.ones(size)
             for name, odds in self.keep.items():
                 kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
-            there = (
-                np.flatnonzero(np.random.default_rng(seed).random(size) < kept) if self.keep else slice(None)
-            )
-            take = np.arange(size)[there][_first_of_each(group[there], left)]
+            rank = np.argsort(kept, kind="stable")  # rows of one kind together: each kind has its exact part
+            ends = np.floor(np.cumsum(np.minimum(kept[rank], 1.0)) + 0.5)
+            there = np.sort(rank[np.diff(ends, prepend=0.0) > 0])
+            take = there[_first_of_each(group[there], left)]
             parts.append({name: column[take] for name, column in drawn.items()})
             left = left - np.bincount(group[take], minlength=len(left))
             if not left.any():
