@@ -31,8 +31,6 @@ FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
-TURNS = 3
-"""Draws from the table of users of constants for which rows are left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,19 +57,25 @@ class Dealer:
 
     def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
         names = (*self.roles.constant, *(() if self.groups is None else self.groups[:1]))
-        segments = _Segments.of({name: codes[name] for name in names}, codes)
-        wanted, of_user = self._users(segments, seed)
+        generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
+        wanted = self.people.draw(len(next(iter(codes.values()))), generator)
+        fixed = self.people.constants(wanted, generator)
+        if self.groups is not None:
+            fixed[self.groups[0]] = np.searchsorted(self.groups[1], wanted, "right") - 1
+        of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
+        group = None if self.groups is None else (codes[self.groups[0]][first], fixed[self.groups[0]])
+        of_user = _with_rows(np.bincount(of_row, minlength=1), wanted, of_user, group, generator)
         order = np.argsort(of_user, kind="stable")
         wanted, of_user = wanted[order], of_user[order]
-        count = len(segments.rows)
-        take = _chosen(segments.of_row, np.bincount(of_user, wanted, count).astype(np.int64))
+        count = len(first)
+        take = _chosen(of_row, np.bincount(of_user, wanted, count).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=count))
         owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
-        moved = np.flatnonzero(segments.of_row[take] != of_user[owner])
+        moved = np.flatnonzero(of_row[take] != of_user[owner])
         out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
         for name in self.roles.constant if len(moved) else ():
             out[name] = codes[name].copy()
-            out[name][take[moved]] = segments.value(name, codes)[of_user[owner[moved]]]
+            out[name][take[moved]] = codes[name][first[of_user[owner[moved]]]]
         owners = np.empty(len(take), np.uint32)
         numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
         owners[take] = numbers[owner]  # so that numbers of users do not follow their constants
@@ -79,52 +83,6 @@ class Dealer:
             rows = take[sequence]
             out, owners = {name: column[rows] for name, column in out.items()}, owners[rows]
         return out, owners, (wanted, equal, sums)
-
-    def _users(self, segments: _Segments, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """(rows of each user, its segment). Users for whom their segment has no rows left get the constants
-        of others of their size, drawn anew from the table of users."""
-        generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
-        wanted = self.people.draw(int(segments.rows.sum()), generator)
-        found = np.zeros(len(wanted), np.int64)
-        if len(segments.rows) <= 1:
-            return wanted, found
-        left, waiting = segments.rows.astype(float), np.arange(len(wanted))
-        for turn in range(TURNS + 1):
-            rows = wanted[waiting]
-            fixed = self.people.constants(rows, generator)
-            if self.groups is not None:
-                name, edges = self.groups
-                fixed = fixed | {name: np.searchsorted(edges, rows, "right") - 1}
-            if turn < TURNS:
-                segment = segments.of_users(fixed, len(rows))
-            else:  # constants that the table of users does not have: users of the same group
-                segment = self._any_constants(segments, left, rows, fixed)
-            order = np.argsort(segment, kind="stable")
-            before = np.cumsum(rows[order])
-            first = np.searchsorted(segment[order], segment[order])
-            before -= rows[order] + np.where(first > 0, before[first - 1], 0)
-            fits = before + generator.random(len(order)) * rows[order] < left[segment[order]]
-            taken = np.sort(order[fits & (segment[order] >= 0)])
-            found[waiting[taken]] = segment[taken]
-            left -= np.bincount(segment[taken], rows[taken], len(left))
-            waiting = np.delete(waiting, taken)
-            if not len(waiting):
-                break
-        found[waiting] = np.argmax(left)
-        return wanted, found
-
-    def _any_constants(self, segments: _Segments, left, wanted, fixed) -> np.ndarray:
-        """A segment with rows left over for each user, of its own group where there are groups; -1: none."""
-        of_segment, of_user = np.zeros(len(left), np.int64), np.zeros(len(wanted), np.int64)
-        if self.groups is not None:
-            of_segment, of_user = segments.group.astype(np.int64), fixed[self.groups[0]]
-        out = np.full(len(wanted), -1, np.int64)
-        for group in np.unique(of_user):
-            here, mine = np.flatnonzero(of_segment == group), of_user == group
-            ends = np.cumsum(np.maximum(left[here], 0))
-            at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)
-            out[mine] = np.append(here, -1)[np.minimum(at, len(here))]
-        return out
 
     def _urns(self, codes, take, wanted, ends, seed, threads, tries):
         from .._core import deal as core
@@ -233,44 +191,38 @@ def _log_odds(p: np.ndarray) -> np.ndarray:
     return np.log(p / (1 - p))
 
 
-@dataclass(frozen=True, eq=False)
-class _Segments:
-    """Rows by their constants. `of_row`: the segment of each row; `rows`: how many rows each has; `levels`:
-    column by column, its number of codes and the combinations there are with the columns before."""
+def _segments(names, codes: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray], users: int):
+    """(segment of each row, segment of each user, -1 where no row has its constants, a row of each segment).
+    A segment: rows with the same codes in the columns `names`."""
+    of_row, of_user = (np.zeros(n, np.int64) for n in (len(next(iter(codes.values()))), users))
+    first = np.zeros(min(1, len(of_row)), np.int64)
+    for name in names:
+        size = int(max(x[name].max(initial=0) for x in (codes, fixed))) + 1
+        key = np.where(of_user < 0, -1, of_user * size + fixed[name])
+        there, first, of_row = np.unique(of_row * size + codes[name], return_index=True, return_inverse=True)
+        at = np.minimum(np.searchsorted(there, key), len(there) - 1)
+        of_user = np.where(there[at] == key, at, -1)
+    return of_row, of_user, first
 
-    of_row: np.ndarray
-    rows: np.ndarray
-    levels: tuple[tuple[str, int, np.ndarray], ...]
 
-    @classmethod
-    def of(cls, fixed: Mapping[str, np.ndarray], codes: Mapping[str, np.ndarray]) -> _Segments:
-        at, levels = np.zeros(len(next(iter(codes.values()))), np.int64), []
-        for name, column in fixed.items():
-            size = int(column.max(initial=0)) + 1
-            there, at = np.unique(at * size + column, return_inverse=True)
-            levels.append((name, size, there))
-        return cls(at, np.bincount(at, minlength=1), tuple(levels))
-
-    def of_users(self, fixed: Mapping[str, np.ndarray], users: int) -> np.ndarray:
-        """The segment of each user, -1 where no row has its constants."""
-        at, known = np.zeros(users, np.int64), np.ones(users, bool)
-        for name, size, there in self.levels:
-            key = at * size + fixed[name]
-            at = np.minimum(np.searchsorted(there, key), len(there) - 1)
-            known &= (fixed[name] < size) & (there[at] == key)
-        return np.where(known, at, -1)
-
-    @property
-    def group(self) -> np.ndarray:
-        """The code of the last column in each segment."""
-        _, size, there = self.levels[-1]
-        return there % size
-
-    def value(self, name: str, codes: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The code of a constant column in each segment."""
-        out = np.zeros(len(self.rows), codes[name].dtype)
-        out[self.of_row] = codes[name]
-        return out
+def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> np.ndarray:
+    """The segment of each user. Users for whom their segment has no rows left get one that has some; `group`
+    (of segments, of users): of their own group."""
+    left, found = rows.astype(float), segment.copy()
+    order = np.argsort(segment, kind="stable")
+    before = np.cumsum(wanted[order]) - wanted[order]
+    before -= before[np.searchsorted(segment[order], segment[order])]
+    fits = before + generator.random(len(order)) * wanted[order] < left[segment[order]]
+    taken = order[fits & (segment[order] >= 0)]
+    left -= np.bincount(segment[taken], wanted[taken], len(left))
+    waiting = np.delete(np.arange(len(wanted)), taken)
+    of_segment, of_user = (np.zeros(len(left)), np.zeros(len(wanted))) if group is None else group
+    for kind in np.unique(of_user[waiting]):
+        here, mine = np.flatnonzero(of_segment == kind), waiting[of_user[waiting] == kind]
+        ends = np.cumsum(np.maximum(left[here], 0))
+        at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)
+        found[mine] = np.append(here, np.argmax(left))[np.minimum(at, len(here))]
+    return found
 
 
 def _joined(columns: list[np.ndarray]) -> np.ndarray:

@@ -166,12 +166,16 @@ class BalancedRows(ExpandedRows):
         self._halving_of = halving
 
     @property
+    def halving(self) -> Halving | None:
+        return self._halving_of(self.total)
+
+    @property
     def shard_rows(self) -> int:
         """Several times as many rows are in memory at once."""
-        return super().shard_rows if self._halving_of(self.total) is None else 1 << 18
+        return super().shard_rows if self.halving is None else 1 << 18
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
-        halving = self._halving_of(self.total)
+        halving = self.halving
         if halving is None:
             return super().shard(i)
         rows, shard_rows = self.total << halving.levels, self.shard_rows << halving.levels

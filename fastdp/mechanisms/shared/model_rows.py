@@ -12,6 +12,7 @@ import numpy as np
 from ...model.given import sample_given
 from ...model.graphical_model import Model
 from ...model.sampler import rows_of_shard
+from .halving import Halving
 
 
 class ModelRows:
@@ -26,6 +27,11 @@ class ModelRows:
     @property
     def shard_rows(self) -> int:
         return rows_of_shard(self.total)
+
+    @property
+    def halving(self) -> Halving | None:
+        """How rows that were drawn several times over are halved; None: not at all."""
+        return None
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
@@ -71,7 +77,8 @@ class GroupedRows(ModelRows):
     def shard(self, i: int) -> dict[str, np.ndarray]:
         if self.shares is None:
             return {name: column for name, column in self.rows.shard(i).items() if name != self.name}
-        size = min(self.shard_rows, self.total - i * self.shard_rows)
+        halving = self.rows.halving
+        size = min(self.shard_rows, self.total - i * self.shard_rows) << (halving.levels if halving else 0)
         left = np.diff(np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)).astype(int)
         seeds = np.random.SeedSequence(self._seed, spawn_key=(i,)).generate_state(self.most_draws, np.uint64)
         parts: list[dict[str, np.ndarray]] = []
@@ -92,7 +99,8 @@ class GroupedRows(ModelRows):
         missing = np.repeat(np.arange(len(left)), left).astype(np.uint32)
         own = {self.name: missing} if self.name else {}
         parts.append({name: column[: len(missing)] for name, column in drawn.items()} | own)
-        return {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+        rows = {name: np.concatenate([part[name] for part in parts]) for name in drawn}
+        return rows if halving is None else halving(rows, np.random.default_rng(seeds[0]))
 
 
 def _first_of_each(group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
