@@ -180,31 +180,27 @@ class _Users:
 
     def dealt(self, outcome: Outcome) -> Outcome:
         """The outcome with the dealer of its rows and the number of rows that was counted for users."""
-        described, made, rows = self._described(), None, outcome.rows
-        assert isinstance(rows, ModelRows)
-        name, edges = ("", (1,)) if self.groups is None else (self.groups.name, self.groups.edges)
-        if name:
-            described["row_groups"] = list(edges)
-        if self.people is None:
-            rows = GroupedRows(rows, name, None) if name else rows
-        else:
-            some = rows.some(TRIAL_ROWS, self.job.seed)
-            measured = {c for m in outcome.measurements if name in m.clique for c in m.clique}
-            own = (self.session.clip, (name, edges), self.table_error, measured)
-            self.people, keep = balanced(self.people, some, *own)
-            shares = self.people.sizes.rows_by((1,), edges)[0]
-            rows = GroupedRows(rows, name, shares, keep) if name or keep else rows
+        described, made, model = self._described(), None, outcome.rows
+        assert isinstance(model, ModelRows)
+        groups = ("", (1,)) if self.groups is None else (self.groups.name, self.groups.edges)
+        if self.groups is not None:
+            described["row_groups"] = list(groups[1])
+        rows = model if self.groups is None else GroupedRows(model, groups[0], None)
         if self.people is not None and self.decided is not None:
-            sizes = self.people.sizes
+            sizes, some = self.people.sizes, model.some(TRIAL_ROWS, self.job.seed)
+            measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
+            about = (self.session.clip, groups, self.table_error, measured)
+            self.people, keep = balanced(self.people, some, *about)
+            if keep or self.groups is not None:
+                rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
             described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
             described |= {"rows_bound": sizes.bound, "most_rows": sizes.most_rows}
             described["rows_up_to"] = {"most": sizes.most, "interval": list(sizes.seen_interval)}
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
-            groups = (name, edges) if name else None
-            given = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
-            made = dealer(self.people, self.rates, self.decided, *given)
+            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
+            made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}

@@ -23,19 +23,9 @@ from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, unit_noise
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.scale import laplace_std
 from ..public.data import PublicTable
+from ..release import domaincosts
 from ..release.cells import SURE
-from ..release.domaincosts import (
-    RANKS,
-    ROUNDS,
-    DomainCosts,
-    check_askable,
-    clip_of,
-    column_mu,
-    expected_keys,
-    keys_cap,
-    keys_delta,
-    users_needed,
-)
+from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_needed
 from ..release.keyselect import less
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
@@ -56,17 +46,17 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
     """How the schema's private columns would be found, from public facts alone."""
     if not schema.unfinished:
         return ()
-    own = column_mu(schema, mu)
+    own = domaincosts.column_mu(schema, mu)
     lines = []
     for name, column in schema.pending.items():
         if column.keyed:
             cap = keys_cap(schema, column)
-            sigma, bar = users_needed(cap, mu, *expected_keys(schema, costs))
+            sigma, bar = users_needed(cap, mu, *domaincosts.expected_keys(schema, costs))
             each = f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
             how = f"values of so many users are found with a probability of 95 %{each}"
             lines.append(DomainLine(name, how, sigma, bar))
             continue
-        sigma = clip / (own * math.sqrt(ROUNDS[-1]))
+        sigma = clip / (own * math.sqrt(domaincosts.ROUNDS[-1]))
         how = "span of time" if column.wanted == "timestamp" else f"bounds and at most {column.bins} bins"
         if column.low is not None and column.high is not None:
             how = f"at most {column.bins} bins between public bounds"
@@ -77,7 +67,7 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
         lines.append(DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar))
     measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
     for name in measured:
-        sigma = clip / (mu * math.sqrt(costs.sums * (1 - RANKS) / len(measured)))
+        sigma = clip / (mu * math.sqrt(costs.sums * (1 - domaincosts.RANKS) / len(measured)))
         how = "sums inside bins: a bin of so many rows has its mean to a tenth of its width"
         lines.append(DomainLine(name, how, sigma, sigma / math.sqrt(2) / 0.1))
     return tuple(lines)
@@ -141,7 +131,7 @@ def plan(
     bound = resolve_clip(config.clip, schema)
     zeros = recipes.check_config(config, asked)
     pure = config.pure
-    check_askable(asked, pure=pure or delta == 0, unit=config.unit)
+    domaincosts.check_askable(asked, pure=pure or delta == 0, unit=config.unit)
     left = less(delta, costs.keys_delta) if costs.keys_delta else delta
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     if rows is None:
@@ -190,7 +180,7 @@ def plan(
         0.0 if pure or not delta else max(0.0, 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
-        domain=domain_lines(asked, whole, costs, clip_of(config.clip, asked) or 1),
+        domain=domain_lines(asked, whole, costs, domaincosts.clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
         verdict=_verdict(config, schema, outline, mu, bound, rows, users),

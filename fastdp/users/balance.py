@@ -5,12 +5,12 @@ but of large users only as many rows as the clip lets count."""
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from dataclasses import replace
 
 import numpy as np
 
-from .people import People
+from .people import Codes, Groups, People
 
 MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
 """The most by which a constant's share is changed in one turn over all constants, how much more often than
@@ -21,19 +21,13 @@ choice adds sampling error (chosen on all tables of docs/guide/users.md)."""
 
 
 def balanced(
-    people: People,
-    rows: Mapping[str, np.ndarray],
-    clip: int,
-    groups: tuple[str, tuple[int, ...]],
-    sigma: float,
-    measured: Container[str] = (),
+    people: People, rows: Codes, clip: int, groups: Groups, sigma: float, measured: Container[str] = ()
 ) -> tuple[People, dict[str, np.ndarray]]:
     """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the model of
     rows say; for each constant [groups of rows, codes] how often a row is kept so that its share is the one
     of all rows of these users, as far as it stands out of noise, and nothing where few rows would change).
-    `groups`: column and lower edges of the groups of users that rows tell apart ("": no column, one group);
-    `sigma`: standard error of the table of users; `measured`: constants of which the model knows how many
-    rows each group has."""
+    `groups`: those of users that rows tell apart; `sigma`: standard error of the table of users; `measured`:
+    constants of which the model knows how many rows each group has."""
     table, group, (name, edges) = people.table, people.group, groups
     if not table:
         return people, {}
@@ -49,16 +43,16 @@ def balanced(
         for c, n in size.items():
             to = (capped, goal[c]) if c in measured else (capped.sum(1)[:, None], goal[c].sum(0)[None])
             weight = weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
-    moved = 0.0
+    moved = []
     for c, n in size.items():
         there = _tally(group, table[c], weight, count, n)
         seen, all_rows = (np.maximum(x.T @ there, 1e-9) for x in (capped, whole))
         doubt = np.square(whole[:, :, None] / all_rows - capped[:, :, None] / seen).sum(axis=0) * sigma**2
         lift = np.log(_ratio(all_rows, goal[c]))
         wanted = goal[c] * np.exp(lift * np.maximum(1 - doubt / np.maximum(lift**2, 1e-9), 0.0))
-        moved = max(moved, float(np.abs(wanted - goal[c]).sum()) / 2 / len(part))
+        moved.append(np.abs(wanted - goal[c]).sum() / 2 / len(part))
         goal[c] = wanted
-    if moved < LEAST_MOVED:
+    if max(moved) < LEAST_MOVED:
         return replace(people, weight=weight), {}
     keep = {c: np.ones(goal[c].shape) for c in size}
     for _ in range(SWEEPS):
@@ -81,9 +75,9 @@ def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of rows], by which
-    the codes come nearer to the shares of `goal` [groups of rows, codes], with the least change in relative
-    entropy: a step of Newton, which changes users the more the more rows they have."""
+    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of rows], by
+    which the codes come nearer to the shares of `goal` [groups of rows, codes], with the least change in
+    relative entropy: a step of Newton, which changes users the more the more rows they have."""
     out = np.ones(there.shape)
     for x, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, goal):
         now = x @ (there * out)

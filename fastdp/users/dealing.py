@@ -7,14 +7,13 @@ with the same constants), so all marginals stay those of the row model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import UsageError
 from .order import TRIES, Goal, Order
-from .people import People
+from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
 
 CHUNK_ROWS = 1 << 14
@@ -37,39 +36,36 @@ DENSE = 1 << 20
 class Dealer:
     """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column and for
     each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
-    users by their number of rows, which decides as constants do which rows a user may get, and the groups'
-    lower edges."""
+    users by their number of rows, which decides as constants do which rows a user may get ("": none), and
+    the groups' lower edges."""
 
     people: People
     roles: Roles
     alpha: np.ndarray
-    groups: tuple[str, tuple[int, ...]] | None = None
+    groups: Groups = ALL
     joint: tuple[tuple[str, str], ...] = ()
     order: Order | None = None
 
-    def deal(
-        self, codes: Mapping[str, np.ndarray], seed: int, threads: int
-    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    def deal(self, codes: Codes, seed: int, threads: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
         constants in place of their own; with an order, user after user and each user's in order. Depends on
         rows and seed alone."""
         return self._dealt(codes, seed, threads)[:2]
 
     def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
-        names = (*self.roles.constant, *(() if self.groups is None else self.groups[:1]))
+        column, edges = self.groups
+        names = (*self.roles.constant, *([column] if column else ()))
         generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
         wanted = self.people.draw(len(next(iter(codes.values()))), generator)
-        fixed = self.people.constants(wanted, generator)
-        if self.groups is not None:
-            fixed[self.groups[0]] = np.searchsorted(self.groups[1], wanted, "right") - 1
+        group = np.searchsorted(edges, wanted, "right") - 1
+        fixed = self.people.constants(wanted, generator) | {column: group}
         of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
-        group = None if self.groups is None else (codes[self.groups[0]][first], fixed[self.groups[0]])
-        of_user = _with_rows(np.bincount(of_row, minlength=1), wanted, of_user, group, generator)
+        groups = codes[column][first] if column else np.zeros(len(first), np.int64)
+        of_user = _with_rows(np.bincount(of_row), wanted, of_user, (groups, group), generator)
         order = np.argsort(of_user, kind="stable")
         wanted, of_user = wanted[order], of_user[order]
-        count = len(first)
-        take = _chosen(of_row, np.bincount(of_user, wanted, count).astype(np.int64))
-        ends = np.cumsum(np.bincount(of_user, minlength=count))
+        take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
+        ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
         owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
         moved = np.flatnonzero(of_row[take] != of_user[owner])
         out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
@@ -110,10 +106,10 @@ def dealer(
     people: People,
     rates: Rates,
     roles: Roles,
-    codes: Mapping[str, np.ndarray],
+    codes: Codes,
     seed: int,
     threads: int,
-    groups: tuple[str, tuple[int, ...]] | None = None,
+    groups: Groups = ALL,
     order: tuple[Order, Goal] | None = None,
 ) -> Dealer:
     """The dealer whose users agree as the rates say, and whose rows follow each other as `order` says:
@@ -191,7 +187,7 @@ def _log_odds(p: np.ndarray) -> np.ndarray:
     return np.log(p / (1 - p))
 
 
-def _segments(names, codes: Mapping[str, np.ndarray], fixed: Mapping[str, np.ndarray], users: int):
+def _segments(names, codes: Codes, fixed: Codes, users: int):
     """(segment of each row, segment of each user, -1 where no row has its constants, a row of each segment).
     A segment: rows with the same codes in the columns `names`."""
     of_row, of_user = (np.zeros(n, np.int64) for n in (len(next(iter(codes.values()))), users))
@@ -206,8 +202,8 @@ def _segments(names, codes: Mapping[str, np.ndarray], fixed: Mapping[str, np.nda
 
 
 def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> np.ndarray:
-    """The segment of each user. Users for whom their segment has no rows left get one that has some; `group`
-    (of segments, of users): of their own group."""
+    """The segment of each user. Users for whom their segment has no rows left get one of their own group that
+    has some; `group`: that of each segment, that of each user."""
     left, found = rows.astype(float), segment.copy()
     order = np.argsort(segment, kind="stable")
     before = np.cumsum(wanted[order]) - wanted[order]
@@ -216,9 +212,8 @@ def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> 
     taken = order[fits & (segment[order] >= 0)]
     left -= np.bincount(segment[taken], wanted[taken], len(left))
     waiting = np.delete(np.arange(len(wanted)), taken)
-    of_segment, of_user = (np.zeros(len(left)), np.zeros(len(wanted))) if group is None else group
-    for kind in np.unique(of_user[waiting]):
-        here, mine = np.flatnonzero(of_segment == kind), waiting[of_user[waiting] == kind]
+    for kind in np.unique(group[1][waiting]):
+        here, mine = np.flatnonzero(group[0] == kind), waiting[group[1][waiting] == kind]
         ends = np.cumsum(np.maximum(left[here], 0))
         at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)
         found[mine] = np.append(here, np.argmax(left))[np.minimum(at, len(here))]

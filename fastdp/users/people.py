@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+Codes = Mapping[str, np.ndarray]
+Groups = tuple[str, tuple[int, ...]]
+"""A column of groups of users by their number of rows ("": none), and the groups' lower edges."""
+ALL: Groups = "", (1,)
 Z95 = 1.96
 OCTAVE = (1.0, 1.25, 1.5, 1.75)
 """Bins of rows per user start at these multiples of powers of 2; they divide the bins of the histogram by
@@ -246,11 +250,11 @@ class People:
     sizes: Sizes
     groups: tuple[int, ...] = (1,)
     group: np.ndarray = field(default_factory=lambda: np.empty(0))
-    table: Mapping[str, np.ndarray] = field(default_factory=dict)
+    table: Codes = field(default_factory=dict)
     weight: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @classmethod
-    def of(cls, sizes: Sizes, groups: tuple[int, ...], name: str, drawn: Mapping[str, np.ndarray]) -> People:
+    def of(cls, sizes: Sizes, groups: tuple[int, ...], name: str, drawn: Codes) -> People:
         """Users with the rows per user of `sizes`, whose constants are those of the users in `drawn`, which
         have their groups in column `name`."""
         order = np.argsort(drawn[name], kind="stable")

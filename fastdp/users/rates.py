@@ -12,7 +12,6 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
-    from .people import Histogram
 
 GROUPS = (2, 4, 16, 64, 256, 1024)
 """Groups of users, by their number of rows, whose rates are released (a single row agrees with nothing)."""
@@ -59,14 +58,10 @@ class Rates:
 
 
 def rates_of(
-    columns: Sequence[str],
-    overall: Measurement,
-    by_group: Measurement,
-    by_chance: np.ndarray,
-    sizes: Histogram | None = None,
+    columns: Sequence[str], overall: Measurement, by_group: Measurement, by_chance: np.ndarray, sizes=None
 ) -> Rates:
     """Rates from the two releases of `userkeys.Agreement` over these columns, each a feature of its own, and
-    a histogram of rows per user, which says better how many users there are. A user adds 2 a - 1. The rates
+    a `Histogram` of rows per user, which says better how many users there are. A user adds 2 a - 1. The rates
     of groups are those of least squares, where neighbours are expected to differ by SPREAD of the lift."""
     sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
     grouped, noise = by_group.values.reshape(len(GROUPS), -1), float(np.max(by_group.sigma))

@@ -8,6 +8,7 @@ import pytest
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges
 from fastdp.users import dealing
+from fastdp.users.balance import balanced
 from fastdp.users.dealing import Dealer, dealer
 from fastdp.users.people import (
     Histogram,
@@ -158,6 +159,47 @@ def test_users_get_rows_of_their_group():
     dealt, owner = made.deal(codes, 1, 2)
     assert list(dealt) == ["b"] and (dealt["b"] == codes["b"]).all()
     assert np.mean((np.bincount(owner)[owner] >= 4) == codes["group"]) > 0.97
+
+
+@pytest.mark.parametrize("groups", [("", (1,)), ("group", (1, 16))])
+def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
+    """Users with a larger a have more rows, and the clip of 16 hides most of that. The table of users is off
+    by factors up to 2; `rows` are the clipped rows, without noise. Then users have these shares of clipped
+    rows (10 turns, to 0.01), and shares of all rows that are nearer to the truth than those of either source;
+    rows are kept in just these. No row is left out where the table may be all noise, or the clip hides
+    nothing."""
+    rng, edges = np.random.default_rng(5), size_bins(1024)
+    a = rng.integers(0, 4, 8000).astype(np.uint32)
+    size = np.minimum(rng.geometric(1 / np.array([3.0, 6, 20, 60])[a]), 1024)
+    sizes = Sizes(
+        edges, 1024, np.bincount(np.searchsorted(edges, size, "right") - 1, minlength=len(edges)), 0, 0
+    )
+    wrong, starts = rng.random((6, 4)) + 1, (1, 4, 16, 32, 64, 128)
+    group = np.searchsorted(starts, size, "right") - 1
+    chosen = rng.choice(8000, 50_000, p=wrong[group, a] / wrong[group, a].sum())
+    crowd = People.of(sizes, starts, "g", {"g": group[chosen], "a": a[chosen]})
+    user = rng.choice(8000, 100_000, p=np.minimum(size, 16) / np.minimum(size, 16).sum())
+    rows = {"a": a[user], "group": (size[user] >= 16).astype(np.uint32)}
+
+    def shares(people, most=10**6):
+        wanted = people.draw(400_000, np.random.default_rng(1))
+        found = people.constants(wanted, np.random.default_rng(2))["a"]
+        return np.bincount(found, np.minimum(wanted, most), 4) / np.minimum(wanted, most).sum()
+
+    def off(share):
+        return np.abs(share - np.bincount(a, size) / size.sum()).sum() / 2
+
+    made, keep = balanced(crowd, rows, 16, groups, 0.0, {"a"})
+    clipped = np.bincount(rows["a"]) / len(user)
+    assert np.abs(shares(made, 16) - clipped).sum() / 2 < 0.02
+    assert off(shares(made)) < 0.5 * min(off(shares(crowd)), off(clipped))
+    part = rows["group"] if groups[0] else np.zeros(len(user), np.uint32)
+    of_group = sizes.rows_by((1,), groups[1])[0] / np.bincount(part)
+    left = np.bincount(rows["a"], np.minimum(keep["a"][part, rows["a"]], 1) * of_group[part], 4)
+    assert groups[0] or np.abs(left / left.sum() - shares(made)).sum() / 2 < 0.02
+    assert balanced(crowd, rows, 16, groups, 1e6, {"a"})[1] == {}
+    assert balanced(crowd, {"a": a.repeat(size), "group": part[:0]}, 1024, ("", (1,)), 0.0)[1] == {}
+    assert balanced(people(), rows, 16, groups, 0.0)[1] == {}
 
 
 def test_groups_of_rows_have_enough_rows_each():

@@ -175,16 +175,8 @@ def test_dealt_users_follow_the_goal():
     codes = {name: rng.integers(0, n, 12_000).astype(np.uint32) for name, n in SIZES.items()}
     key = to_ask(schema(), schema().modelled, Roles((), ()))
     rate = dict.fromkeys(key.pairs, 0.2) | {("to", "from"): 0.4, ("from", "to"): 0.125}
-    made = dealer(
-        people(),
-        rates(),
-        Roles((), ("pay",)),
-        codes,
-        3,
-        1,
-        None,
-        order_of(key, released(key, rate), rates(), SIZES),
-    )
+    order = order_of(key, released(key, rate), rates(), SIZES)
+    made = dealer(people(), rates(), Roles((), ("pay",)), codes, 3, 1, order=order)
     assert made.order is not None and ("to", "from") in made.order.key.pairs
     dealt, owner = made.deal(codes, 7, 1)
     want = np.sort(np.ravel_multi_index([codes[n] for n in SIZES], tuple(SIZES.values())))

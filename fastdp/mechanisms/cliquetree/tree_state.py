@@ -15,23 +15,11 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement, Request
 from ...model.marginals import marginals
 from ...queries import Binned
+from ..shared import screening
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
-from ..shared.screening import (
-    Candidate,
-    Key,
-    ScreeningResult,
-    Structure,
-    accounted,
-    affordable_batch,
-    candidates,
-    divide,
-    following,
-    forest,
-    unexplained,
-    worthwhile,
-)
+from ..shared.screening import Candidate, Key, ScreeningResult, Structure, accounted, candidates, forest
 from .resolutions import ModelCodes, composed, group_count, group_maps, removed, summed
 from .value_grouping import grouped, row_bounds
 
@@ -112,7 +100,7 @@ class CliqueTreeState:
         if last and not self.held:
             self.ones_at_last = measure_ones(self.session, share, "1-ways at last", self.workload.weight)
             self.merged = self.merged.with_ones(self.ones_at_last)
-        parts = divide(list(self.held.values()), self.precision, share) if self.held else {}
+        parts = screening.divide(list(self.held.values()), self.precision, share) if self.held else {}
         whole = math.fsum(parts.values())
         requests = [
             self.request(key, part_mu(self.session, share * part / whole)) for key, part in parts.items()
@@ -243,15 +231,15 @@ class CliqueTreeState:
         sigma = self.sigma(share)
         least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
         self.held = {key: self.again(c, result, sigma) for key, c in self.held.items()}
-        good = worthwhile(self.scored(result, sigma), sigma, least)
+        good = screening.worthwhile(self.scored(result, sigma), sigma, least)
         if number:
-            good = unexplained(good, following(result.estimates), sigma, least)
+            good = screening.unexplained(good, screening.following(result.estimates), sigma, least)
         batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
         fresh = [c for c in batch if c.key not in self.held and c.gain(sigma) > least]
         spent = math.fsum(self.precision.values()) * self.unit
-        return affordable_batch(fresh, list(self.held.values()), spent, share * self.unit), share
+        return screening.affordable_batch(fresh, list(self.held.values()), spent, share * self.unit), share
 
     def scored(self, result: ScreeningResult, sigma: float) -> list[Candidate]:
         """The candidates of a screening round, for measurements at noise `sigma`."""
