@@ -164,7 +164,7 @@ def test_users_get_rows_of_their_group():
 @pytest.mark.parametrize("groups", [("", (1,)), ("group", (1, 16))])
 def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     """Users with a larger a have more rows, and the clip of 16 hides most of that. The table of users is off
-    by factors up to 2; `rows` are the clipped rows, without noise. Then users have these shares of clipped
+    by factors up to 4; `rows` are the clipped rows, without noise. Then users have these shares of clipped
     rows (10 turns, to 0.01), and shares of all rows that are nearer to the truth than those of either source;
     rows are kept in just these. No row is left out where the table may be all noise, or the clip hides
     nothing."""
@@ -174,7 +174,7 @@ def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     sizes = Sizes(
         edges, 1024, np.bincount(np.searchsorted(edges, size, "right") - 1, minlength=len(edges)), 0, 0
     )
-    wrong, starts = rng.random((6, 4)) + 1, (1, 4, 16, 32, 64, 128)
+    wrong, starts = (1 + rng.random((6, 4))) * [1, 2, 2, 1], (1, 4, 16, 32, 64, 128)
     group = np.searchsorted(starts, size, "right") - 1
     chosen = rng.choice(8000, 50_000, p=wrong[group, a] / wrong[group, a].sum())
     crowd = People.of(sizes, starts, "g", {"g": group[chosen], "a": a[chosen]})
