@@ -12,7 +12,7 @@ import numpy as np
 from ...model.given import sample_given
 from ...model.graphical_model import Model
 from ...model.sampler import rows_of_shard
-from .halving import Halving
+from .halving import LEVELS, Halving
 
 
 class ModelRows:
@@ -77,7 +77,9 @@ class GroupedRows(ModelRows):
     def shard(self, i: int) -> dict[str, np.ndarray]:
         if self.shares is None:
             return {name: column for name, column in self.rows.shard(i).items() if name != self.name}
-        halving = self.rows.halving
+        halving = copy(self.rows.halving)
+        if halving is not None:
+            halving.levels = min(halving.levels, LEVELS)  # rare groups need many draws
         size = min(self.shard_rows, self.total - i * self.shard_rows) << (halving.levels if halving else 0)
         left = np.diff(np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)).astype(int)
         seeds = np.random.SeedSequence(self._seed, spawn_key=(i,)).generate_state(self.most_draws, np.uint64)
