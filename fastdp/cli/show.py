@@ -114,6 +114,8 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
             console.print(line)
+    if Path(f"{out}.private/reading.json").exists():
+        console.print(f"Left-out rows and lines: {out}.private/reading.json (private: do not release).")
     console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-*.html"

@@ -17,7 +17,7 @@ MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
 the mean a row is kept at most, and how many turns there are."""
 LEAST, LEAST_MOVED = 1e-5, 0.02
 """A share that counts as nothing; and the least share of the rows for whose change rows are chosen, since a
-choice adds sampling error (chosen on all tables of docs/guide/users.md)."""
+choice adds sampling error (set by eye; 0 gives the same errors on the tables of docs/guide/users.md)."""
 
 
 def balanced(
