@@ -453,8 +453,8 @@ def test_planted_size_in_the_output_is_seen(tmp_path):
 
 
 def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_path):
-    """Bounds, digits, nulls, hours and rows per user: the answers have the same places with and without the
-    attacker, and differ by at most the sensitivity, clip or 1 (exact, noise taken out)."""
+    """Bounds, digits, nulls, hours, steps of times and rows per user: the answers have the same places with
+    and without the attacker, and differ by at most the sensitivity, clip or 1 (exact, noise taken out)."""
     taken = []
     real = Session._Session__noisy
 
@@ -469,11 +469,10 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
         taken.append([])
         at = pa.array(np.arange(len(table)) * 5_000, pa.timestamp("s"))
         with replayed(answers), patch.object(Session, "_Session__noisy", noisy):
-            run(
-                table.append_column("at", at),
-                schema=Schema.from_dict(timed),
-                out=tmp_path / str(len(taken)) / "run",
-            )
+            out = tmp_path / str(len(taken)) / "run"
+            made = run(table.append_column("at", at), schema=Schema.from_dict(timed), out=out)
+    stated = made.privacy["parts"][0]["releases"]
+    assert ["at"] in [release["attributes"] for release in stated if release.get("of") == "clock times"]
     without, there = taken
     assert len(without) == len(there) > 5
     for (plan, counts, clip), (_, other_counts, other_clip) in zip(without, there):
