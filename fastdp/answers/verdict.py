@@ -23,7 +23,7 @@ BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
 """Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard errors."""
 CHANCE_SPREAD = math.sqrt(Z95 * BY_CHANCE + 0.025 - BY_CHANCE**2)
 """The standard deviation of that noise, in standard errors."""
-ADVICE = "most columns are mostly noise; use fewer or coarser columns, more rows, or a larger epsilon"
+ADVICE = "most columns show little; use fewer or coarser columns, more rows, or a larger epsilon"
 NAMED = 8
 """Columns that one sentence names."""
 
@@ -63,7 +63,7 @@ def expected(
 
 def found(facts: Facts) -> Verdict:
     """What a finished run can show, from its own released numbers."""
-    drowned, half, sizes = [], [], facts.schema.modelled
+    drowned, lost, half, sizes = [], [], [], facts.schema.modelled
     total = estimate(facts.marginals, ())
     single = [m for m in facts.marginals if len(m.axes) == 1]
     for a in sizes:
@@ -74,12 +74,17 @@ def found(facts: Facts) -> Verdict:
         half.append(Z95 * float(np.median(errors)) * facts.clipping.factor)
         by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(np.square(errors).sum())
         shown = float(table.x[table.x > Z95 * errors].sum()) - by_chance
+        outside = facts.schema.columns[a].overflow_target if a in facts.schema.columns else None
         if total is None or not shown > float(total.x[0]) / 2:
             drowned.append(a)
+        elif outside is not None and table.x[outside] > float(total.x[0]) / 2:
+            lost.append(a)
     if not half:
         return Verdict(())
     lines = [f"single columns: noise of about {float(np.median(half)):,.0f} rows on each count (95 %)"]
     lines.append(_drowning(drowned, len(half)))
+    told = f"values lost, {len(lost)} of {len(half)} columns: most rows have no value of {listed(lost)}"
+    lines += [told] if lost else []
     pairs, inside = math.comb(len(sizes), 2), facts.measured_pairs()
     if pairs:
         known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
@@ -88,11 +93,10 @@ def found(facts: Facts) -> Verdict:
     errors = [np.sqrt(np.median(m.variances)) for m in facts.marginals if len(m.axes) > 1 and m.complete]
     if errors and total is not None:
         wide = Z95 * facts.clipping.factor * float(np.median(errors))
-        lines.append(f"in measured pairs groups of at least {wide:,.0f} rows stand out")
-        lines.append(_effect(wide, facts.clipping.factor * float(total.x[0])))
-    if facts.clipping.text:
-        lines.append(facts.clipping.text)
-    return Verdict(tuple(lines), 2 * len(drowned) > len(half))
+        stand = f"in measured pairs groups of at least {wide:,.0f} rows stand out"
+        lines += [stand, _effect(wide, facts.clipping.factor * float(total.x[0]))]
+    lines += [facts.clipping.text] if facts.clipping.text else []
+    return Verdict(tuple(lines), 2 * len(drowned + lost) > len(half))
 
 
 def _effect(wide: float, rows: float) -> str:

@@ -123,7 +123,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
-    """What the run can show, from its released numbers; a warning where most columns are noise."""
+    """What the run can show, from its released numbers; a warning where most columns show little."""
     from ..answers.verdict import ADVICE, found
 
     verdict = found(run._facts)
@@ -132,7 +132,7 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
     yield f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp answer):"
     yield from (f"  {line}" for line in verdict.lines)
     if verdict.warn:
-        yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows are mostly noise, too."
+        yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows show little, too."
 
 
 ASIDE = ("private", "rows", "columns", "baselines", "seconds")

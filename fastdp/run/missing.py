@@ -46,13 +46,11 @@ def missing_rows(
         return out
     for name in found:
         column = schema.columns.get(name)
-        code = None if column is None else column.overflow_target
-        ones = [
-            m
-            for m in answers
-            if column is not None and m.clique == (name,) and m.query is None and m.values.size == column.size
-        ]
-        if code is None or not ones:
+        if column is None or (code := column.overflow_target) is None:
+            continue
+        alone = [m for m in answers if m.clique == (name,) and m.query is None]
+        ones = [m for m in alone if m.values.size == column.size]
+        if not ones:
             continue
         rows, variance = average([(float(m.values[code]), float(m.variances[code])) for m in ones])
         share = min(1.0, max(0.0, rows / total[0]))
@@ -67,7 +65,5 @@ def missing_notes(missing: Mapping[str, tuple[float, float]]) -> list[str]:
         for name, (share, error) in missing.items()
         if share >= max(NOTED, error)
     ]
-    if not listed:
-        return []
-    text = ", ".join(listed)
-    return [f"share of rows whose value lies outside the domain that the run found, by noisy counts: {text}"]
+    text = "share of rows whose value lies outside the domain that the run found, by noisy counts: "
+    return [text + ", ".join(listed)] if listed else []

@@ -33,6 +33,10 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
     verdict = found(Facts.of({}, fastdp.Schema.from_domain(sizes), ones, {}, None))
     assert verdict.warn is drowns
     assert any("0 of 3 were measured" in line for line in verdict.lines)
+    listed = {"kind": "categorical", "dtype": "string", "values": ["x", "y"], "null": "drop"}
+    outside = [Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)]  # few rows have a listed value
+    lost = found(Facts.of({}, fastdp.Schema.from_dict({"columns": {"a": listed}}), outside, {}, None))
+    assert lost.warn and any("values lost, 1 of 1 columns" in line for line in lost.lines)
 
 
 def test_a_plan_says_what_its_budget_can_show():
