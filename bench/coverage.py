@@ -3,8 +3,8 @@
     python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--jobs 1]
                              [--data FOLDER] [--file TABLE.csv[:USER]]
 
-Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes; and
-tables that were kept aside while constants were chosen: `trial`, `orders`, `diary` and any file
+Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes; and on
+request `trial`, `orders`, `diary` and any file
 (bench/coverage_tables.py). Kinds of query: cells of single columns, of measured and of unmeasured pairs
 (also by their true size), values that were merged in pairs, shares, totals of groups of cells, group means
 and their differences, coefficients of a logistic regression. Widths are compared with those of the

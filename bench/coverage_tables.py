@@ -1,5 +1,5 @@
-"""Tables on which no constant of `fastdp.answers` was chosen, for `bench.coverage`: three generated ones and
-any text or Parquet file.
+"""More tables for `bench.coverage`: three generated ones and any text or Parquet file. On `trial` no constant
+of `fastdp.answers` was chosen; the other two were looked at for the allowances of tails and means.
 
 `trial`: 2,100 patients, four arms at 30 sites. `orders`: buyers with Pareto(1.2) orders each, of which the
 busy ones buy other things in another channel, so that a clip leaves out many rows and not at random.

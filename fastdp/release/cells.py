@@ -45,6 +45,9 @@ MARGIN = 2
 TRIM, TAIL = 0.1, 1.0
 """Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins) plus TAIL
 standard errors of that joint count."""
+MANY = 0.05
+"""Where cells outside the span turn out to hold more than this share of the rows, they are counted again.
+Chosen for senators' terms from 1867 to 2013, of which the years before 1900 are one cell."""
 CALENDAR = ((0, 6), (1, 7), (1, 12), (0, 23), (1, 31), (0, 59))
 """Ranges that whole numbers often fill: days of the week, months, hours, days of the month, minutes. They are
 public. A column that lies in one of them has all of its numbers as codes, so none is clamped."""
@@ -59,6 +62,7 @@ UPPER = 0.2
 that become rarer as they grow (children, purchases) do not."""
 COARSEST = 64
 """Number of cells of equal width in the first partition between public bounds."""
+Array = np.ndarray
 Span = tuple[float, float]
 """The part of a partition that holds rows: its first and last edge."""
 _SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)
@@ -104,7 +108,7 @@ class Line:
         low = low if self.low is None else self.low
         return low, high if self.high is None else self.after(self.high)
 
-    def first(self) -> np.ndarray:
+    def first(self) -> Array:
         """The first partition, from public facts alone. Edges of numbers: zero, and 1, 2, 5 times the powers
         of ten up to the ends of the type; of times: the years from 1900 to 2100, centuries before and after,
         and the ends of the type. Between public bounds also cells of equal width."""
@@ -159,19 +163,13 @@ class Line:
         return sorted(c for c in cuts if low < c < high)
 
     def refine(
-        self,
-        edges: np.ndarray,
-        counts: np.ndarray,
-        sigma: float,
-        cells: int,
-        bins: int,
-        span: Span | None = None,
-    ) -> tuple[np.ndarray, Span | None]:
+        self, edges: Array, counts: Array, sigma: float, cells: int, bins: int, span: Span | None = None
+    ) -> tuple[Array, Span | None]:
         """(the next partition, the span of it that holds rows). A cell is split into about `cells` parts
         times its share of the rows. All cells outside the span are joined into one on each side; after a
         first partition, empty cells far from rows are joined as well. `span`: the span of this partition;
         None for a first partition, most of which is empty."""
-        first, last = self._extent(edges, counts, sigma, bins, span)
+        first, last = self._extent(edges, counts, sigma, bins, span, MARGIN)
         if first > last:
             return edges, None
         sure = np.where(counts < sigma * outstanding(len(counts)), 0.0, counts)
@@ -184,10 +182,22 @@ class Line:
                 cuts |= {low, high}
             if parts >= 2:
                 cuts |= set(self.split(low, high, parts))
-        return np.array(sorted(cuts)), (float(edges[first]), float(edges[last + 1]))
+        more = self._overlooked(edges, counts, sigma, span) if span else set()
+        return np.array(sorted(cuts | more)), None if more else (float(edges[first]), float(edges[last + 1]))
+
+    def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
+        """Public edges of years on a side of the span that holds many rows after all: they lie too thinly to
+        have stood out of the first partition's noise. As many as those rows are standard errors, or all."""
+        found: set[float] = set()
+        for side in (edges[1:] <= span[0], edges[:-1] >= span[1]):
+            rows, noise = float(counts[side].sum()), outstanding(len(counts)) * sigma * math.sqrt(side.sum())
+            if rows > max(noise, MANY * counts.sum()) and self.family in ("date", "timestamp"):
+                public = [c for c in self.first() if edges[:-1][side][0] < c < edges[1:][side][-1]]
+                found |= set(public[:: max(1, round(len(public) * sigma / rows))])
+        return found
 
     def _extent(
-        self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None
+        self, edges: Array, counts: Array, sigma: float, bins: int, span: Span | None, margin: int = 0
     ) -> tuple[int, int]:
         """Numbers of the first and last cell, both with finite edges, that may hold rows. (1, 0), a first
         above the last, where no count stands out of the noise."""
@@ -196,7 +206,7 @@ class Line:
             alive = np.flatnonzero(extents(counts, sigma))
             if not len(alive):
                 return 1, 0
-            return max(alive[0] - MARGIN, finite[0]), min(alive[-1] + MARGIN, finite[-1])
+            return max(alive[0] - margin, finite[0]), min(alive[-1] + margin, finite[-1])
         first, last = (int(np.searchsorted(edges, span[0])), int(np.searchsorted(edges, span[1])) - 1)
         few = 0.0 if self.reach else TRIM * float(counts[first : last + 1].sum()) / bins
         noise = sigma * (SURE if self.reach else TAIL)
@@ -205,7 +215,7 @@ class Line:
         return (low, high) if low <= high else (first, last)
 
     def bins(
-        self, edges: np.ndarray, counts: np.ndarray, sigma: float, bins: int, span: Span | None = None
+        self, edges: Array, counts: Array, sigma: float, bins: int, span: Span | None = None
     ) -> list[float]:
         """Finite edges of at most `bins` bins: frequent single values (`ATOM`) are bins of their own, the
         other bins have about equal noisy counts."""
@@ -235,7 +245,7 @@ class Line:
         whole = self.unit == 1 and self.family in ("int", "float") and (self.low, self.high) == (None, None)
         return float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
 
-    def _tidy(self, cuts: Sequence[float], edges: np.ndarray, atoms: set[float]) -> list[float]:
+    def _tidy(self, cuts: Sequence[float], edges: Array, atoms: set[float]) -> list[float]:
         """The cuts, where a cut directly above a value (float lines only) is moved down onto that value,
         unless the value is a bin of its own."""
         onto = {
@@ -246,9 +256,7 @@ class Line:
         moved = sorted({onto[c] if c in onto and onto[c] not in atoms else c for c in cuts})
         return moved if len(moved) > 1 else list(cuts)
 
-    def grained(
-        self, edges: np.ndarray, counts: np.ndarray, digits: int
-    ) -> tuple[Line, np.ndarray, np.ndarray]:
+    def grained(self, edges: Array, counts: Array, digits: int) -> tuple[Line, Array, Array]:
         """(the line of values with `digits` digits after the point, `edges` rounded up to such values,
         `counts` of the cells that are left)."""
         line = replace(self, whole=digits == 0, digits=digits)
@@ -257,7 +265,7 @@ class Line:
         joined = np.array([counts[a:b].sum() for a, b in zip(keep, [*keep[1:], len(counts)])])
         return line, np.append(moved[keep], moved[-1]), joined
 
-    def _unknown(self, edges: np.ndarray) -> list[float]:
+    def _unknown(self, edges: Array) -> list[float]:
         """Edges of the single bin that is used where no cell stands out of the noise."""
         finite = [float(e) for e in edges if math.isfinite(e)]
         if len(edges) == len(finite) and finite[-1] - finite[0] <= 1 << 53:
@@ -265,7 +273,7 @@ class Line:
         zero = min(max(0.0, finite[0]), finite[-1])
         return [zero, self.after(zero)]
 
-    def _atoms(self, cells: np.ndarray, mass: np.ndarray, sigma: float, bins: int) -> list[int]:
+    def _atoms(self, cells: Array, mass: Array, sigma: float, bins: int) -> list[int]:
         """Numbers of the one-value cells that become bins of their own: the largest counts first, as long as
         these and one bin for each gap between them are at most `bins`."""
         enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
@@ -279,7 +287,7 @@ class Line:
                 chosen = tried
         return chosen
 
-    def _cut(self, cells: np.ndarray, mass: np.ndarray, atoms: Sequence[int], bins: int) -> list[float]:
+    def _cut(self, cells: Array, mass: Array, atoms: Sequence[int], bins: int) -> list[float]:
         gaps = _between(atoms, len(mass))
         cuts = {float(cells[0]), float(cells[-1])}
         for i in atoms:
@@ -303,11 +311,11 @@ class Line:
         return min(ends[max(0, at - 1) : at + 1], key=lambda v: abs(v - low - share * (high - low)))
 
 
-def calendar(counts: np.ndarray, sigma: float, most: int) -> list[float] | None:
+def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
     """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a column fills
     by the counts of CALENDAR_CELLS; None if it fills none."""
     edges, alive = CALENDAR_CELLS, extents(counts, sigma)
-    filled: list[tuple[tuple[int, int], np.ndarray]] = []
+    filled: list[tuple[tuple[int, int], Array]] = []
     for low, high in CALENDAR:  # the narrowest first
         cells = (edges[:-1] >= low) & (edges[1:] <= high + 1)
         upper = cells & (edges[:-1] >= (low + high) / 2)
@@ -323,7 +331,7 @@ def calendar(counts: np.ndarray, sigma: float, most: int) -> list[float] | None:
     return None
 
 
-def step_of(counts: np.ndarray, sigma: float) -> int:
+def step_of(counts: Array, sigma: float) -> int:
     """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of STEPS."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
         return STEPS[0]
@@ -331,7 +339,7 @@ def step_of(counts: np.ndarray, sigma: float) -> int:
     return 1 if found is None else STEPS[found]
 
 
-def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
+def is_clock(hours: Array, other: float, sigma: float) -> bool:
     """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of numbers
     that are none (minutes above 59): there are next to no others, and the two largest hours hold less than
     half of the rows (of numbers such as years they hold all)."""
@@ -340,7 +348,7 @@ def is_clock(hours: np.ndarray, other: float, sigma: float) -> bool:
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
-def digits_of(counts: np.ndarray, sigma: float, most: float = 0.2) -> int | None:
+def digits_of(counts: Array, sigma: float, most: float = 0.2) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
     step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
     None where many rows have more digits than were counted separately, or where the noise is more than a
@@ -368,23 +376,28 @@ def _ceil(value: float, digits: int) -> float:
     return float(Decimal(math.ceil(Decimal(repr(value)).scaleb(digits))).scaleb(-digits))
 
 
-def extents(counts: np.ndarray, sigma: float) -> np.ndarray:
-    """bool per cell: whether it may hold rows. True for the cells of every smallest aligned run of 2^k cells
-    whose sum stands out of its noise: no shorter aligned run inside it does."""
+def extents(counts: Array, sigma: float) -> Array:
+    """bool per cell: whether it may hold rows. Where those cells of an aligned run of 2^k cells that no
+    shorter run has shown to hold rows stand out together of their noise, the part of the run that stands out
+    most."""
     bar, size, alive = outstanding(len(counts)), 1, np.zeros(len(counts), bool)
-    padded = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
-    sums, below = padded, np.zeros(len(padded), bool)
+    sums = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
+    rest = np.ones(len(sums))
     while True:
-        high = sums > bar * sigma * math.sqrt(size)
-        for i in np.flatnonzero(high & ~below):
-            alive[i * size : (i + 1) * size] = True
+        high = sums > bar * sigma * np.sqrt(rest)
+        for i in np.flatnonzero(high & (rest > 0)):
+            own = slice(i * size, (i + 1) * size)
+            upto = np.append(0.0, np.cumsum(np.where(alive[own], 0.0, counts[own])))
+            apart = np.arange(len(upto)) - np.arange(len(upto))[:, None]
+            clear = np.where(apart > 0, upto - upto[:, None], 0.0) / np.sqrt(np.maximum(apart, 1))
+            alive[own][slice(*np.unravel_index(np.argmax(clear), clear.shape))] = True
         if len(sums) == 1:
             return alive
-        either = high | below
-        sums, below, size = sums[0::2] + sums[1::2], either[0::2] | either[1::2], 2 * size
+        sums, rest = (np.where(high, 0.0, x).reshape(-1, 2).sum(1) for x in (sums, rest))
+        size *= 2
 
 
-def ahead(counts: np.ndarray, noise: float, few: float) -> int:
+def ahead(counts: Array, noise: float, few: float) -> int:
     """How many leading cells hold together at most `few` rows plus `noise` times the root of their number; 0
     where all cells together do."""
     allowed = few + noise * np.sqrt(np.arange(1, len(counts) + 1))
@@ -392,14 +405,7 @@ def ahead(counts: np.ndarray, noise: float, few: float) -> int:
     return int(beyond[0]) if len(beyond) else 0
 
 
-def agree(
-    coarse: np.ndarray,
-    above: np.ndarray,
-    sigma_above: float,
-    fine: np.ndarray,
-    counts: np.ndarray,
-    sigma: float,
-) -> np.ndarray:
+def agree(coarse: Array, above: Array, sigma_above: float, fine: Array, counts: Array, sigma: float) -> Array:
     """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`, `sigma_above`).
 
     Between two neighbouring edges that both partitions have, the fine counts are all shifted by the same

@@ -194,7 +194,7 @@ class Pending(Column):
             if dtypes.family(self.dtype) != "date" and self.stated.get("step") != 86_400:
                 parts.append("hour")
         span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
-        return self._finished("timestamp", null, "drop", parts=parts, **span)
+        return self._finished("timestamp", null, "code", parts=parts, **span)
 
     def stand_in(self) -> dict[str, Any]:
         """A document of the finished column with a likely number of codes, for planning a run before the

@@ -41,11 +41,9 @@ def shops(rows=40_000, seed=0):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    out = tmp_path_factory.mktemp("answers") / "run"
+    own = {"out": tmp_path_factory.mktemp("answers") / "run", "seed": 3, "sample_seed": 3, "progress": False}
     schema = fastdp.Schema.from_dict(SCHEMA)
-    return fastdp.synthesize(
-        shops(), "cliquetree", 1.0, 1e-6, schema=schema, out=out, seed=3, sample_seed=3, progress=False
-    )
+    return fastdp.synthesize(shops(), "cliquetree", 1.0, 1e-6, schema=schema, **own)
 
 
 def truth_of(table, by):
@@ -55,11 +53,8 @@ def truth_of(table, by):
 
 def misses(found, truth, by):
     """(lines, lines whose interval misses the truth)."""
-    lines = found.to_pylist()
-    wrong = [
-        r for r in lines if not r["low"] - 1e-6 <= truth.get(tuple(r[b] for b in by), 0) <= r["high"] + 1e-6
-    ]
-    return len(lines), len(wrong)
+    lines = [(r["low"], truth.get(tuple(r[b] for b in by), 0), r["high"]) for r in found.to_pylist()]
+    return len(lines), sum(not low - 1e-6 <= true <= high + 1e-6 for low, true, high in lines)
 
 
 def most_misses(lines):
@@ -112,16 +107,13 @@ def test_shares_and_parts_of_bins(run):
     assert line["low"] <= np.mean(price < 10) <= line["high"] and line["bins"] == 0
     (cut,) = run.answer("share", where={"price": (0, 15)}).to_pylist()
     assert cut["low"] <= np.mean(price < 15) <= cut["high"] and cut["bins"] > 0
-    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), (
-        "all of the bin may count"
-    )
+    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), "all of the bin"
 
 
 def test_means_hold_the_bound_of_their_bins(run):
     table = shops()
-    means = {
-        r["size"]: r["price_mean"] for r in table.group_by("size").aggregate([("price", "mean")]).to_pylist()
-    }
+    groups = table.group_by("size").aggregate([("price", "mean")]).to_pylist()
+    means = {r["size"]: r["price_mean"] for r in groups}
     for line in run.answer("mean(price)", "size").to_pylist():
         assert line["basis"] == "measured" and line["bins"] > 2
         assert line["low"] <= means[line["size"]] <= line["high"]
@@ -188,12 +180,9 @@ def test_a_ratio_uses_the_covariance_of_its_parts(run):
 
 def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
     """Without users: N p (1 - p) for a count, p (1 - p) / N for a share, s^2 / n for a mean."""
-    n = 40_000
-    (count, share, mean) = (
-        run.answer(of, where=where, population=True).to_pylist()[0]
-        for of, where in (("count", {"size": 1}), ("share", {"size": 1}), ("mean(size)", None))
-    )
-    p = 0.25
+    n, p = 40_000, 0.25
+    asked = ("count", {"size": 1}), ("share", {"size": 1}), ("mean(size)", None)
+    (count, share, mean) = (run.answer(a, (), b, population=True).to_pylist()[0] for a, b in asked)
     assert count["sampling"] == pytest.approx(np.sqrt(n * p * (1 - p)), rel=0.03)
     assert share["sampling"] == pytest.approx(np.sqrt(p * (1 - p) / n), rel=0.03)
     assert mean["sampling"] == pytest.approx(np.sqrt(1.25 / n), rel=0.03)
@@ -212,9 +201,7 @@ def test_population_intervals_of_users_cover_a_population_of_users():
     for _ in range(400):
         counts = 5 * rng.multinomial(500, [0.5, 0.3, 0.2])
         noisy = [Measurement(("a",), counts + rng.normal(size=3), 1.0)]
-        noisy.append(
-            Measurement(("rows",), np.array([500.0 * (e == 5) for e in edges]), 0.01, label="rows per user")
-        )
+        noisy.append(Measurement(("rows",), 500.0 * (np.array(edges) == 5), 0.01, label="rows per user"))
         facts = Facts.of(statement, schema, noisy, {}, None)
         for population in inside:
             line = answer(facts, "share", "a", population=population).to_pylist()[0]
@@ -288,8 +275,7 @@ def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
 
 @pytest.mark.parametrize("heavy", [True, False])
 def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
-    """A fifth of the rows are those beyond 60 of users, who do not stand out of the noise there; or
-    nobody has more than 60."""
+    """A fifth of the rows are beyond the 60th of a user and hidden by noise; or nobody has more than 60."""
     edges, rng, inside = np.array(size_edges(1024)), np.random.default_rng(3), 0
     for _ in range(20):
         rows = np.minimum(np.ceil(3 * rng.pareto(1.3, 9000)), 900) if heavy else rng.integers(1, 61, 9000)
@@ -372,11 +358,9 @@ def test_questions_that_make_no_sense_are_refused(run, arguments, text):
 
 
 def test_the_command_line_asks_the_same(run):
-    assert parsed("mean(price) by city, size where size in 2, 3 and price in 5.. and city = 'city 01'") == (
-        "mean(price)",
-        ("city", "size"),
-        {"size": [2, 3], "price": (5, None), "city": "city 01"},
-    )
+    where = {"size": [2, 3], "price": (5, None), "city": "city 01"}
+    text = "mean(price) by city, size where size in 2, 3 and price in 5.. and city = 'city 01'"
+    assert parsed(text) == ("mean(price)", ("city", "size"), where)
     result = CliRunner().invoke(app, ["answer", str(run.out), "count by size where city = city 01", "--json"])
     assert result.exit_code == 0, result.output
     rows = json.loads(result.stdout)["rows"]

@@ -74,11 +74,8 @@ def test_what_was_lost_is_named_with_its_share():
     schema = fastdp.Schema.from_dict(plain)
     users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
     choice = {"users": users, "bound": 64, "sigma": 0.01}
-    statement = {
-        "unit": {"kind": "user"},
-        "parts": [{"clip": 16, "clip_choice": choice}],
-        "mechanism": {"name": "cliquetree", "left_out": [["b", "c"]]},
-    }
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 16, "clip_choice": choice}]}
+    statement["mechanism"] = {"name": "cliquetree", "left_out": [["b", "c"]]}
     counted = [Measurement(("a",), np.array([800.0, 60, 40, 100]), 1.0)]
     counted.append(Measurement(("a", "b"), np.array([400.0, 400, 50, 50, 50, 50]), 1.0))
     tables = {

@@ -4,7 +4,10 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
+from pyarrow import csv
 
 import fastdp
 from tests.docs import tables
@@ -19,6 +22,11 @@ def tutorial():
     assert Path("run.private/report.html").stat().st_size > 10_000
     assert "LEARNT" in Path("draft.toml").read_text()
     assert not Path("again").exists()
+    true, run, sure = csv.read_csv("flights.csv"), fastdp.load_run("run"), {"level": 0.9999}
+    (late,) = run.answer("share", where={"dep_delay": (60, None)}, **sure).to_pylist()
+    assert late["low"] <= np.mean(np.nan_to_num(true["dep_delay"].to_numpy()) >= 60) <= late["high"]
+    for line in run.answer("count", "origin", **sure).to_pylist():  # a forgotten clip would lose half
+        assert line["low"] <= pc.sum(pc.equal(true["origin"], line["origin"])).as_py() <= line["high"]
 
 
 NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}

@@ -60,6 +60,14 @@ def test_bounds_are_near_the_values_and_bins_hold_equal_counts(name):
     assert 25 <= len(held) <= 32 and held.max() < 3 * len(values) / 32
 
 
+def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
+    """933 terms from 1867 to 2013: six a year, which noise hides, but 200 in the cell of 1800 to 1899."""
+    days = np.floor(np.random.default_rng(1).uniform(-37_600, 15_700, 933))
+    runs = (found(days, Line("date32"), sigma=8.0, seed=seed) for seed in range(8))
+    inside = [np.mean((days >= edges[0]) & (days < edges[-1])) for edges in runs]
+    assert np.median(inside) > 0.9 and min(inside) > 0.65, "of the terms, or they are cut off"
+
+
 def test_a_value_that_carries_mass_is_a_bin_of_its_own():
     values = np.concatenate([np.zeros(9000), np.full(3000, 19.99), rng.lognormal(3, 1, 8000)])
     edges = found(values, Line("float64"))
@@ -166,12 +174,15 @@ def test_calendar_ranges_are_kept_whole(values, range_):
 def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
     counts = np.array(counts, float)
     bar = outstanding(len(counts)) * sigma
+    alive, used = np.zeros(len(counts), bool), np.zeros(len(counts), bool)
     runs = [(2**k, i) for k in range((len(counts) - 1).bit_length() + 1) for i in range(0, len(counts), 2**k)]
-    high = [(n, i) for n, i in runs if counts[i : i + n].sum() > bar * math.sqrt(n)]
-    alive = np.zeros(len(counts), bool)
-    for n, i in high:
-        if not any(m < n and i <= j < i + n for m, j in high):
-            alive[i : i + n] = True
+    for n, i in runs:
+        own, left = slice(i, i + n), n - used[i : i + n].sum()
+        if left and counts[own][~used[own]].sum() > bar * math.sqrt(left):
+            rest = np.where(alive[own], 0, counts[own])
+            spans = itertools.combinations(range(len(rest) + 1), 2)
+            best = max(spans, key=lambda s: rest[s[0] : s[1]].sum() / math.sqrt(s[1] - s[0]))
+            alive[own][slice(*best)] = used[own] = True
     assert (extents(counts, sigma) == alive).all()
     sums = itertools.accumulate(counts)
     beyond = [n for n, held in enumerate(sums) if held > few + sigma * math.sqrt(n + 1)]
