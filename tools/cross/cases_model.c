@@ -1,5 +1,5 @@
 /* Kernels of the model: inference, the dual, raking, sampling, marginals of many cliques, ancestors, sizes
- * of trees, halving. */
+ * of trees, halving, whole tables. */
 #include "ancestors.h"
 #include "cliques.h"
 #include "dual.h"
@@ -8,6 +8,7 @@
 #include "infer.h"
 #include "rake.h"
 #include "sample.h"
+#include "tables.h"
 #include "treesize.h"
 
 static void *zeros(int64_t count, size_t size) {
@@ -166,8 +167,9 @@ static void vectors(cross_case *c) {
 
 /* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 5]: at, base, kind, map, first span;
  * 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 spans [, 3]; 8 feeds [, 4]; 9 right sides; 10 y;
- * 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most) -> 18 gradient, 19 diagonal, 20
- * sums, 21 cells, 22 solution */
+ * 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most); 18 weights [regions, 2] -> 19
+ * gradient, 20 diagonal, 21 sums, 22 cells, 23 solution; at x + b / 2: 24 state, 25 cells in sigma; of both
+ * evaluations as candidates: 26 gram, 27 y and 28 inverse of their mixture */
 static void dual(cross_case *c) {
     int64_t n = COUNT(0) / 5, links = COUNT(2) / 5, items = COUNT(5) / 2, at = 0, size = COUNT(9),
             products = 0;
@@ -201,22 +203,34 @@ static void dual(cross_case *c) {
                   .y = AT(double, 10),
                   .inverse = AT(double, 11)};
     fdp_dual_work work = {zeros(cells, 4),     zeros(edges, 8),    zeros(edges, 8),
-                          zeros(2 * items, 8), zeros(4 * size, 8), zeros(2 * pieces, 8)};
-    double *g = cross_room(c, 18), *diagonal = cross_room(c, 19), *sums = cross_room(c, 20),
-           *u = cross_room(c, 21);
-    double *solution = cross_room(c, 22);
-    cross_code(c, fdp_dual_evaluate(&d, AT(double, 12), AT(double, 13), AT(double, 14), &c->team, &work, g,
-                                    diagonal, sums, u));
-    cross_code(c, fdp_dual_solve(&d, AT(double, 15), diagonal, REAL_AT(16), AT(int64_t, 17)[1], &c->team,
-                                 &work, solution, &products));
-    cross_same(c, 18, g);
-    cross_same(c, 19, diagonal);
-    cross_same(c, 20, sums);
-    cross_same(c, 21, u);
-    cross_same(c, 22, solution);
-    void *rooms[] = {regions,   all,          work.slope, work.edge_u, work.edge_d, work.sums,
-                     work.vectors, work.dots, g,          diagonal,    sums,        u,
-                     solution};
+                          zeros(2 * items, 8), zeros(5 * size, 8), zeros(3 * pieces, 8)};
+    double *g = cross_room(c, 19), *diagonal = cross_room(c, 20), *sums = cross_room(c, 21),
+           *u = cross_room(c, 22), *solution = cross_room(c, 23), *gram = cross_room(c, 26),
+           *y = cross_room(c, 27), *inverse = cross_room(c, 28), *ahead = zeros(size, 8),
+           *room = zeros(4 * items, 8), state[3], along;
+    float *seen = zeros(2 * cells, 4);
+    cross_code(c, fdp_dual_evaluate(&d, AT(double, 12), NULL, 0, AT(double, 13), AT(double, 14), &c->team,
+                                    &work, NULL, g, diagonal, sums, u, seen, state));
+    cross_code(c, fdp_dual_solve(&d, AT(double, 15), 1.0, diagonal, REAL_AT(16), AT(int64_t, 17)[1], &c->team,
+                                 &work, solution, &products, &along));
+    cross_same(c, 19, g);
+    cross_same(c, 20, diagonal);
+    cross_same(c, 21, sums);
+    cross_same(c, 22, u);
+    cross_same(c, 23, solution);
+    cross_code(c, fdp_dual_evaluate(&d, AT(double, 12), AT(double, 15), 0.5, AT(double, 13), AT(double, 14),
+                                    &c->team, &work, ahead, g, diagonal, sums, NULL, seen + cells, state));
+    cross_same(c, 24, state);
+    cross_same(c, 25, seen + cells);
+    cross_code(c, fdp_dual_gram(&d, 2, seen, &c->team, room, gram));
+    cross_same(c, 26, gram);
+    memcpy(inverse, AT(double, 11), (size_t)cells * 8);
+    cross_code(c, fdp_dual_mix(&d, 2, seen, AT(double, 18), &c->team, y, inverse));
+    cross_same(c, 27, y);
+    cross_same(c, 28, inverse);
+    void *rooms[] = {regions,   all,     work.slope, work.edge_u, work.edge_d, work.sums, work.vectors,
+                     work.dots, g,       diagonal,   sums,        u,           solution,  gram,
+                     y,         inverse, ahead,      room,        seen};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]);
 }
 
@@ -323,8 +337,8 @@ static void ancestors(cross_case *c) {
     double *values = cross_room(c, 10), *product = cross_room(c, 11);
     cross_code(c, fdp_ancestors_fill(&shape, AT(double, 5), AT(double, 6), AT(double, 7), AT(double, 8)[0],
                                      AT(double, 8)[1], &c->team, values));
-    cross_code(c, fdp_ancestors_product(shape.rows, shape.first, shape.column, NULL, values, AT(double, 9),
-                                        &c->team, product));
+    fdp_sparse_rows factor = {shape.rows, shape.first, shape.column, values};
+    cross_code(c, fdp_sparse_product(&factor, AT(double, 9), &c->team, product));
     cross_same(c, 10, values);
     cross_same(c, 11, product);
     free(values);
@@ -336,14 +350,55 @@ static void ancestors(cross_case *c) {
 static void halve(cross_case *c) {
     int64_t *kept = cross_room(c, 11), *cells = zeros(2 * COUNT(5), 8);
     int32_t *counts = zeros(COUNT(10), 4);
-    cross_code(c, fdp_halve(COUNT(0) / 2, (int)AT(int64_t, 9)[0], (int)COUNT(5), AT(int64_t, 0),
-                            AT(uint32_t, 1), AT(int32_t, 2), AT(int32_t, 3), AT(uint64_t, 4),
-                            AT(uint64_t, 5), AT(int64_t, 6), AT(int64_t, 7), AT(uint8_t, 8),
-                            (int)AT(int64_t, 9)[1], counts, cells, kept));
+    cross_code(c,
+               fdp_halve(COUNT(0) / 2, (int)AT(int64_t, 9)[0], (int)COUNT(5), AT(int64_t, 0), AT(uint32_t, 1),
+                         AT(int32_t, 2), AT(int32_t, 3), AT(uint64_t, 4), AT(uint64_t, 5), AT(int64_t, 6),
+                         AT(int64_t, 7), AT(uint8_t, 8), (int)AT(int64_t, 9)[1], counts, cells, kept));
     cross_same(c, 11, kept);
     free(kept);
     free(cells);
     free(counts);
+}
+
+/* codes, order, ends, other, stride, size, offset, weight, (columns, own, scale, step), counts -> codes, counts
+ * after exchanges */
+static void exchange(cross_case *c) {
+    int64_t *facts = AT(int64_t, 8), *cells = zeros(4 * COUNT(3), 8);
+    uint32_t *codes = cross_room(c, 10);
+    int32_t *counts = cross_room(c, 11);
+    memcpy(codes, AT(uint32_t, 0), (size_t)COUNT(0) * 4);
+    memcpy(counts, AT(int32_t, 9), (size_t)COUNT(9) * 4);
+    cross_code(c, fdp_exchange(COUNT(2), (int)facts[0], (int)facts[1], (int)COUNT(3), codes, AT(int64_t, 1),
+                               AT(int64_t, 2), AT(int32_t, 3), AT(uint64_t, 4), AT(uint64_t, 5),
+                               AT(int64_t, 6), AT(int64_t, 7), (int32_t)facts[2], facts[3], counts, cells));
+    cross_same(c, 10, codes);
+    cross_same(c, 11, counts);
+    free(codes);
+    free(counts);
+    free(cells);
+}
+
+/* table [rows, cols], a [rows], b [cols], (sigma, least) -> its transpose, a b', the squares of table - a b', sums
+ * by row, by column, (sum of x log x) */
+static void tables(cross_case *c) {
+    int64_t rows = COUNT(1), cols = COUNT(2), shape[] = {cols, rows}, stride[] = {1, cols};
+    double *turned = cross_room(c, 4), *product = cross_room(c, 5),
+           *room = zeros(FDP_TABLES_BLOCKS * cols, 8), *by_row = cross_room(c, 7), *by_col = cross_room(c, 8),
+           squares = 0, logs = 0;
+    cross_code(c, fdp_tables_copy(2, shape, stride, AT(double, 0), &c->team, turned));
+    cross_code(c, fdp_tables_outer(rows, cols, AT(double, 1), AT(double, 2), &c->team, product));
+    cross_code(c,
+               fdp_tables_squares(rows * cols, AT(double, 0), product, NULL, REAL_AT(3), &c->team, &squares));
+    cross_code(c, fdp_tables_sums(rows, cols, AT(double, 0), AT(double, 3)[1], &c->team, room, by_row, by_col,
+                                  &logs));
+    cross_same(c, 4, turned);
+    cross_same(c, 5, product);
+    cross_same(c, 6, &squares);
+    cross_same(c, 7, by_row);
+    cross_same(c, 8, by_col);
+    cross_same(c, 9, &logs);
+    void *all[] = {turned, product, room, by_row, by_col};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 /* sizes, graph -> cells */
@@ -354,5 +409,6 @@ static void treesize(cross_case *c) {
 const cross_kernel cross_model[] = {
     {"infer64", infer64},   {"infer32", infer32}, {"vectors", vectors}, {"dual", dual},
     {"rake", rake},         {"sample", sample},   {"cliques", cliques}, {"ancestors", ancestors},
-    {"treesize", treesize}, {"halve", halve},     {NULL, NULL},
+    {"treesize", treesize}, {"halve", halve},     {"tables", tables},   {"exchange", exchange},
+    {NULL, NULL},
 };

@@ -8,7 +8,7 @@ from unittest.mock import patch
 import numpy as np
 
 import fastdp
-from fastdp._core import cliques, halve, infer, rake, treesize
+from fastdp._core import cliques, halve, infer, rake, tables, treesize
 from fastdp._core import sample as sample_core
 from fastdp.domain import Domain
 from fastdp.estimate.dual.dual_plan import Cut, plan_dual
@@ -127,14 +127,32 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
         core, n = solver.core, len(problem.regions)
         tau, kappa = rng.choice([0.1, 1.0, 4.0], n), rng.choice([1.0, 0.01], n)
         x = rng.normal(size=solver.x.size) * 0.01
-        cells = np.empty(core.cells)
-        gradient, sums = core.evaluate(x, tau, kappa, cells)
-        diagonal, b = core.diagonal[: x.size].copy(), gradient.copy()
+        cells, seen = np.empty(core.cells), np.zeros((2, core.cells), np.float32)
+        core.evaluate(x, tau, kappa, seen[0])
+        sums = core.evaluate(x, tau, kappa, cells)[:n]
+        gradient, diagonal = (a[: x.size].copy() for a in (core.gradient, core.diagonal))
+        b, y, inverse = gradient.copy(), core.y.copy(), core.inverse.copy()
         solution = core.solve(b, 0.0, 4)
+        core.way[: x.size] = b
+        core.evaluate(x, tau, kappa, seen[1], (0.5, np.empty(max(1, x.size))))
+        state = np.array([core.worst, core.rms**2 * max(1, core.size), core.along])
+        gram, weights = core.gram(seen)[:n], rng.dirichlet([1.0, 1.0], n)
+        core.mix(seen, weights)
         cut = plans[0].evaluate
-        inputs = [*flat_dual(cut), right_sides(problem, 2000.0), core.y, core.inverse, x, tau, kappa, b]
-        inputs += [np.array([0.0]), [cut.edges, 4]]
-        out.case("dual", inputs, [gradient, diagonal, sums, cells, solution], 1e-8)
+        inputs = [*flat_dual(cut), right_sides(problem, 2000.0), y, inverse, x, tau, kappa, b]
+        inputs += [np.array([0.0]), [cut.edges, 4], weights]
+        outputs = [gradient, diagonal, sums, cells, solution, state, seen[1], gram, core.y, core.inverse]
+        out.case("dual", inputs, [a.copy() for a in outputs], 1e-6)
+
+
+def table_cases(out: File, rng: np.random.Generator) -> None:
+    for rows, cols in ((1, 1), (7, 30), (600, 41)):
+        table, a, b = rng.gamma(0.5, size=(rows, cols)), rng.random(rows), rng.random(cols)
+        product = tables.outer(a, b, 1)
+        squares = tables.squares(table.reshape(-1), product, 1.5, 1)
+        *sums, logs = tables.sums(table, 1e-9, 1)
+        outputs = [tables.copied(table.T, 1), product, np.array([squares]), *sums, np.array([logs])]
+        out.case("tables", [table, a, b, np.array([1.5, 1e-9])], outputs, 1e-9)
 
 
 def right_sides(problem: Regions, total: float) -> np.ndarray:
@@ -289,24 +307,26 @@ def ancestor_cases(out: File, rng: np.random.Generator) -> None:
 
 def halve_cases(out: File, rng: np.random.Generator) -> None:
     """Cells told apart, and cells that share a count because there is room for fewer."""
-    sizes, items = (3, 7, 2, 40), [[0], [1, 2], [0, 1, 3], [3]]
-    for pairs, sweeps, room in ((1, 0, 1), (500, 0, 1), (500, 3, 1), (2000, 2, 5)):
+    sizes, items, weight = (3, 7, 2, 40), [[0], [1, 2], [0, 1, 3], [0, 3]], np.array([9, 4, 1, 3], np.int64)
+    for pairs, sweeps, most in ((1, 0, 1 << 40), (500, 0, 1 << 40), (500, 3, 1 << 40), (2000, 2, 12)):
         codes = np.stack([rng.integers(0, n, 2 * pairs) for n in sizes], axis=1).astype(np.uint32)
-        order = rng.permutation(2 * pairs).astype(np.int64)
-        named, size = [], []
-        for item in items:
-            strides = np.cumprod([1, *(sizes[c] for c in item)]).tolist()
-            named.append(list(zip(item, strides)))
-            size.append(max(1, strides[-1] // room))
-        size, weight = np.array(size, np.uint64), np.array([9, 4, 1, 3], np.int64)
-        bits = rng.integers(0, 2, pairs).astype(np.uint8)
-        kept = halve.halve(order, codes, named, size, weight, bits, sweeps)
+        order, bits = rng.permutation(2 * pairs).astype(np.int64), rng.integers(0, 2, pairs).astype(np.uint8)
+        named = [list(zip(item, np.cumprod([1, *(sizes[c] for c in item)]).tolist())) for item in items]
+        size = np.array([min(most, int(np.prod([sizes[c] for c in item]))) for item in items], np.uint64)
         parts = [part for item in named for part in item]
         start = np.cumsum([0, *map(len, named)]).astype(np.int32)
         columns, strides = (np.array(x, t) for x, t in zip(zip(*parts), ("i4", "u8")))
-        offset = (np.cumsum(size) - size).astype(np.int64)
+        offset, counts = (np.cumsum(size) - size).astype(np.int64), np.zeros(int(size.sum()), np.int32)
+        of = halve.Items(sizes, items, weight, most)
+        kept = of.halve(order, codes, bits, sweeps)
         shape = [start, columns, strides, size, offset, weight, bits, np.array([len(sizes), sweeps])]
-        out.case("halve", [order, codes, *shape, np.zeros(int(size.sum()), np.int32)], [kept])
+        out.case("halve", [order, codes, *shape, counts], [kept])
+        ends, target = np.array([pairs // 2, 2 * pairs], np.int64), rng.integers(-9, 9, counts.size)
+        exchanged, after = codes.copy(), target.astype(np.int32)
+        of.exchange(exchanged, 0, order, ends, 3, 1, after)
+        pair = [np.array([3], np.int32), np.array([1, sizes[0]], np.uint64), size[3:], offset[3:], weight[3:]]
+        given = [codes, order, ends, *pair, np.array([len(sizes), 0, 3, 1]), target.astype(np.int32)]
+        out.case("exchange", given, [exchanged, after])
 
 
 PARTS = (
@@ -318,4 +338,5 @@ PARTS = (
     size_cases,
     ancestor_cases,
     halve_cases,
+    table_cases,
 )
