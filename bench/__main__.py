@@ -73,6 +73,10 @@ BENCHES = {
         "300 rows and 4 columns: cliquetree against the best of mst, independent columns and uniform rows",
         (("--epsilon", "1", "--seeds", "2"),),
     ),
+    "hard": Bench(
+        "columns that follow from others, fine bins, an exclusive or, 60 rows, 60 columns",
+        (("zip", "xor", "--epsilon", "1", "--seeds", "1"),),
+    ),
     "workload": Bench(
         "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago table",
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),

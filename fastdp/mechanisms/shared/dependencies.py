@@ -85,16 +85,26 @@ def find(
     mu = part_mu(session, share)
     released = session.guesses(pairs, mu=mu, label="dependencies", recode=codes, skip=rare)
     largest = {m.clique[0]: min(1.0, max(0.0, float(np.max(m.values)) / total)) for m in ones}
+    covered = {m.clique[0]: covered_rows(m) / total for m in ones}
     found: dict[str, Dependency] = {}
     for i in np.argsort(-released.values, kind="stable"):
         (a, b), rows = pairs[i], float(released.values[i])
-        part = min(1.0, (rows - 2 * float(released.sigma[i])) / total)
+        part = min(1.0, (rows - 2 * float(released.sigma[i])) / (total * max(0.5, covered[a] * covered[b])))
         if part < FOLLOWS or part - largest[b] < LIFT * (1 - largest[b]):
             continue
         column, source = (b, a) if 2 * domain[b] > domain[a] else (a, b)
         if column not in found and column not in sources(found, source):
             found[column] = Dependency(column, source, part)
     return sorted(found.values(), key=lambda d: len(sources(found, d.source)))
+
+
+def covered_rows(one: Measurement) -> float:
+    """Rows of the values that are not rare, without the noise that made them seem frequent. Over noisy counts
+    y of variance v with density f, the expected counts above a threshold t sum up to the integral of
+    y f(y) + v f'(y) (Tweedie), so to the sum of the y above t minus v f(t)."""
+    sigma = np.sqrt(one.variances)
+    above = one.values / sigma - RARE
+    return float(np.sum(one.values[above >= 0]) - np.sum(sigma[np.abs(above) < 0.5]))
 
 
 def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
@@ -145,14 +155,17 @@ class Beside:
     def better(self, ones: Sequence[Measurement]) -> list[Measurement]:
         """The 1-ways, averaged with what the tables say about the columns that others are drawn from. Where a
         value has cells far above the noise, they hold its rows up to the part that cannot be guessed; other
-        values share the rows that these leave, those without any cell half as many each."""
+        values share the rows that these leave, by how far their largest cell is above half the threshold:
+        about as the rows of a value grow with it, on Zipf's law and on equal numbers of rows (simulated)."""
         out, total = {m.clique[0]: m for m in ones}, estimate_total(ones)
         for d, table in zip(self.found, self.tables):
             one = out[d.source]
             given, _, rows = cells_of(table)
             sure, size = rows > sure_rows(table), one.values.size
             sums, cells = (np.bincount(given[sure], w, size) for w in (rows[sure], None))
-            share = np.where(cells > 0, 0.0, np.where(np.bincount(given, minlength=size) > 0, 1.0, 0.5))
+            largest = np.zeros(size)
+            np.maximum.at(largest, given, rows)
+            share = np.where(cells > 0, 0.0, np.maximum(largest, table.threshold) - table.threshold / 2)
             few = share * max(0.0, total - float(sums.sum())) / max(1e-9, float(share.sum()))
             variance = table.sigma**2 * cells + np.square((1 - d.part) * sums)
             known = np.sqrt(np.where(cells > 0, variance, (table.threshold / 2) ** 2))

@@ -8,6 +8,7 @@ functions of released answers, hence public.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -274,16 +275,12 @@ def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
 def largest_within(sizes: Mapping[str, int], most: int) -> int:
     """The largest n such that all pairs of columns cut to n codes have at most `most` cells together; at
     least 2."""
-    low, high = 2, max(sizes.values(), default=2)
 
     def cells(n: int) -> int:
         cut = [min(size, n) for size in sizes.values()]
         return (sum(cut) ** 2 - sum(c * c for c in cut)) // 2
 
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if cells(middle) <= most else (low, middle - 1)
-    return low
+    return max(2, 1 + bisect_right(range(2, 1 + max(sizes.values(), default=2)), most, key=cells))
 
 
 def left_out_notes(pairs: Sequence[Clique], limit: int) -> tuple[str, ...]:
@@ -303,7 +300,5 @@ def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
     with the most codes in their smaller column, which bounds how far a pair can be from independence."""
     columns = [a for a in domain if domain[a] > 1]
     pairs: list[Clique] = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
-    if len(pairs) <= most:
-        return pairs
     chosen = set(sorted(pairs, key=lambda p: -min(domain.shape(p)))[:most])
     return [p for p in pairs if p in chosen]

@@ -88,11 +88,9 @@ class ScreeningResult:
         """The same result with marginals over other codes; candidates that have none are left out, and so are
         marginals of what was no candidate (a column of one code then may have more now)."""
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
-        lists = (self.distances, self.sigma, self.weights)
-        distances, sigma, weights = ([values[i] for i in kept] for values in lists)
-        cliques = [self.cliques[i] for i in kept]
-        tables = {clique: estimates[clique] for clique in cliques}
-        return ScreeningResult(cliques, tables, distances, sigma, weights, self.grouped)
+        distances, sigma, weights = ([v[i] for i in kept] for v in (self.distances, self.sigma, self.weights))
+        tables = {self.cliques[i]: estimates[self.cliques[i]] for i in kept}
+        return ScreeningResult(list(tables), tables, distances, sigma, weights, self.grouped)
 
 
 def candidates(
