@@ -77,17 +77,25 @@ int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint
 /* Dense numbers for user ids, in order of appearance. */
 typedef struct fdp_ids fdp_ids;
 
-/* words: 1 for ids that are exact 64-bit words, 2 for 128-bit keyed hashes of strings. */
-int fdp_ids_new(int words, uint64_t secret, fdp_ids **out);
+/* words: 1 for ids that are exact 64-bit words, 2 for 128-bit keyed hashes of strings. threads: whether one
+ * or several will number them; no number depends on it. */
+int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out);
 void fdp_ids_free(fdp_ids *ids);
 int64_t fdp_ids_count(const fdp_ids *ids);
 const uint64_t *fdp_ids_hash(const fdp_ids *ids);
 
-/* Numbers n ids: key has `words` words each; hash[i] is the value's public hash, kept for ids seen the first
- * time. valid == NULL or valid[i] != 0; else the row is a user of its own. FDP_ERR_OVERFLOW beyond 2^32-2
- * users. */
-int fdp_ids_add(fdp_ids *ids, int64_t n, const uint64_t *key, const uint64_t *hash, const uint8_t *valid,
-                uint32_t *number);
+/* Ids of n rows: key has `words` words each; hash[i] is the value's public hash, kept for ids seen the first
+ * time. valid == NULL or valid[i] != 0; else the row is a user of its own. number: out. */
+typedef struct {
+    int64_t n;
+    const uint64_t *key, *hash;
+    const uint8_t *valid;
+    uint32_t *number;
+} fdp_ids_batch;
+
+/* Numbers the ids of n batches in order. FDP_ERR_OVERFLOW beyond 2^32-2 users; after an error the map is of no
+ * more use. */
+int fdp_ids_add(fdp_ids *ids, int64_t n, const fdp_ids_batch *batches, int threads);
 
 /* hash[i] = public hash of a 64-bit id. */
 int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash);

@@ -1,6 +1,7 @@
 """Thin Cython over csrc/bound*.c. Arguments are checked in bound.py, userids.py and engines/users.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 import numpy as np
@@ -30,11 +31,17 @@ cdef extern from "bound.h" nogil:
         int64_t, const int64_t *, uint64_t *, const uint64_t *, const fdp_cellset *, int64_t, int64_t, int,
         int64_t *
     )
-    int fdp_ids_new(int, uint64_t, fdp_ids **)
+    int fdp_ids_new(int, uint64_t, int, fdp_ids **)
     void fdp_ids_free(fdp_ids *)
     int64_t fdp_ids_count(const fdp_ids *)
     const uint64_t *fdp_ids_hash(const fdp_ids *)
-    int fdp_ids_add(fdp_ids *, int64_t, const uint64_t *, const uint64_t *, const uint8_t *, uint32_t *)
+    ctypedef struct fdp_ids_batch:
+        int64_t n
+        const uint64_t *key
+        const uint64_t *hash
+        const uint8_t *valid
+        uint32_t *number
+    int fdp_ids_add(fdp_ids *, int64_t, const fdp_ids_batch *, int)
     int fdp_ids_hash_words(int64_t, const uint64_t *, uint64_t *)
     int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *,
                              uint64_t *)
@@ -245,10 +252,11 @@ cdef class Ids:
 
     cdef fdp_ids *c
     cdef readonly int words
+    cdef int threads
 
-    def __cinit__(self, int words, uint64_t secret):
-        self.words = words
-        check(fdp_ids_new(words, secret, &self.c), "the users", USERS)
+    def __cinit__(self, int words, uint64_t secret, int threads=1):
+        self.words, self.threads = words, threads
+        check(fdp_ids_new(words, secret, threads, &self.c), "the users", USERS)
 
     def __dealloc__(self):
         fdp_ids_free(self.c)
@@ -256,18 +264,30 @@ cdef class Ids:
     def __len__(self):
         return fdp_ids_count(self.c)
 
-    def add(self, const uint64_t[::1] key, const uint64_t[::1] hash, const uint8_t[::1] valid):
-        """uint32 numbers of the ids; rows that are not valid become users of their own."""
-        cdef int64_t n = hash.shape[0]
-        out = np.empty(n, np.uint32)
-        cdef uint32_t[::1] view = out
+    def add(self, list batches):
+        """uint32 numbers of the ids of every batch (key, hash, valid or None); rows that are not valid become
+        users of their own."""
+        cdef const uint64_t[::1] key, hash
+        cdef const uint8_t[::1] valid
+        cdef uint32_t[::1] number
+        cdef int64_t n = 0
         cdef int code
-        if n:
+        cdef fdp_ids_batch *given = <fdp_ids_batch *>calloc(max(len(batches), 1), sizeof(fdp_ids_batch))
+        if given == NULL:
+            raise MemoryError
+        out = [np.empty(len(hashes), np.uint32) for _, hashes, _ in batches]
+        try:
+            for (key, hash, valid), number in zip(batches, out):
+                if hash.shape[0]:
+                    given[n].n, given[n].key, given[n].hash = hash.shape[0], &key[0], &hash[0]
+                    given[n].valid = &valid[0] if valid is not None else NULL
+                    given[n].number = &number[0]
+                    n += 1
             with nogil:
-                code = fdp_ids_add(
-                    self.c, n, &key[0], &hash[0], &valid[0] if valid is not None else NULL, &view[0]
-                )
-            check(code, "the users", USERS)
+                code = fdp_ids_add(self.c, n, given, self.threads)
+        finally:
+            free(given)
+        check(code, "the users", USERS)
         return out
 
     def hashes(self):

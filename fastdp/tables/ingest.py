@@ -35,6 +35,10 @@ Made = TypeVar("Made")
 SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
 
+FEW, WAITING = 4, 32
+"""Up to FEW threads, one numbers users as fast as the others decode rows; more number those of WAITING
+batches together (4 million rows, 64 to 100 MB of ids and hashes)."""
+
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
@@ -147,58 +151,57 @@ def read_parts(
     users: UserIndex | None = None,
 ) -> Table:
     """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
-    wanted = checked_columns(parts, schema)
+    wanted, threads = checked_columns(parts, schema), _threads.resolve(threads)
     if users is None and schema.user is not None:
-        users = UserIndex(schema.user)
-    gathering = Gathering(schema, users)
-    for piece in encoded(parts, schema, wanted, users, _threads.resolve(threads)):
+        users = UserIndex(schema.user, threads=threads if threads > FEW else 1)
+    gathering = Gathering(schema, users, threads)
+    for piece in encoded(parts, schema, wanted, users, threads):
         gathering.add(piece)
-    malformed = sum(part.tally.lines for part in parts)
-    return gathering.table(public, malformed, _threads.resolve(threads))
+    return gathering.table(public, sum(part.tally.lines for part in parts))
 
 
 class Gathering:
-    """Joins encoded batches into a table; users are numbered in the order of their first row."""
+    """Joins encoded batches into a table; users are numbered in the order of their first row, those of many
+    batches at once where several threads share that."""
 
-    def __init__(self, schema: Schema, users: UserIndex | None):
-        self.schema, self.users = schema, users
+    def __init__(self, schema: Schema, users: UserIndex | None, threads: int = 1):
+        self.schema, self.users, self.threads = schema, users, threads
         self.rows = self.dropped = self.null_ids = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
         self._numbers = _Column(np.dtype(np.uint32))
+        self._waiting: list[Prepared | None] = []
 
     def add(self, piece: Encoded) -> None:
         self.rows += piece.rows
         self.dropped += piece.dropped
         self.null_ids += piece.null_ids
+        for name, codes in piece.codes.items():
+            self._columns[name].append(codes)
+        self._waiting.append(piece.user)
+        if self.users is None or self.users.threads == 1 or len(self._waiting) >= WAITING:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Numbers the users of the batches that wait; writes what goes to files."""
+        batches, self._waiting = [ids for ids in self._waiting if ids is not None], []
+        for numbers in self.users.add_all(batches) if self.users is not None else ():
+            self._numbers.append(numbers)
         try:
-            for name, codes in piece.codes.items():
-                self._columns[name].append(codes)
-            if self.users is not None and piece.user is not None:
-                self._numbers.append(self.users.add(piece.user))
-            if self.rows > SPOOL_ROWS:
-                for column in (*self._columns.values(), self._numbers):
-                    column.spill()
+            for column in (*self._columns.values(), self._numbers) if self.rows > SPOOL_ROWS else ():
+                column.spill()
         except OSError as error:
             where = tempfile.gettempdir()
             raise DataError(f"cannot write temporary codes to {where!r}: {error.strerror}") from None
 
-    def table(self, public: bool = False, malformed: int = 0, threads: int = 1) -> Table:
-        users = self.users
-        with ThreadPoolExecutor(threads) as pool:
-            numbers = pool.submit(self._numbers.finish)
+    def table(self, public: bool = False, malformed: int = 0) -> Table:
+        self._settle()
+        with ThreadPoolExecutor(self.threads) as pool:
+            user = pool.submit(self._numbers.finish)
             codes = dict(zip(self._columns, pool.map(_Column.finish, self._columns.values())))
-        return Table(
-            self.schema,
-            codes,
-            rows=self.rows,
-            user=None if users is None else numbers.result(),
-            users=None if users is None else len(users),
-            user_hash=None if users is None else users.hashes(),
-            public=public,
-            dropped=self.dropped,
-            null_ids=self.null_ids,
-            malformed=malformed,
-        )
+        about: dict[str, Any] = {"dropped": self.dropped, "null_ids": self.null_ids, "malformed": malformed}
+        if (users := self.users) is not None:
+            about |= {"user": user.result(), "users": len(users), "user_hash": users.hashes()}
+        return Table(self.schema, codes, rows=self.rows, public=public, **about)
 
 
 def checked_columns(parts: Sequence[Part], schema: Schema, users: UserIndex | None = None) -> list[str]:

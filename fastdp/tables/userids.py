@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,15 +37,16 @@ class Prepared:
 
 
 class UserIndex:
-    """Numbers ids, batch after batch. `prepare` may run in any thread; `add` in one."""
+    """Numbers ids, batch after batch. `prepare` may run in any thread; `add` and `add_all` in one."""
 
-    def __init__(self, column: str = "user", secret: bytes | None = None):
+    def __init__(self, column: str = "user", secret: bytes | None = None, threads: int = 1):
         """secret: the key (16 bytes) of the hashes of texts, which must be equal in all processes that
-        prepare batches of one table; None: a random key."""
+        prepare batches of one table; None: a random key. threads: how many share the work of `add_all`."""
         self.column = column
         self.kind: str | None = None
         self._secret = np.frombuffer(secrets.token_bytes(16) if secret is None else secret, np.uint64)
         self._ids: Any = None
+        self.threads = threads
 
     def __len__(self) -> int:
         return 0 if self._ids is None else len(self._ids)
@@ -53,12 +55,9 @@ class UserIndex:
         """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in `add`."""
 
         ids = idvalues.normal(ids)
-        kind = ids.type
-        if pa.types.is_dictionary(kind):
+        ids = ids.cast(pa.int64()) if pa.types.is_null(ids.type) else ids
+        if pa.types.is_dictionary(kind := ids.type):
             return self._prepare_dictionary(ids)
-        if pa.types.is_null(kind):
-            ids = ids.cast(pa.int64())
-            kind = ids.type
         has_id = idvalues.has_id(ids)
         valid = None if has_id is None else has_id.view(np.uint8)
         if pa.types.is_floating(kind):
@@ -103,8 +102,7 @@ class UserIndex:
 
         codes = _values(ids.indices.cast(pa.int64()), np.int64)
         missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
-        used = np.zeros(len(ids.dictionary), bool)
-        used[codes[~missing]] = True
+        used = np.bincount(codes[~missing], minlength=len(ids.dictionary)) > 0
         distinct = self.prepare(pc.take(ids.dictionary, of_numpy(np.flatnonzero(used))))
         renumber = np.cumsum(used) - 1
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
@@ -121,24 +119,31 @@ class UserIndex:
 
     def add(self, batch: Prepared) -> np.ndarray:
         """uint32 number of each id of the batch."""
+        return self.add_all([batch])[0]
 
-        self.agree(batch.kind)
-        if self._ids is None:
-            words = 2 if batch.kind.startswith(("string", "decimal")) else 1
-            self._ids = bound.Ids(words, int(self._secret[0]))
+    def add_all(self, batches: Sequence[Prepared]) -> list[np.ndarray]:
+        """The same for several batches in order. Rows of a dictionary array without an id come after the
+        others of their batch."""
+        given: list = []
+        for batch in batches:
+            self.agree(batch.kind)
+            if self._ids is None:
+                words = 2 if batch.kind.startswith(("string", "decimal")) else 1
+                self._ids = bound.Ids(words, int(self._secret[0]), self.threads)
+            nulls = 0 if batch.codes is None else int(np.count_nonzero(batch.codes < 0))
+            zeros = np.zeros(nulls * self._ids.words, np.uint64)
+            given += [(batch.key, batch.hash, batch.valid), (zeros, zeros[:nulls], np.zeros(nulls, np.uint8))]
         try:
-            if batch.codes is None:
-                return self._ids.add(batch.key, batch.hash, batch.valid)
-            numbers = self._ids.add(batch.key, batch.hash, batch.valid)
-            nulls = int(np.count_nonzero(batch.codes < 0))
-            out = numbers[batch.codes] if len(numbers) else np.zeros(len(batch.codes), np.uint32)
-            if nulls:
-                none = np.zeros(nulls, np.uint8)
-                zeros = np.zeros(nulls * self._ids.words, np.uint64)
-                out[batch.codes < 0] = self._ids.add(zeros, zeros[:nulls], none)
-            return out
+            numbers = self._ids.add(given) if given else []
         except OverflowError as error:
             raise DataError("the table has more than 2^32-2 distinct users, which is the limit") from error
+        out = []
+        for batch, known, missing in zip(batches, numbers[::2], numbers[1::2], strict=True):
+            if batch.codes is not None:
+                known = known[batch.codes] if len(known) else np.zeros(len(batch.codes), np.uint32)
+                known[batch.codes < 0] = missing
+            out.append(known)
+        return out
 
     def hashes(self) -> np.ndarray:
         """uint64[len(self)]: public hash of each user's id value."""

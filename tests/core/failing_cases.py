@@ -75,8 +75,8 @@ def sparse_counting():
 def users():
     rng = np.random.default_rng(2)
     words = rng.integers(0, 3000, 9000).astype(np.uint64)
-    numbers = bound.Ids(1, 5)
-    user = numbers.add(words, bound.hash_words(words), None)
+    numbers = bound.Ids(1, 5, THREADS)
+    (user,) = numbers.add([(words, bound.hash_words(words), None)])
     per_user = bound.rows_per_user(user, len(numbers))
     start, _ = bound.group(user, per_user, None)
     hashes = numbers.hashes()

@@ -83,13 +83,13 @@ class Capsule:
     ids="table batch reader dataset capsule polars lazy pandas mapping list".split(),
 )
 def test_objects(frame, schema, want, make, threads, monkeypatch):
-    monkeypatch.setattr(parts, "BATCH_ROWS", 512)
+    for where, name, value in ((parts, "BATCH_ROWS", 512), (ingest, "FEW", 0), (ingest, "WAITING", 2)):
+        monkeypatch.setattr(where, name, value)
     assert same(fastdp.read(make(frame), schema, threads=threads), want)
 
 
 def test_duckdb(frame, schema, want):
-    duckdb = pytest.importorskip("duckdb")
-    connection = duckdb.connect()
+    connection = pytest.importorskip("duckdb").connect()
     connection.register("frame", frame)
     assert same(fastdp.read(connection.sql("select * from frame"), schema), want)
 
@@ -194,16 +194,20 @@ def test_ids_of_any_type(kind):
     assert sorted(again.hashes()) == sorted(index.hashes())
 
 
-@pytest.mark.parametrize("text", [False, True])
-def test_many_ids_against_a_dictionary(text):
+@pytest.mark.parametrize(("text", "threads"), [(False, 1), (False, 3), (True, 1), (True, 3)])
+def test_many_ids_against_a_dictionary(text, threads):
+    """Numbers go by first rows, for any number of threads that share many batches; a null is nobody else."""
     rng = np.random.default_rng(5)
     ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
-    index, numbers = UserIndex(), {}
-    for chunk in np.array_split(ids, 7):
-        values = [str(v) for v in chunk] if text else chunk.tolist()
-        users = index.add(index.prepare(pa.array(values)))
-        assert users.tolist() == [numbers.setdefault(v, len(numbers)) for v in values]
-    assert len(index) == len(numbers) == len(set(index.hashes().tolist()))
+    index, numbers, kind = UserIndex(threads=threads), {}, pa.string() if text else pa.int64()
+    ids = (ids.astype(str) if text else ids).tolist()
+    chunks = [ids[:10], ids[10:40_000], ids[40_000:80_000], [], ids[80_000:]]
+    chunks[2][::1000] = [None] * len(chunks[2][::1000])
+    for some in (chunks[:1], chunks[1:]):
+        made = index.add_all([index.prepare(pa.array(values, kind)) for values in some])
+        named = [[v or object() for v in values] for values in some]
+        assert [u.tolist() for u in made] == [[numbers.setdefault(v, len(numbers)) for v in c] for c in named]
+    assert len(index) == len(numbers) == len(set(index.hashes().tolist())) + 39
 
 
 def test_missing_duplicate_and_mistyped_columns(frame, schema, tmp_path):
@@ -234,21 +238,18 @@ def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
     ragged.write_text("a,b,who\n1,2,3\nsecret,5\n")
     table = fastdp.read(ragged, schema)
     assert table.rows == 1 and table._malformed == 1 and "1" not in repr(table)
-    odd = tmp_path / "odd.xyz"
-    odd.write_bytes(b"hello")
+    (tmp_path / "odd.xyz").write_bytes(b"hello")
     with pytest.raises(DataError, match="unknown format"):
-        fastdp.read(odd, schema)
-    with pytest.raises(DataError, match="no file"):
-        fastdp.read(tmp_path / "none.parquet", schema)
-    with pytest.raises(DataError, match="no file matches"):
-        fastdp.read(str(tmp_path / "none*.parquet"), schema)
+        fastdp.read(tmp_path / "odd.xyz", schema)
+    for name, text in (("none.parquet", "no file '"), ("none*.parquet", "no file matches")):
+        with pytest.raises(DataError, match=text):
+            fastdp.read(str(tmp_path / name), schema)
     with pytest.raises(UsageError, match="cannot read"):
         fastdp.read(42, schema)
 
 
 def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
-    path = tmp_path / "rows.psv"
-    path.write_text("who|a\n1|2\n'3|4'|1\n")
+    (path := tmp_path / "rows.psv").write_text("who|a\n1|2\n'3|4'|1\n")
     schema = fastdp.Schema.from_domain({"a": 5}, user="who")
     with pytest.raises(DataError, match="needs a dialect"):
         fastdp.read(path, schema)
@@ -270,8 +271,7 @@ def test_text_by_any_name_where_its_delimiter_is_declared(tmp_path):
             "timestamp[us]",
             ["2020-01-02", "2020/01/02", "2020-01-02T03:04:05", "01/02/2020 03:04:05 PM", "no"],
             [
-                dt.datetime(2020, 1, 2),
-                dt.datetime(2020, 1, 2),
+                *[dt.datetime(2020, 1, 2)] * 2,
                 dt.datetime(2020, 1, 2, 3, 4, 5),
                 dt.datetime(2020, 1, 2, 15, 4, 5),
                 None,

@@ -110,11 +110,11 @@ static void hash_strings(cross_case *c) {
 static void number_ids(cross_case *c) {
     fdp_ids *ids = NULL;
     uint32_t *number = cross_room(c, 5);
-    int code = fdp_ids_new((int)WHOLE(0), AT(uint64_t, 1)[0], &ids);
+    int code = fdp_ids_new((int)WHOLE(0), AT(uint64_t, 1)[0], c->threads, &ids);
     cross_code(c, code);
     if (code == FDP_OK) {
-        cross_code(c,
-                   fdp_ids_add(ids, COUNT(3), AT(uint64_t, 2), AT(uint64_t, 3), MAYBE(uint8_t, 4), number));
+        const fdp_ids_batch batch = {COUNT(3), AT(uint64_t, 2), AT(uint64_t, 3), MAYBE(uint8_t, 4), number};
+        cross_code(c, fdp_ids_add(ids, 1, &batch, c->threads));
         if (fdp_ids_count(ids) != COUNT(6)) cross_code(c, FDP_ERR_ARGUMENT);
         cross_same(c, 5, number);
         cross_same(c, 6, fdp_ids_hash(ids));

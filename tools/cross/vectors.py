@@ -84,7 +84,7 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
     out.case("hash_strings", [offset, data, secret], [keys, hashes])
     for width, key, valid in ((1, hashes, None), (2, keys, (rng.random(500) < 0.9).astype(np.uint8))):
         many = bound.Ids(width, 5)
-        number = many.add(key, hashes, valid)
+        (number,) = many.add([(key, hashes, valid)])
         out.case("number_ids", [width, np.array([5], np.uint64), key, hashes, valid], [number, many.hashes()])
 
 
@@ -332,7 +332,7 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
         )
         for secret in (5, 2**64 - 1):
             many = bound.Ids(width, secret)
-            numbers = many.add(keys, hashes, None)
+            (numbers,) = many.add([(keys, hashes, None)])
             given = [width, np.array([secret], np.uint64), keys, hashes, None]
             out.case("number_ids", given, [numbers, many.hashes()])
     texts = [f'"\\u{e}"' for e in (*ESCAPES, *PAIRS)] + [f'"a\\{c}b"' for c in 'bfnrt"/\\uxUN0']
