@@ -39,8 +39,8 @@ int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const
 
 /* mode[u] = the most common key of user u, ties as above; of a user without rows it is left as it was. Every
  * key is below `keys`. */
-int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-              uint64_t keys, int threads, uint64_t *mode);
+int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
+              int threads, uint64_t *mode);
 
 /* How often two rows of a user agree: for each user with n >= 2 rows and group_of[u] >= 0,
  * out[group_of[u]] += floor(2^20 S / (n (n - 1))), S the number of ordered pairs of different rows with the

@@ -112,8 +112,8 @@ static int grow(const fdp_ids *ids, ids_part *part) {
 
 /* The place of an id, or of nobody's where key is NULL, in its part; that of an id not seen before is the
  * last one, and *status says whether there was room for it. Slots are at most 2/3 full. */
-static inline __attribute__((always_inline)) int64_t
-place_of(const fdp_ids *ids, ids_part *part, uint64_t h, const uint64_t *key, int *status) {
+static inline __attribute__((always_inline)) int64_t place_of(const fdp_ids *ids, ids_part *part, uint64_t h,
+                                                              const uint64_t *key, int *status) {
     const uint64_t tag = h >> 32 << 32;
     uint64_t at = h & part->mask, s;
     for (; key && (s = part->slot[at]) != 0; at = (at + 1) & part->mask) {
@@ -282,7 +282,8 @@ static int add_alone(fdp_ids *ids, const fdp_ids_batch *batch) {
 
 int fdp_ids_add(fdp_ids *ids, int64_t n, const fdp_ids_batch *batches, int threads) {
     int status = FDP_OK;
-    for (int64_t b = 0; ids->parts == 1 && b < n && status == FDP_OK; b++) status = add_alone(ids, batches + b);
+    for (int64_t b = 0; ids->parts == 1 && b < n && status == FDP_OK; b++)
+        status = add_alone(ids, batches + b);
     if (ids->parts == 1) return status;
     int64_t rows = 0, pieces = 0;
     for (int64_t b = 0; b < n; b++) {

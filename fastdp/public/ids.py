@@ -12,16 +12,17 @@ the synthetic rows in their cells was tried: it distorts the distribution of row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from .._core import ids as core
+from .._util.threads import each
 from ..domain import Columns
 from ..errors import UsageError
 
 MAX_ROWS = 2**32 - 2
+_STEP = 1 << 18  # rows numbered at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,9 @@ class Habits:
         return cls(tuple(columns), tuple(shape), indptr, (key % np.uint64(cells)).astype(np.uint32), counts)
 
 
-def cell_numbers(codes: Columns, columns: Sequence[str], shape: Sequence[int], rows: int) -> np.ndarray:
+def cell_numbers(
+    codes: Columns, columns: Sequence[str], shape: Sequence[int], rows: int, threads: int = 1
+) -> np.ndarray:
     """Flat cell number of every row over these columns, uint32 (0 where there are no columns)."""
     size = 1
     for n in shape:
@@ -75,9 +78,14 @@ def cell_numbers(codes: Columns, columns: Sequence[str], shape: Sequence[int], r
     if size >= 2**32:
         raise UsageError(f"ids: the habit columns {', '.join(columns)} have {size} cells; name fewer")
     out = np.zeros(rows, np.uint32)
-    for name, n in zip(columns, shape):
-        np.multiply(out, np.uint32(n), out=out)
-        np.add(out, codes[name], out=out, casting="unsafe")
+
+    def number(start: int) -> None:
+        some = out[start : start + _STEP]
+        for name, n in zip(columns, shape):
+            np.multiply(some, np.uint32(n), out=some)
+            np.add(some, codes[name][start : start + _STEP], out=some, casting="unsafe")
+
+    each(number, range(0, rows, _STEP), threads)
     return out
 
 
@@ -94,10 +102,10 @@ def deal(
         raise UsageError("public=: no row has a user id, so users' habits cannot be estimated from it")
     rng = np.random.Generator(np.random.Philox(key=seed))
     counts = _bounded(habits, bound, rng)
-    cell = cell_numbers(codes, habits.columns, habits.shape, rows)
+    cell = cell_numbers(codes, habits.columns, habits.shape, rows, threads)
     sizes = np.add.reduceat(counts, habits.indptr[:-1])
     taken = _take(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
-    unit_user, unit_cell = _units(habits, counts, taken)
+    unit_user, unit_cell = _units(habits, counts, taken, threads)
     return _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads), int(taken.shape[0])
 
 
@@ -153,13 +161,13 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
     return taken
 
 
-def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int) -> tuple[np.ndarray, ...]:
     """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the cell."""
 
     indptr = np.ascontiguousarray(habits.indptr, np.int64)
     cells = np.ascontiguousarray(habits.cells, np.uint32)
     number = int(np.add.reduceat(counts, indptr[:-1])[taken].sum())
-    return core.units(indptr, counts, cells, np.ascontiguousarray(taken, np.int64), number)
+    return core.units(indptr, counts, cells, np.ascontiguousarray(taken, np.int64), number, threads)
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
@@ -174,34 +182,25 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
 
 
 def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
-    """The user number of every row. In each round, rows and requests of users are grouped by cell in two
-    threads."""
-
-    def grouped(
-        cells: np.ndarray, chosen: np.ndarray | None, key_of: np.ndarray | None, keys: int, seed: int
-    ):
-        cells = cells if chosen is None else cells[chosen]
-        return core.group(cells if key_of is None else key_of[cells], keys, seed)
-
+    """The user number of every row."""
     owner = np.zeros(cell.shape[0], np.uint32)
     row = unit = None  # which are left; None: all
     size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
-    with ThreadPoolExecutor(min(2, threads)) as pool:
-        for axes in _rounds(len(habits.shape)):
-            key_of, keys = None, size  # all columns: a cell is its own key
-            if len(axes) < len(habits.shape):
-                key_of, keys = np.zeros(size, np.uint32), 1
-                for i in axes:
-                    key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
-                    keys *= habits.shape[i]
-            seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64)
-            row_groups = pool.submit(grouped, cell, row, key_of, keys, int(seeds[0]))
-            unit_groups = pool.submit(grouped, unit_cell, unit, key_of, keys, int(seeds[1]))
-            row_order, row_start = row_groups.result()
-            unit_order, unit_start = unit_groups.result()
-            row, unit = core.deal(row_order, row_start, unit_order, unit_start, row, unit, unit_user, owner)
-            row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
-            if row.shape[0] == 0:
-                break
+    for axes in _rounds(len(habits.shape)):
+        key_of, keys = None, size  # all columns: a cell is its own key
+        if len(axes) < len(habits.shape):
+            key_of, keys = np.zeros(size, np.uint32), 1
+            for i in axes:
+                key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
+                keys *= habits.shape[i]
+        groups: list = []
+        seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64).tolist()
+        for cells, chosen, seed in zip((cell, unit_cell), (row, unit), seeds):
+            cells = cells if chosen is None else cells[chosen]
+            groups += core.group(cells if key_of is None else key_of[cells], keys, seed, threads)
+        row, unit = core.deal(*groups, row, unit, unit_user, owner, threads)
+        row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
+        if row.shape[0] == 0:
+            break
     return owner

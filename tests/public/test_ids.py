@@ -22,8 +22,7 @@ def random_case(rng, rows, users, shape):
 def test_group_orders_by_key_and_keeps_every_position(n, keys, seed):
     key = np.random.default_rng(seed % 1000).integers(0, keys, n).astype(np.uint32)
     order, start = core.group(key, keys, seed)
-    assert sorted(order.tolist()) == list(range(n))
-    assert start[0] == 0 and start[-1] == n
+    assert sorted(order.tolist()) == list(range(n)) and start[0] == 0 and start[-1] == n
     for g in range(keys):
         assert (key[order[start[g] : start[g + 1]]] == g).all()
 
@@ -128,20 +127,21 @@ def test_habits_count_what_pandas_counts():
 
 def test_the_public_rows_themselves_come_back_with_their_profiles():
     """Dealing the public rows themselves meets every demand exactly: each user's counts are a public
-    user's."""
+    user's. They are enough for several threads, on which nothing depends."""
     rng = np.random.default_rng(3)
-    codes, owner = random_case(rng, 3000, 60, (4, 6))
+    codes, owner = random_case(rng, 200_000, 60, (4, 6))
     habits = ids.Habits.from_rows(("c0", "c1"), (4, 6), owner, codes)
-    mixed = rng.permutation(3000)
-    dealt, n = ids.deal({k: v[mixed] for k, v in codes.items()}, 3000, habits, bound=None, seed=1)
+    mixed = rng.permutation(200_000)
+    rows = {k: v[mixed] for k, v in codes.items()}
+    (dealt, n), (alone, _) = (ids.deal(rows, 200_000, habits, bound=None, seed=1, threads=t) for t in (3, 1))
 
     def profiles(user, c):
         table = np.zeros((n, 24), int)
         np.add.at(table, (user, c["c0"].astype(int) * 6 + c["c1"]), 1)
         return sorted(map(tuple, table))
 
-    assert n == 60
-    assert profiles(dealt, {k: v[mixed] for k, v in codes.items()}) == profiles(owner, codes)
+    assert n == 60 and (dealt == alone).all()
+    assert profiles(dealt, rows) == profiles(owner, codes)
 
 
 def test_deal_by_size_follows_the_histogram():

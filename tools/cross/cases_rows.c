@@ -302,7 +302,8 @@ static void draw_groups(cross_case *c) {
 static void ids_group(cross_case *c) {
     uint32_t *order = cross_room(c, 2);
     int64_t *start = cross_room(c, 3);
-    cross_code(c, fdp_ids_group(AT(uint32_t, 0), COUNT(0), COUNT(3) - 1, AT(uint64_t, 1)[0], order, start));
+    cross_code(c, fdp_ids_group(AT(uint32_t, 0), COUNT(0), COUNT(3) - 1, AT(uint64_t, 1)[0], c->threads, order,
+                                start));
     cross_same(c, 2, order);
     cross_same(c, 3, start);
     free(order);
@@ -315,7 +316,8 @@ static void ids_deal(cross_case *c) {
     uint32_t *rows = calloc((size_t)COUNT(4) + 1, 4), *units = calloc((size_t)COUNT(5) + 1, 4);
     int64_t rest[2] = {0, 0};
     cross_code(c, fdp_ids_deal(AT(uint32_t, 0), AT(int64_t, 1), AT(uint32_t, 2), AT(int64_t, 3), COUNT(1) - 1,
-                               AT(uint32_t, 4), AT(uint32_t, 5), AT(uint32_t, 6), owner, rows, units, rest));
+                               AT(uint32_t, 4), AT(uint32_t, 5), AT(uint32_t, 6), c->threads, owner, rows,
+                               units, rest));
     if (rest[0] != COUNT(8) || rest[1] != COUNT(9)) cross_code(c, FDP_ERR_ARGUMENT);
     cross_same(c, 7, owner);
     cross_same(c, 8, rows);
