@@ -184,7 +184,8 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
 def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
     """The user number of every row."""
     owner = np.zeros(cell.shape[0], np.uint32)
-    row = unit = None  # which are left; None: all
+    row: np.ndarray | None = None  # which are left; None: all
+    unit: np.ndarray | None = None
     size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
     for axes in _rounds(len(habits.shape)):
@@ -194,12 +195,11 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
             for i in axes:
                 key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
                 keys *= habits.shape[i]
-        groups: list = []
         seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64).tolist()
-        for cells, chosen, seed in zip((cell, unit_cell), (row, unit), seeds):
-            cells = cells if chosen is None else cells[chosen]
-            groups += core.group(cells if key_of is None else key_of[cells], keys, seed, threads)
-        row, unit = core.deal(*groups, row, unit, unit_user, owner, threads)
+        left = [c if some is None else c[some] for c, some in ((cell, row), (unit_cell, unit))]
+        left = left if key_of is None else [key_of[cells] for cells in left]
+        rows, units = (core.group(key, keys, seed, threads) for key, seed in zip(left, seeds))
+        row, unit = core.deal(*rows, *units, row, unit, unit_user, owner, threads)
         row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
         if row.shape[0] == 0:
             break
