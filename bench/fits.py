@@ -34,8 +34,7 @@ import fastdp
 from fastdp.model.junction_tree import junction_tree
 from fastdp.queries import Binned
 
-from . import fits_problems as problems
-from . import machine
+from . import fits_problems as problems, machine
 
 RESULTS = machine.RESULTS / "fits.json"
 MBI_BLOCK = 20

@@ -29,8 +29,7 @@ import numpy as np
 import fastdp
 from fastdp.mechanisms.cliquetree import CliqueTree
 
-from .small import TABLES as SMALL
-from .small import table as small_table
+from .small import TABLES as SMALL, table as small_table
 from .tables import DELTA, Scorer, factors
 
 

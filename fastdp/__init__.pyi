@@ -1,8 +1,10 @@
-from . import errors as errors
-from . import mechanisms as mechanisms
-from . import privacy as privacy
-from . import queries as queries
-from . import simulate as simulate
+from . import (
+    errors as errors,
+    mechanisms as mechanisms,
+    privacy as privacy,
+    queries as queries,
+    simulate as simulate,
+)
 from ._util.compiled import compiled as compiled
 from .engines.truth import marginals as marginals
 from .estimate.estimator import fit as fit
@@ -14,9 +16,7 @@ from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys
 from .report.evaluate import evaluate as evaluate
 from .run.plan import plan as plan
-from .run.result import LinkedRun as LinkedRun
-from .run.result import Run as Run
-from .run.result import load_run as load_run
+from .run.result import LinkedRun as LinkedRun, Run as Run, load_run as load_run
 from .run.synthesize import synthesize as synthesize
 from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify

@@ -1,8 +1,7 @@
 """Domains and cliques: maximal sets, recodings, batches; disjoint sets against scipy's."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from scipy.cluster.hierarchy import DisjointSet
 
 from fastdp._util.disjoint import DisjointSets

@@ -17,21 +17,10 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 # One line a floor, lowest first. A folder imports folders of lower floors and itself; a file at the root is a
 # place of its own.
 FLOORS = [
-    {"errors", "_core"},
-    {"domain", "_util"},
-    {"queries", "userkeys", "measurement", "schema"},
-    {"codec", "privacy", "model", "simulate", "users"},
-    {"tables", "estimate", "answers"},
-    {"engines"},
-    {"public"},
-    {"release"},
-    {"mechanisms"},
-    {"metrics"},
-    {"report"},
-    {"run"},
-    {"cli"},
-    {"__main__"},
-]
+    {"errors", "_core"}, {"domain", "_util"}, {"queries", "userkeys", "measurement", "schema"},
+    {"codec", "privacy", "model", "simulate", "users"}, {"tables", "estimate", "answers"}, {"engines"},
+    {"public"}, {"release"}, {"mechanisms"}, {"metrics"}, {"report"}, {"run"}, {"cli"}, {"__main__"},
+]  # fmt: skip
 FLOOR = {place: i for i, places in enumerate(FLOORS) for place in places}
 
 BEHIND = {"tables", "engines"}
@@ -177,17 +166,12 @@ def planted(folder, monkeypatch, name, text):
 @pytest.mark.parametrize(
     "line",
     [
-        "from ..engines.local import local",
-        "from .. import tables",
-        "import fastdp.engines.truth",
-        "def f():\n    from .._core import count",
-        "from ..tables.bound import SCALE",
-        "from fastdp import tables",
-        "from ..privacy import noise",
-        "from ..release.reserve import reserve",
+        "from ..engines.local import local", "from .. import tables", "import fastdp.engines.truth",
+        "def f():\n    from .._core import count", "from ..tables.bound import SCALE",
+        "from fastdp import tables", "from ..privacy import noise", "from ..release.reserve import reserve",
         "def f():\n    from ..public.data import PublicTable",
     ],
-)
+)  # fmt: skip
 def test_a_forbidden_import_is_found(tmp_path, line, monkeypatch):
     assert forbidden([planted(tmp_path, monkeypatch, "mechanisms/greedy.py", line)]), line
 

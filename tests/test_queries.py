@@ -4,8 +4,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import MeasurementError
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted, fresh, project_cells

@@ -7,15 +7,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import fastdp
 from fastdp import errors
 from fastdp._util import threads
 from fastdp.domain import Domain
-from fastdp.engines import spark
-from fastdp.engines import user_histograms as users
+from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.privacy import accountant, gdp
 from fastdp.release import keyselect, noiseplan, reserve

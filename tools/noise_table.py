@@ -48,8 +48,7 @@ def guide(table: list[int]) -> list[int]:
 def header() -> str:
     """The text of csrc/noise_table.h."""
     lines = [
-        "/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times "
-        "2^128, in",
+        "/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times 2^128, in",
         " * two words each, and for the top 10 bits of a uniform word the first strip that it can select. */",
         "#ifndef FDP_NOISE_TABLE_H",
         "#define FDP_NOISE_TABLE_H",

@@ -136,8 +136,7 @@ def source_of(data: list[str], query: str | None) -> Any:
         raise UsageError("synth needs the private data: give DATA, or --sql with a select")
     if query is None:
         return data if len(data) > 1 else data[0]
-    from ..tables.sql import connect
-    from ..tables.sql import sql as rows_of
+    from ..tables.sql import connect, sql as rows_of
 
     return rows_of(connect(), query)
 
@@ -164,8 +163,7 @@ def plan(
     """
     common.check_paths(public, schema=schema)
     from ..mechanisms.shared.size_limits import parse_bytes
-    from ..run.plan import plan as make
-    from ..run.plan import public_table
+    from ..run.plan import plan as make, public_table
 
     style = common.dialect_of(dialect)
     table = False if public is None else public_table(public, schema, mechanism, threads, style)

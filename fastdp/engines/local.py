@@ -16,8 +16,7 @@ from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
 from ..tables import bound
-from . import counting_plan as planning
-from . import user_histograms as users
+from . import counting_plan as planning, user_histograms as users
 
 if TYPE_CHECKING:
     from ..schema import Schema

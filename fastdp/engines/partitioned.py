@@ -27,8 +27,7 @@ from ..schema import Schema
 from ..tables import bound
 from ..tables.table import Table
 from ..userkeys import UserKey, View
-from . import counting_plan as planning
-from . import user_histograms as user_keys
+from . import counting_plan as planning, user_histograms as user_keys
 from .local import LocalCounter
 
 CellSums = tuple[np.ndarray, np.ndarray]

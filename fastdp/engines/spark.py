@@ -32,8 +32,7 @@ from ..tables.linked_tables import Links
 from ..tables.parts import Part
 from ..tables.table import MAX_ROWS
 from ..tables.userids import UserIndex
-from . import messages, sparkfiles
-from . import sparktasks as tasks
+from . import messages, sparkfiles, sparktasks as tasks
 from .build import build
 from .partitioned import Answer, PartitionedCounter, Request
 from .sparkcheck import MAX_PARTITIONS, check_partitions, is_spark

@@ -13,9 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._core.ancestors import SparseRows
-from .._core.infer import arrive as _arrive
-from .._core.infer import blend as _blend
-from .._core.infer import step as _step
+from .._core.infer import arrive as _arrive, blend as _blend, step as _step
 from .._core.team import Team
 from .._util.lazy import sp
 from ..model.nodes import Node

@@ -20,8 +20,7 @@ import numpy as np
 
 from ..domain import Clique, Cliques, Domain, Tables, downward_closure, maximal
 from ..measurement import Measurement, Request
-from ..queries import AdaGrid as GridQuery
-from ..queries import Grid
+from ..queries import AdaGrid as GridQuery, Grid
 from ..release.gateway import Session
 from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total

@@ -11,8 +11,16 @@ from .._util.threads import resolve
 from ..codec.decode import decode
 from ..schema import Schema
 from ..tables.table import Table
-from . import baselines, coverage, kmarginal, original, pairwise, user_scores, utility
-from . import constraint_scores as constraints
+from . import (
+    baselines,
+    constraint_scores as constraints,
+    coverage,
+    kmarginal,
+    original,
+    pairwise,
+    user_scores,
+    utility,
+)
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, coded, pair_up
 

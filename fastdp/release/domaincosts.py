@@ -15,8 +15,7 @@ from ..privacy import clip as clip_rules
 from ..privacy.scale import least_threshold
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
-from ..schema.kind_of_text import KINDS as KIND_NAMES
-from ..schema.kind_of_text import TEXT
+from ..schema.kind_of_text import KINDS as KIND_NAMES, TEXT
 from ..schema.pending import ANY
 from .cells import SURE
 

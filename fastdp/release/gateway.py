@@ -22,8 +22,7 @@ import numpy as np
 from ..domain import Clique, Domain
 from ..errors import PrivacyError, UsageError
 from ..measurement import SCALE, Measurement, Request
-from ..privacy import clip as clip_rules
-from ..privacy import noise, scale, select
+from ..privacy import clip as clip_rules, noise, scale, select
 from ..privacy.accountant import Event, Gaussian
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts

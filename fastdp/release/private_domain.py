@@ -41,13 +41,11 @@ from ..measurement import Request
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Numeric
-from ..schema.inside import PRIVATE as MEASURED
-from ..schema.inside import Rank
+from ..schema.inside import PRIVATE as MEASURED, Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY
 from ..userkeys import RowsPerUser
-from . import domaincosts as costs
-from . import sums
+from . import domaincosts as costs, sums
 from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, is_clock, step_of
 from .domainsteps import DomainSteps
 from .partitions import Grid, line_of, listed, provisional, with_fields

@@ -21,9 +21,7 @@ from ..metrics.inputs import KNOWN_USERS, as_arrow
 from ..metrics.scores import several
 from ..tables.drafting import draft
 from ..tables.table import Table
-from . import collect as collecting
-from . import quotes, sections, workload
-from . import runs as running
+from . import collect as collecting, quotes, runs as running, sections, workload
 from .blocks import page_file, sections_said
 from .score_list import normalise
 from .svg import big, text

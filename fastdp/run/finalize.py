@@ -14,8 +14,7 @@ import msgspec
 from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
 from ..mechanisms.base import Outcome
-from ..privacy.statement import file_hash
-from ..privacy.statement import write as write_statement
+from ..privacy.statement import file_hash, write as write_statement
 from ..schema import Schema
 from ..tables.table import Table
 from .folder import RunFolder

@@ -19,8 +19,7 @@ from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.with_users import plan_charges, users_cost
 from ..privacy.calibrate import mu_of_method
-from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, unit_noise
-from ..privacy.clip import resolve as resolve_clip
+from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, resolve as resolve_clip, unit_noise
 from ..privacy.scale import laplace_std
 from ..public.data import PublicTable
 from ..release import domaincosts

@@ -20,8 +20,7 @@ from typing import Any
 
 from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
-from ..privacy import recompute
-from ..privacy import statement as statements
+from ..privacy import recompute, statement as statements
 from ..privacy.ledger import Ledger
 from . import folder_check
 from .folder_check import guarded, read_json

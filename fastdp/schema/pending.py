@@ -16,8 +16,7 @@ from ..errors import SchemaError
 from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
 from .derived import Derived, Transform
-from .inside import EVEN, OPTIONS
-from .inside import PRIVATE as MEASURED
+from .inside import EVEN, OPTIONS, PRIVATE as MEASURED
 
 PRIVATE = "private"
 ANY = "any"

@@ -19,8 +19,7 @@ from typing import Any
 from .._util.html import text_html
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
-from . import constraints as public_knowledge
-from . import document, importers, ordering, sdv
+from . import constraints as public_knowledge, document, importers, ordering, sdv
 from .builtin import nist
 from .columns import Column, Numeric
 from .constraints import Constraint

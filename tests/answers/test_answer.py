@@ -339,17 +339,13 @@ def test_an_open_bin_without_a_limit_has_no_mean():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("median(price)",), "of: expected"),
-        (("mean",), "takes a column"),
-        (("count(price)",), "takes no column"),
-        (("count", "town"), "no column 'town'"),
-        (("mean(city)",), "expected numbers"),
-        (("mean(size)", "size"), "also in `by`"),
+        (("median(price)",), "of: expected"), (("mean",), "takes a column"),
+        (("count(price)",), "takes no column"), (("count", "town"), "no column 'town'"),
+        (("mean(city)",), "expected numbers"), (("mean(size)", "size"), "also in `by`"),
         (("count", ("size", "size")), "named twice"),
-        (("count", (), {"size": 9}), "is not one of its values"),
-        (("count", (), None, 1.5), "level"),
+        (("count", (), {"size": 9}), "is not one of its values"), (("count", (), None, 1.5), "level"),
     ],
-)
+)  # fmt: skip
 def test_questions_that_make_no_sense_are_refused(run, arguments, text):
     with pytest.raises(UsageError, match=text):
         run.answer(*arguments)

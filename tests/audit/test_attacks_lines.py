@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp.engines.local import local
@@ -36,22 +35,13 @@ def read(folder, name, data, rules=None, **options):
 
 HONEST = 1000
 ATTACKS = {
-    "an open quote": b'5555,"hi',
-    "the backslash dialect": b'5555,"5\'10\\""',
-    "an even number of quotes": b'a"b,"c',
-    "text after a closing quote": b'"5555"6,1',
-    "a lone quote as id": b'",1',
-    "too few fields": b"5555",
-    "too many fields": b"5555,1,2,3",
-    "an escape at the end": b"5555,1\\",
-    "no UTF-8": b"5555,\xff",
-    "half a character": b"5555,\xe2\x82",
-    "a carriage return": b"5555,1\r6666,2",
-    "zeros": b"\0,\0",
-    "a byte order mark": b'\xef\xbb\xbf"5555,1',
-    "a longer line than may be": b"5555," + b"1" * (textblocks.MAX_LINE + 1),
-    "nothing": b"",
-}
+    "an open quote": b'5555,"hi', "the backslash dialect": b'5555,"5\'10\\""',
+    "an even number of quotes": b'a"b,"c', "text after a closing quote": b'"5555"6,1',
+    "a lone quote as id": b'",1', "too few fields": b"5555", "too many fields": b"5555,1,2,3",
+    "an escape at the end": b"5555,1\\", "no UTF-8": b"5555,\xff", "half a character": b"5555,\xe2\x82",
+    "a carriage return": b"5555,1\r6666,2", "zeros": b"\0,\0", "a byte order mark": b'\xef\xbb\xbf"5555,1',
+    "a longer line than may be": b"5555," + b"1" * (textblocks.MAX_LINE + 1), "nothing": b"",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("attack", ATTACKS)

@@ -41,15 +41,12 @@ def mirrored(query):
 @pytest.mark.parametrize(
     ("make", "spoil"),
     [
-        (lambda: Sparse(np.eye(CELLS)), negative),
-        (lambda: Sparse(np.eye(CELLS)), mirrored),
-        (adagrid, doubled),
-        (adagrid, louder),
-        (lambda: Identity(CELLS), louder),
+        (lambda: Sparse(np.eye(CELLS)), negative), (lambda: Sparse(np.eye(CELLS)), mirrored),
+        (adagrid, doubled), (adagrid, louder), (lambda: Identity(CELLS), louder),
         (lambda: Weighted(np.ones(CELLS, np.int64)), louder),
         (lambda: Binned((3, 4), [None, [0, 0, 1, 1]]), louder),
     ],
-)
+)  # fmt: skip
 def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine, make, spoil):
     """The session takes a query by its data, not by its methods: a changed method does nothing, changed data
     is checked again."""

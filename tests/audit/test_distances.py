@@ -19,8 +19,7 @@ from tests.builders import open_ledger
 from tests.mechanisms.growing import RowsPublic
 
 from . import checks
-from .checks import asked, fails
-from .checks import small_table as small
+from .checks import asked, fails, small_table as small
 from .world import CLIP, DELTA, EPSILON, SIZES, Swap, open_door
 
 CLIQUES = [c for k in (1, 2, 3) for c in combinations(SIZES, k)]

@@ -5,8 +5,7 @@ import tomllib
 from importlib import resources
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import fastdp
 from fastdp.errors import FastdpError, SchemaError

@@ -50,12 +50,9 @@ def world(rng, keys=6):
 
 
 VICTIMS = {
-    "all rows in one child": (1, 40, 0),
-    "duplicate parents": (5, 3, 2),
-    "orphan": (0, 7, 7),
-    "childless": (1, 0, 0),
-    "beyond the bound": (2, 90, 90),
-}
+    "all rows in one child": (1, 40, 0), "duplicate parents": (5, 3, 2), "orphan": (0, 7, 7),
+    "childless": (1, 0, 0), "beyond the bound": (2, 90, 90),
+}  # fmt: skip
 
 
 def with_victim(tables, kind, rng):

@@ -3,8 +3,7 @@ without its noise."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.engines.local import local
 from fastdp.privacy import select
@@ -76,12 +75,10 @@ def test_counting_is_a_sum_over_users(data):
 @pytest.mark.parametrize(
     ("key", "cap"),
     [
-        (RowsPerUser((1, 2, 5, 100)), 1),
-        (MostCommon(("a", "b")), 1),
-        (Groups(("a", "b"), t_max=3), 2),
+        (RowsPerUser((1, 2, 5, 100)), 1), (MostCommon(("a", "b")), 1), (Groups(("a", "b"), t_max=3), 2),
         (Groups(("a", "b"), t_max=3, cells=np.array([0, 4, 5, 11, 20])), 3),
     ],
-)
+)  # fmt: skip
 def test_user_histograms_change_by_one_user_only(key, cap):
     rng = np.random.default_rng(6)
     for _ in range(150):

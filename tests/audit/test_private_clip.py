@@ -15,8 +15,7 @@ import pytest
 
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import LedgerError, PrivacyError, UsageError
-from fastdp.privacy import clip as clip_rules
-from fastdp.privacy import recompute
+from fastdp.privacy import clip as clip_rules, recompute
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import gateway, noiseplan, reserve

@@ -225,12 +225,10 @@ def attack(way, count, folder):
 @pytest.mark.parametrize(
     ("way", "count"),
     [
-        *((way, ATTACKS["many values"]) for way in WAYS),
-        *(("select_keys", t) for t in range(1, CAP + 1)),
-        ("arrow", 1),
-        ("text", CAP),
+        *((way, ATTACKS["many values"]) for way in WAYS), *(("select_keys", t) for t in range(1, CAP + 1)),
+        ("arrow", 1), ("text", CAP),
     ],
-)
+)  # fmt: skip
 def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path):
     assert attack(way, count, tmp_path) <= 1
 
@@ -396,16 +394,11 @@ def sources(form, table, folder):
     return parquet(table, folder, columns), {}
 
 
-OPEN = Schema.from_dict(
-    {
-        "user": {"column": "who"},
-        "columns": {
-            "city": {"kind": "string", "domain": "private"},
-            "x": {"kind": "numeric", "domain": "private", "bins": 8},
-            "code": {"kind": "categorical", "dtype": "int64", "domain": "private"},
-        },
-    }
-)
+OPEN = Schema.from_dict({
+    "user": {"column": "who"}, "columns": {"city": {"kind": "string", "domain": "private"},
+    "x": {"kind": "numeric", "domain": "private", "bins": 8}, "code": {"kind": "categorical",
+    "dtype": "int64", "domain": "private"}},
+})  # fmt: skip
 
 
 def two_folders(form, attacker_rows, folder):

@@ -21,8 +21,7 @@ from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Success
 from ..builders import open_ledger
 from ..reference import counting as slow
 from . import checks
-from .checks import asked, fails
-from .checks import small_table as small
+from .checks import asked, fails, small_table as small
 from .world import CLIP, DELTA, EPSILON, Swap, loss_mean, no_noise, open_door, table
 
 FEATURES = (("a",), ("b",), ("c",), ("a", "b"), ("c", "b", "a"))

@@ -18,8 +18,7 @@ from fastdp.release.wide import FilterPlan
 
 from ..builders import open_ledger
 from . import checks
-from .checks import asked, fails
-from .checks import small_table as small
+from .checks import asked, fails, small_table as small
 from .test_distances import PAIRS, guess
 from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, open_door
 

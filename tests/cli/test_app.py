@@ -88,16 +88,12 @@ def test_quiet_says_nothing_and_json_says_it_all(place):
 @pytest.mark.parametrize(
     ("change", "code", "match"),
     [
-        ({"-e": "0"}, 2, "epsilon"),
-        ({"-e": "one"}, 2, "--epsilon"),
-        ({"-d": "1"}, 2, "delta"),
-        ({"-m": "nope"}, 2, "taxi-adagrid"),
-        ({"-m": "adagrid"}, 2, "schema"),
+        ({"-e": "0"}, 2, "epsilon"), ({"-e": "one"}, 2, "--epsilon"), ({"-d": "1"}, 2, "delta"),
+        ({"-m": "nope"}, 2, "taxi-adagrid"), ({"-m": "adagrid"}, 2, "schema"),
         ({"--out": "data.parquet/run"}, 10, "cannot write"),
-        ({"data": "missing.parquet"}, 4, "missing.parquet"),
-        ({"data": "wrong.parquet"}, 4, "'b'"),
+        ({"data": "missing.parquet"}, 4, "missing.parquet"), ({"data": "wrong.parquet"}, 4, "'b'"),
     ],
-)
+)  # fmt: skip
 def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, match):
     pq.write_table(small_data(10).drop_columns(["b"]), place / "wrong.parquet")
     arguments = {

@@ -23,13 +23,11 @@ ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("none.csv", "no file 'none.csv'"),
-        ("https://example.org/a.csv", "download it first"),
-        ("book.xlsx", "save the sheet as CSV"),
-        ("cars.json", "JSON lines, one object per line"),
+        ("none.csv", "no file 'none.csv'"), ("https://example.org/a.csv", "download it first"),
+        ("book.xlsx", "save the sheet as CSV"), ("cars.json", "JSON lines, one object per line"),
         ([{"a": 0, "b": 1}], "list of dicts.*polars.DataFrame"),
     ],
-)
+)  # fmt: skip
 def test_sources_that_cannot_be_read_come_with_advice(source, says):
     for call in (fastdp.draft, lambda s: fastdp.check(s, SCHEMA), lambda s: fastdp.read(s, SCHEMA)):
         with pytest.raises(FastdpError, match=says):

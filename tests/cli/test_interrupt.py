@@ -60,13 +60,10 @@ def wait_for(path, process, seconds=60):
 @pytest.mark.parametrize(
     ("stage", "kind"),
     [
-        ("read", signal.SIGINT),
-        ("measure", signal.SIGINT),
-        ("fit", signal.SIGTERM),
-        ("fit", signal.SIGKILL),
-        ("write", signal.SIGINT),
+        ("read", signal.SIGINT), ("measure", signal.SIGINT), ("fit", signal.SIGTERM),
+        ("fit", signal.SIGKILL), ("write", signal.SIGINT),
     ],
-)
+)  # fmt: skip
 def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     place,  # noqa: F811
     tmp_path,

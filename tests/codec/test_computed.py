@@ -16,15 +16,11 @@ TIME = {"kind": "numeric", "dtype": "timestamp[us]", "edges": ["2020-01-01", "20
 PARTS = {"kind": "timestamp", "dtype": "timestamp[s]", "parts": ["date", "hour"],
          "min": "2020-01-01", "max": "2020-06-30"}  # fmt: skip
 COLUMNS = {
-    "total": {**MONEY, "dtype": "float64", "digits": 2, "edges": [0, 20, 60, 150]},
-    "fare": MONEY,
-    "tips": {**MONEY, "atoms": [0]},
-    "departure": TIME,
-    "minutes": {"kind": "integer", "min": 1, "max": 60},
-    "arrival": {**TIME, "edges": ["2020-01-01", "2020-02-02"]},
-    "opens": PARTS,
+    "total": {**MONEY, "dtype": "float64", "digits": 2, "edges": [0, 20, 60, 150]}, "fare": MONEY,
+    "tips": {**MONEY, "atoms": [0]}, "departure": TIME, "minutes": {"kind": "integer", "min": 1, "max": 60},
+    "arrival": {**TIME, "edges": ["2020-01-01", "2020-02-02"]}, "opens": PARTS,
     "closes": {**PARTS, "max": "2020-07-01"},
-}
+}  # fmt: skip
 SUMS = [
     {"column": "total", "follows": "fare + tips"},
     {"column": "arrival", "follows": "departure + 60 * minutes"},

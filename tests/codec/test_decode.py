@@ -9,8 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp._core import codes as core
 from fastdp.codec.bins import bins_of
@@ -225,14 +224,11 @@ def test_wages_come_back_in_their_class(value, transform):
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
-        ({}, "at least one column"),
-        ({"y": np.zeros(1, int)}, "no column 'y'"),
-        ({"x": np.zeros(1)}, "whole numbers"),
-        ({"x": np.array([4])}, "expected codes in 0..3"),
-        ({"x": np.array([-1])}, "expected codes in 0..3"),
-        ({"x": np.zeros((1, 1), int)}, "1-D"),
+        ({}, "at least one column"), ({"y": np.zeros(1, int)}, "no column 'y'"),
+        ({"x": np.zeros(1)}, "whole numbers"), ({"x": np.array([4])}, "expected codes in 0..3"),
+        ({"x": np.array([-1])}, "expected codes in 0..3"), ({"x": np.zeros((1, 1), int)}, "1-D"),
     ],
-)
+)  # fmt: skip
 def test_wrong_codes_are_refused(codes, text):
     with pytest.raises(UsageError, match=text):
         decode(one({"kind": "integer", "max": 1}), codes, seed=0)

@@ -9,8 +9,7 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.codec.encode import encode_batch, type_problems
 from fastdp.schema import Schema
@@ -100,12 +99,10 @@ def test_open_ends_hold_infinities_and_huge_numbers():
         (pa.array([1, 3, 1, None]).dictionary_encode(), [0, 2, 0, 4]),
         (pa.array([True, False, None]), [0, 3, 4]),
         (pa.array([Decimal("1.00"), Decimal("3.00"), Decimal("2.50"), None]), [0, 2, 3, 4]),
-        (pa.nulls(3), [4, 4, 4]),
-        (pa.array([b"1", b"\xff\xfe", b"2"]), [0, 3, 1]),
-        (pa.array([1.0, np.nan, 2.0], pa.float16()), [0, 4, 1]),
-        (pa.array([], pa.int64()), []),
+        (pa.nulls(3), [4, 4, 4]), (pa.array([b"1", b"\xff\xfe", b"2"]), [0, 3, 1]),
+        (pa.array([1.0, np.nan, 2.0], pa.float16()), [0, 4, 1]), (pa.array([], pa.int64()), []),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     "column", [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}]
 )
@@ -152,11 +149,9 @@ def test_booleans_and_dates_listed():
 
 
 TIME = {
-    "kind": "timestamp",
-    "parts": ["shift", "hour", "day_of_week", "month", "year", "date"],
-    "min": "2019-11-01",
-    "max": "2021-02-28",
-}
+    "kind": "timestamp", "parts": ["shift", "hour", "day_of_week", "month", "year", "date"],
+    "min": "2019-11-01", "max": "2021-02-28",
+}  # fmt: skip
 MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
 
 
@@ -260,23 +255,20 @@ ANYTHING = st.one_of(
     ).map(lambda t: pa.array(t[0], pa.int64()).view(pa.timestamp(t[1], t[2]))),
 )
 ALL_KINDS = [
-    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"},
-    {"kind": "numeric", "edges": [0, 1.5, 3]},
+    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"}, {"kind": "numeric", "edges": [0, 1.5, 3]},
     {"kind": "numeric", "edges": ["-inf", 0, "inf"], "nan": "overflow", "dtype": "decimal128(9, 2)"},
     {"kind": "categorical", "values": [1, 5, 2**50], "overflow": "drop"},
     {"kind": "categorical", "values": [0.5, 1.5]},
     {"kind": "categorical", "values": ["0.5", "1.5"], "dtype": "decimal128(9, 2)"},
-    {"kind": "categorical", "values": [True, False]},
-    {"kind": "string", "values": ["a", "1"]},
+    {"kind": "categorical", "values": [True, False]}, {"kind": "string", "values": ["a", "1"]},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date32"},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date64"},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[ns]"},
-    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"},
-    TIME,
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"}, TIME,
     {**TIME, "dtype": "timestamp[us, tz=America/Chicago]"},
     {"kind": "derived", "transform": "incwage-classes", "parts": ["a", "b"]},
     {"kind": "derived", "transform": "valueh", "parts": ["v"], "null": "drop"},
-]
+]  # fmt: skip
 
 
 @settings(max_examples=120, deadline=None)

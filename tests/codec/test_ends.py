@@ -12,8 +12,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp.codec.decode import decode
@@ -239,12 +238,10 @@ def test_an_edge_that_is_no_float_is_refused(edge):
 @pytest.mark.parametrize(
     "dtype, most",
     [
-        ("float64", 2**53),
-        ("float32", 2**24),
-        ("decimal128(38, 2)", 2**63 // 100 - 1),
+        ("float64", 2**53), ("float32", 2**24), ("decimal128(38, 2)", 2**63 // 100 - 1),
         ("decimal128(5, 2)", 999),
     ],
-)
+)  # fmt: skip
 def test_whole_numbers_that_a_type_does_not_hold_exactly_are_refused(dtype, most):
     def made(top):
         entry = {"kind": "integer", "dtype": dtype, "min": top - 5, "max": top}

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.codec.bins import tilt
+from fastdp.codec.bins import bins_of, tilt
 from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
@@ -88,16 +88,16 @@ def test_shares_of_steps(shares):
 
 
 MEANS = [
-    {"dtype": "float64", "edges": [0, 10, 100], "means": [1.0, 80]},
-    {"dtype": "int64", "edges": [0, 3, 100], "means": [0.2, 10]},
-    {"dtype": "float64", "digits": 2, "edges": [0, 10, "inf"], "means": [9.5, 40]},
-    {"dtype": "float64", "edges": ["-inf", 0, 10], "means": [-30, 2]},
-    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-30, 2], "min": -50, "max": 9},
-    {"dtype": "int64", "edges": [0, 50, 100], "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]},
-    {"dtype": "float64", "edges": [0, 10, 20], "means": [5.0, 15]},
-    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7, 4], "min": -99_999, "max": 99_999},
-    {"dtype": "float64", "edges": [-99_999, 0, 99_999], "means": [-7, 4]},
-]
+    {"dtype": "float64", "edges": [0, 10, 100], "means": [1.0, 80]}, {"dtype": "int64", "edges": [0, 3, 100],
+    "means": [0.2, 10]}, {"dtype": "float64", "digits": 2, "edges": [0, 10, "inf"], "means": [9.5, 40]},
+    {"dtype": "float64", "edges": ["-inf", 0, 10], "means": [-30, 2]}, {"dtype": "int64", "edges": ["-inf",
+    0, "inf"], "means": [-30, 2], "min": -50, "max": 9}, {"dtype": "int64", "edges": [0, 50, 100],
+    "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]}, {"dtype": "int64", "edges": [0, 50, 100],
+    "means": [20, 75], "grids": [{"step": 10, "at": 5, "share": 0.7}]}, {"dtype": "float64", "digits": 1,
+    "edges": [0, 9, 20], "means": [2, 15], "grids": [{"step": 1, "share": 0.7}]}, {"dtype": "float64",
+    "edges": [0, 10, 20], "means": [5.0, 15]}, {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7,
+    4], "min": -99_999, "max": 99_999}, {"dtype": "float64", "edges": [-99_999, 0, 99_999], "means": [-7, 4]},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("plain", MEANS)
@@ -108,6 +108,45 @@ def test_draws_have_the_means(plain):
     for code, mean in enumerate(schema.columns["x"].means):
         own = numbers[codes == code]
         assert abs(own.mean() - mean) < 5 * own.std() / math.sqrt(len(own)) + 1e-9
+
+
+@pytest.mark.parametrize("dtype, digits", [("float64", {}), ("int64", {}), ("float64", {"digits": 1})])
+@pytest.mark.parametrize("tail", [{}, {"tail": {"mean": 30}, "lower_tail": {"mean": 30}}])
+def test_open_bins_have_the_tail_that_is_stated_or_that_of_the_next_bin(dtype, digits, tail):
+    schema = schema_of(dtype=dtype, edges=["-inf", 0, 20, 60, 100, "inf"], **digits, **tail)
+    codes, values = drawn(schema)
+    numbers = np.array(values.to_pylist(), float)
+    for code, edge, side, mean in ((0, 0, -1, 30 if tail else 20), (4, 100, 1, 30 if tail else 40)):
+        beyond = side * (numbers[codes == code] - edge)
+        assert beyond.min() >= 0
+        assert abs(beyond.mean() - mean) < 5 * mean / math.sqrt(len(beyond)) + (dtype == "int64")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_limits_are_the_first_and_last_value_of_a_bin(dtype):
+    """0.1 and 0.3 are no values of float32: the first above and the last below are."""
+    bins, _ = bins_of(schema_of(dtype=dtype, edges=[0.1, 0.3, 7]).columns["x"])
+    kind = np.dtype(dtype).type
+    assert all(float(kind(x)) == x for x in (*bins.low, *bins.high))
+    for (low, high), (a, b) in zip(zip(bins.low, bins.high), [(0.1, 0.3), (0.3, 7)]):
+        assert float(np.nextafter(kind(low), kind(-9))) < a <= low
+        assert high < b <= float(np.nextafter(kind(high), kind(9)))
+
+
+def test_a_bin_without_a_round_number_is_even_and_others_keep_their_shares():
+    grids = [{"step": 5, "at": 2, "share": 0.6}]
+    codes, values = drawn(schema_of(dtype="int64", edges=[0, 53, 57, 1000], grids=grids))
+    numbers = np.asarray(values)
+    assert np.bincount(numbers[codes == 1] - 53) == pytest.approx(
+        np.full(4, ROWS / 12), abs=5 * math.sqrt(ROWS / 12)
+    )
+    for code in (0, 2):
+        own = numbers[codes == code]
+        assert abs(np.mean(own % 5 == 2) - 0.6) < 5 * math.sqrt(0.24 * 3 / ROWS)
+        assert abs(np.mean(own[own % 5 == 2]) - (27, 0, 527)[code]) < 5 * own.std() / math.sqrt(0.15 * ROWS)
+    all_round = schema_of(dtype="int64", edges=[0, 53, 999], grids=[{"step": 5, "at": 2, "share": 1.0}])
+    bins, _ = bins_of(all_round.columns["x"])
+    assert (bins.low[:2].tolist(), bins.high[:2].tolist()) == ([2, 57], [52, 997])
 
 
 def test_tilt_at_the_ends_of_a_bin():
@@ -134,19 +173,15 @@ def test_ranks_within_bins_are_shared(share):
 
 
 WRONG = [
-    ({"atoms": [2.5], "whole": True}, "multiple of 1"),
-    ({"atoms": [200]}, "not in any bin"),
-    ({"step": 5}, "whole = true or digits"),
-    ({"step": 0, "whole": True}, "must be multiples"),
+    ({"atoms": [2.5], "whole": True}, "multiple of 1"), ({"atoms": [200]}, "not in any bin"),
+    ({"step": 5}, "whole = true or digits"), ({"step": 0, "whole": True}, "must be multiples"),
     ({"step": 5, "endings": [0.99], "whole": True}, "give step or endings, not both"),
     ({"grids": [{"step": 5, "share": 1.1}], "whole": True}, "at most 1"),
-    ({"means": [5]}, "expected 2, one per bin"),
-    ({"means": [5, 5]}, "outside its bin"),
-    ({"means": "all"}, "expected a list"),
-    ({"rank": {"share": 1}}, "like"),
+    ({"means": [5]}, "expected 2, one per bin"), ({"means": [5, 5]}, "outside its bin"),
+    ({"means": "all"}, "expected a list"), ({"rank": {"share": 1}}, "like"),
     ({"rank": {"like": "y"}}, "not numeric or is ranked"),
     ({"rank": {"like": "x"}}, "not numeric or is ranked"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("plain, said", WRONG)

@@ -6,8 +6,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain, downward_closure
 from fastdp.engines import counting_plan as planning

@@ -8,8 +8,7 @@ import pytest
 
 from fastdp import userkeys as keys
 from fastdp.domain import Domain
-from fastdp.engines import messages, pieces
-from fastdp.engines import partitioned as engine
+from fastdp.engines import messages, partitioned as engine, pieces
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import Answer, MarginalRequest, PartitionedCounter
 from fastdp.errors import BudgetError, DataError, SchemaError, UsageError

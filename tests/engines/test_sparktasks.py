@@ -10,10 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from fastdp.engines import build as builds
-from fastdp.engines import messages, pieces
-from fastdp.engines import spark as driver
-from fastdp.engines import sparktasks as tasks
+from fastdp.engines import build as builds, messages, pieces, spark as driver, sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError, UsageError
@@ -216,7 +213,10 @@ def test_errors_of_tasks_reach_the_driver_without_what_they_say():
     assert "Ann" not in str(caught.value) and "ValueError" in str(caught.value)
 
 
-def test_fingerprints_name_the_rows_and_their_users_and_not_their_order():
+@pytest.mark.parametrize("rows", [1 << 20, 7])
+def test_fingerprints_name_the_rows_and_their_users_and_not_their_order(rows, monkeypatch):
+    """However many rows are hashed at a time."""
+    monkeypatch.setattr(pieces, "HASH_ROWS", rows)
     case = CASES[HOLES]
     table = read(case.source, case.schema, threads=1)
     turned = read(case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1)

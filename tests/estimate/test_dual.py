@@ -4,12 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp import Measurement
-from fastdp._core.dual import Dual
-from fastdp._core.dual import Dual as Core
+from fastdp._core.dual import Dual, Dual as Core
 from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.estimate.dual import dual_plan, local_consistency, newton

@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
@@ -228,19 +227,15 @@ def test_warm_start_begins_where_the_model_was():
 @pytest.mark.parametrize(
     "measurement, text",
     [
-        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
-        (((), [1.0], 1.0), "clique is empty"),
-        ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
-        (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
-        (("a", [1.0, math.nan], 1.0), "NaN"),
-        (("a", [1.0, 2.0], 0.0), "positive"),
-        (("a", [1.0, 2.0], -1.0), "positive"),
-        (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
+        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"), (((), [1.0], 1.0), "clique is empty"),
+        ((("a", "a"), [1.0, 2.0], 1.0), "twice"), (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
+        (("a", [1.0, math.nan], 1.0), "NaN"), (("a", [1.0, 2.0], 0.0), "positive"),
+        (("a", [1.0, 2.0], -1.0), "positive"), (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
         (("a", [1.0, 2.0], 0.9e-25), r"sigma must lie between 1e-25 and 1e\+100"),
         (("a", [1.0, 2.0], [1.0, 1.1e100]), r"sigma must lie between 1e-25 and 1e\+100"),
         (("a", [1.0, -1.1e36], 1.0), r"a value exceeds 1e\+36 times its sigma"),
     ],
-)
+)  # fmt: skip
 def test_bad_measurements_are_named(measurement, text):
     class Raw:  # what a caller without `Measurement`'s own checks might hand over
         clique = (measurement[0],) if isinstance(measurement[0], str) else measurement[0]

@@ -3,8 +3,7 @@ plain numpy."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp import Measurement
 from fastdp._core.infer import Engine

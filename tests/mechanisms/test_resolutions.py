@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.estimate.estimator import fit
@@ -297,12 +296,19 @@ def test_dependencies_are_in_an_order_without_circles():
 
 def test_drawing_follows_the_table_and_what_it_leaves():
     """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold, value 2 none:
-    its rows get what the cells leave of the column's 1-way."""
-    table = Filtered(("a", "b"), (3, 4), np.array([0, 1, 6]), np.array([30.0, 10.0, 3.0]), 1.0, 2.0)
-    shape = {"b": np.array([30.0, 10.0, 3.0, 17.0])}
+    its rows get what the cells leave of the column's 1-way, and all of it if they leave nothing."""
+    cells, rows = np.array([0, 1, 6, 12, 14]), np.array([30.0, 10.0, 3.0, 15.0, 45.0])
+    table = Filtered(("a", "b"), (4, 4), cells, rows, 1.0, 2.0)
+    shape = {"b": np.array([45.0, 10.0, 48.0, 17.0])}
     drawn = dependencies.Conditional.of(dependencies.Dependency("b", "a", 1.0), table, shape)
     rng = np.random.default_rng(1)
-    first = drawn.draw(np.zeros(4000, np.uint8), rng)
-    assert set(first.tolist()) == {0, 1} and abs(np.mean(first == 0) - 0.75) < 5 * math.sqrt(0.1875 / 4000)
+    for value, (often, seldom) in ((0, (0, 1)), (3, (2, 0))):
+        made = drawn.draw(np.full(4000, value, np.uint8), rng)
+        assert set(made.tolist()) == {often, seldom}
+        assert abs(np.mean(made == often) - 0.75) < 5 * math.sqrt(0.1875 / 4000)
     assert (drawn.draw(np.ones(50, np.int64), rng) == 2).all()
     assert (drawn.draw(np.full(50, 2), rng) == 3).all()
+    whole = {"b": np.array([45.0, 10.0, 48.0, 0.0])}
+    rest = dependencies.Conditional.of(dependencies.Dependency("b", "a", 1.0), table, whole)
+    shares = np.bincount(rest.draw(np.full(9000, 2), rng), minlength=4) / 9000
+    assert shares == pytest.approx(whole["b"] / 103, abs=5 * 0.5 / math.sqrt(9000))

@@ -4,14 +4,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp._core import score
 from fastdp.errors import UsageError
-from fastdp.metrics import coverage, kmarginal, original, pairwise, utility
-from fastdp.metrics import total_variation as distance
+from fastdp.metrics import coverage, kmarginal, original, pairwise, total_variation as distance, utility
 from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import kernel_ready, pair_up
 from tests.reference import scores as slow

@@ -3,8 +3,7 @@ attributes."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp._core import infer
 from fastdp._core.infer import Engine

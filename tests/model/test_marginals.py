@@ -4,15 +4,13 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp._core.treesize import TOO_LARGE, Graph
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError
-from fastdp.model import marginals as many
-from fastdp.model import out_of_clique
+from fastdp.model import marginals as many, out_of_clique
 from fastdp.model.junction_tree import junction_tree
 from fastdp.model.marginals import marginals
 from tests.reference import cliques as reference

@@ -9,8 +9,7 @@ from itertools import product
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import PrivacyError, UsageError
 from fastdp.privacy import calibrate, crosscheck, gdp

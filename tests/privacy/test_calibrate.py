@@ -7,12 +7,10 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import UsageError
-from fastdp.privacy import calibrate as c
-from fastdp.privacy import gdp
+from fastdp.privacy import calibrate as c, gdp
 
 EPSILONS = [1e-4, 1e-3, 0.03, 0.3, 1.0, 8.0, 33.0, 100.0]
 DELTAS = [1e-15, 1e-12, 1e-9, 2.5e-5, 1e-3, 0.1]
@@ -37,12 +35,10 @@ def exact_mu(epsilon, delta, near):
 @pytest.mark.parametrize(
     ("epsilon", "clip", "method", "sigma"),
     [
-        (1.0, 150, "gdp", 4290.2421),
-        (10.0, 200, "gdp", 784.1204),
-        (1.0, 150, "classic-rdp", 5739.3613),
+        (1.0, 150, "gdp", 4290.2421), (10.0, 200, "gdp", 784.1204), (1.0, 150, "classic-rdp", 5739.3613),
         (10.0, 200, "classic-rdp", 895.4163),
     ],
-)
+)  # fmt: skip
 def test_golden_figures(epsilon, clip, method, sigma):
     """Published to four digits after the point."""
     assert c.calibrate(epsilon, 2.5e-5, clip, 66, method) == pytest.approx(sigma, abs=6e-5)

@@ -5,8 +5,7 @@ import math
 import pytest
 
 from fastdp.errors import LedgerError
-from fastdp.privacy import chain
-from fastdp.privacy import sampler_distance as distance
+from fastdp.privacy import chain, sampler_distance as distance
 from fastdp.privacy.accountant import Gaussian, Pure, Threshold
 from fastdp.privacy.budget import Budget, Totals
 from fastdp.privacy.chain import State, canonical, record_hash
@@ -86,8 +85,7 @@ def test_a_whole_run():
     [
         ([opened(), opened()], "already open"),
         ([opened(), reserve(Pure(0.1), dataset="other")], "has no data set"),
-        ([*RUN, reserve(Pure(0.1))], "only once"),
-        ([opened(), reserve()], "at least one part"),
+        ([*RUN, reserve(Pure(0.1))], "only once"), ([opened(), reserve()], "at least one part"),
         ([opened(), ("reserve", {k: v for k, v in reserve(Pure(0.1))[1].items() if k != "unit"})], "unit"),
         ([*RUN, step(Gaussian(0.1), run="nobody")], "no run"),
         ([*RUN, step(Gaussian(0.1), part=2)], "no part 2"),
@@ -95,15 +93,12 @@ def test_a_whole_run():
         ([*RUN, step(Gaussian(0.1), number=1)], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Gaussian(0.1))], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Pure(0.1), part=1, number=1)], "out of order"),
-        ([*RUN, step()], "must have a charge"),
-        ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
-        ([*RUN, finish(), finish()], "already finished"),
-        ([*RUN, finish("nobody")], "no run"),
+        ([*RUN, step()], "must have a charge"), ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
+        ([*RUN, finish(), finish()], "already finished"), ([*RUN, finish("nobody")], "no run"),
         ([*RUN, answer()], "belong to no step"),
         ([*RUN, step(Gaussian(0.1)), answer(), answer()], "belong to no step"),
         ([*RUN, step(Gaussian(0.1)), answer(part=1)], "belong to no step"),
-        ([*RUN, answer("nobody")], "no run"),
-        ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
+        ([*RUN, answer("nobody")], "no run"), ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=1.0)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=True)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=1001)], "exceeds its budget"),
@@ -113,14 +108,13 @@ def test_a_whole_run():
         ([*RUN, step(Threshold(0.1, 1e-9))], "exceeds its budget"),
         ([*SUMS, step(Gaussian(0.2501), number=1)], "exceeds its budget"),
         ([*KEYS, step(Threshold(0.1, 1.1e-6))], "exceeds its budget"),
-        ([*RUN, ("novelty", {})], "unknown kind"),
-        ([*RUN, ("step", {"run": "r"})], "malformed"),
+        ([*RUN, ("novelty", {})], "unknown kind"), ([*RUN, ("step", {"run": "r"})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": [{"law": "magic"}]})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": 7})], "malformed"),
         ([opened(unit="nonsense")], "malformed"),
         ([("open", {"dataset": "d", "budget": {"epsilon": -1.0, "delta": 0.0}})], "malformed"),
     ],
-)
+)  # fmt: skip
 def test_records_that_may_not_come_next_are_refused(records, match):
     refused(*records, match=match)
 
@@ -128,17 +122,14 @@ def test_records_that_may_not_come_next_are_refused(records, match):
 @pytest.mark.parametrize(
     "records",
     [
-        [*RUN, step(Gaussian(0.3))],
-        [*RUN, step(Pure(0.2), part=1)],
-        [*RUN, step(Gaussian(0.1), draws=1000)],
-        [*RUN, step(Gaussian(0.1), draws=0)],
+        [*RUN, step(Gaussian(0.3))], [*RUN, step(Pure(0.2), part=1)],
+        [*RUN, step(Gaussian(0.1), draws=1000)], [*RUN, step(Gaussian(0.1), draws=0)],
         [*RUN, step(Gaussian(0.1), draws=999), step(Gaussian(0.1), number=1, draws=1)],
         [*SUMS, step(Gaussian(0.25), number=1), step(*[Pure(0.1)] * 2, part=1)],
-        [*KEYS, step(Threshold(0.1, 1e-6))],
-        [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
+        [*KEYS, step(Threshold(0.1, 1e-6))], [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
         [opened(), reserve(Pure(1.0)), reserve(Pure(1.0), run="s")],
     ],
-)
+)  # fmt: skip
 def test_records_just_within_their_limits_are_taken(records):
     assert grown(*records).seq == len(records)
 

@@ -6,8 +6,7 @@ import re
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from fastdp.errors import PrivacyError
 from fastdp.privacy import gdp, noise, recompute

@@ -7,8 +7,7 @@ import sqlite3
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import BudgetError, LedgerError, UsageError
 from fastdp.privacy import gdp
@@ -146,16 +145,12 @@ def tamper(path, sql):
     [
         "UPDATE chain SET body=replace(body, '0.1', '0.01') WHERE kind='step'",
         "UPDATE chain SET body=replace(body, '1.0', '9.0') WHERE kind='open'",
-        "DELETE FROM chain WHERE seq=2",
-        "DELETE FROM chain WHERE seq=4",
-        "UPDATE chain SET seq=9 WHERE seq=4",
-        "UPDATE chain SET kind='finish' WHERE kind='answer'",
-        "UPDATE meta SET id='x'",
-        "DROP TABLE meta",
-        "DELETE FROM chain",
+        "DELETE FROM chain WHERE seq=2", "DELETE FROM chain WHERE seq=4",
+        "UPDATE chain SET seq=9 WHERE seq=4", "UPDATE chain SET kind='finish' WHERE kind='answer'",
+        "UPDATE meta SET id='x'", "DROP TABLE meta", "DELETE FROM chain",
         "UPDATE chain SET hash='00' WHERE seq=4",
     ],
-)
+)  # fmt: skip
 def test_tampering_fails_closed(ledger, path, sql):
     run_once(ledger)
     tamper(path, sql)

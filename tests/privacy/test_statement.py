@@ -100,12 +100,10 @@ CHANGES = {
     "noise of users": lambda s: smaller(s, "parts", 0, "releases", 1, "sigma"),
     "noise of users, pure": lambda s: smaller(s, "parts", 0, "releases", 2, "sigma"),
     "one release more": lambda s: s["parts"][1]["releases"].append(s["parts"][1]["releases"][0]),
-    "no parts": lambda s: s.update(parts=[]),
-    "a field gone": lambda s: s.pop("noise"),
+    "no parts": lambda s: s.update(parts=[]), "a field gone": lambda s: s.pop("noise"),
     "seeded but private": lambda s: s["noise"].update(source="NOT PRIVATE"),
-    "format": lambda s: s.update(format="fastdp-privacy/99"),
-    "nonsense": lambda s: s.update(parts="none"),
-}
+    "format": lambda s: s.update(format="fastdp-privacy/99"), "nonsense": lambda s: s.update(parts="none"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", CHANGES)

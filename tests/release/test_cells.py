@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.privacy.clip import outstanding
 from fastdp.release import cells
 from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
 from fastdp.release.partitions import Grid
 from fastdp.schema.columns import Numeric
+from fastdp.schema.transforms import MIDNIGHT, STEPS
 
 SIGMA = 4.0
 
@@ -58,6 +58,7 @@ def test_bounds_are_near_the_values_and_bins_hold_equal_counts(name):
     assert edges[-1] - edges[0] < 40 * (high - low)
     held = np.histogram(values, edges)[0]
     assert 25 <= len(held) <= 32 and held.max() < 3 * len(values) / 32
+    assert dtype[:5] != "float" or all(Line(dtype).after(a) < b for a, b in itertools.pairwise(edges))
 
 
 def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
@@ -165,6 +166,8 @@ def test_calendar_ranges_are_kept_whole(values, range_):
         grid = Grid(line.first())
         grid.take(np.histogram(many, grid.edges)[0], 400.0, 0.0)
         assert line.may_be_calendar(grid) == worth
+        clock = line.low is None and values.min() >= 0 and 1000 <= values.max() < 5000
+        assert line.may_be_clock(grid) == clock
 
 
 @given(
@@ -238,6 +241,67 @@ def test_even_rows_are_cut_at_even_distances(width):
     mass = np.array([90.0, 1, 60, 1, 50, *[1] * 11])  # three values, and the gaps after them, make six bins
     for bins, kept in ((6, [0, 2, 4]), (5, [0, 2]), (2, [])):
         assert line._atoms(edges, mass, 1.0, bins) == (kept if width == 1 else [])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_first_partition_has_every_round_value_of_the_type(dtype):
+    """1, 2 and 5 times powers of ten of both signs, and 0 alone; every year from 1900 on and every century.
+    Where nothing stands out of the noise, the one bin is 0, or all values between public bounds."""
+    line = Line(dtype)
+    (low, high), edges = line.range(), set(line.first().tolist())
+    rounds = [m * 10.0**d for d in range(-12, 39) for m in (1, 2, 5) if m * 10.0**d >= (line.unit or 1e-12)]
+    wanted = {0.0, line.after(0.0), *(s * r for r in rounds for s in (1, -1) if r <= 1e38)}
+    if line.family in ("date", "timestamp"):
+        years = [y for y in (*range(1701, 1900, 100), *range(1900, 2100), 2100, 2200)]
+        days = [(datetime.date(y, 1, 1) - datetime.date(1970, 1, 1)).days for y in years]
+        wanted = {float(d * (1 if line.family == "date" else 86_400)) for d in days}
+    assert {w for w in wanted if low < w < high} <= edges
+    alone = line.bins(line.first(), np.zeros(len(edges) - 1), 1.0, 9)
+    assert alone == [0.0, line.after(0.0)] if low <= 0 and math.isinf(high) else alone[0] < alone[1]
+    bounded = Line(dtype, low=3.0, high=90.0)
+    first = bounded.first()
+    assert np.diff(first).max() <= max(2.5 * 87 / cells.COARSEST, 1) * 1.01 or dtype[:4] == "time"
+    assert bounded.bins(first, np.zeros(len(first) - 1), 1.0, 9) == [3.0, bounded.after(90.0)]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+def test_cells_are_split_by_their_share_of_the_rows(dtype):
+    """A round step is at most 2.5 times the width asked for, and a round value and the gap after it are two
+    cells: a cell that should have k parts has between 2 k / 2.5 - 2 and 2 k + 2. The rest is joined."""
+    line, edges, counts = Line(dtype), np.arange(13) * 1e4, np.zeros(12)
+    counts[[4, 7]] = 8000.0, 2000.0
+    out, span = line.refine(edges, counts, 1.0, 100, 10, (2e4, 1e5))
+    assert span == (4e4, 8e4) and set(out[(out < 4e4) | (out > 8e4)]) == {0.0, 1.2e5}
+    for cell, parts in ((4, 80), (7, 20)):
+        assert 0.8 * parts - 2 <= ((out > edges[cell]) & (out < edges[cell + 1])).sum() <= 2 * parts + 2
+    assert {4e4, 5e4, 6e4, 7e4, 8e4} <= set(out) and not ((out > 5e4) & (out < 7e4) & (out != 6e4)).any()
+    out, span = line.refine(edges, counts, 1.0, 100, 10)
+    assert span == (4e4 - 1e4 * cells.MARGIN, 8e4 + 1e4 * cells.MARGIN)
+    assert set(edges[2:11]) | {0.0, 1.2e5} <= set(out) and not {1e4, 1.1e5} & set(out)
+    far = line.refine(np.arange(33) * 1e4, np.bincount([4, 24], [9e3, 9e3], 32), 1.0, 100, 10)[0]
+    assert {2e4, 7e4, 2.2e5, 2.7e5} <= set(far) and not ((far > 7e4) & (far < 2.2e5)).any()
+    for low, high, share in ((0.0, 77.0, 0.3), (-500.0, 1.0, 0.91), (10.0, 11.0, 0.7)):
+        near, aim = line._near(low, high, share), low + share * (high - low)
+        assert low <= near <= high and abs(near - aim) <= max(2.5 * (high - low) / 32, line.unit or 0) / 2
+
+
+@given(st.lists(st.integers(-40_000, 40_000), min_size=1, max_size=60), st.integers(0, 2),
+       st.lists(st.floats(-45, 45), min_size=2, max_size=12, unique=True))  # fmt: skip
+def test_cells_of_values_with_few_digits_keep_their_rows(whole, digits, edges):
+    values, edges = np.round(np.array(whole) / 1000, digits), np.sort(edges)
+    counts = np.histogram(values[values < edges[-1]], edges)[0].astype(float)
+    line, moved, joined = Line("float64").grained(edges, counts, digits)
+    assert (line.digits, line.whole) == (digits, digits == 0)
+    assert np.diff(np.searchsorted(np.sort(values), moved)).tolist() == joined.tolist()
+
+
+@pytest.mark.parametrize("place", range(len(STEPS)))
+def test_times_have_the_coarsest_step_that_few_rows_break(place):
+    counts = np.zeros(len(STEPS) + 1)
+    counts[place], counts[-1] = 9_920, 80 if place else 0
+    assert cells.step_of(counts, 1.0) == STEPS[place]
+    counts[-1] += 10_000
+    assert cells.step_of(counts, 1.0) == (STEPS[0] if 9_900 > MIDNIGHT * 2e4 and not place else 1)
 
 
 @pytest.mark.parametrize("digits", range(5))

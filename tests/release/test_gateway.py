@@ -56,13 +56,11 @@ def test_over_budget_nothing_is_read(engine):
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        (Weighted([2] * 3, 1), PrivacyError),
-        (Sparse(np.ones((2, 3))), PrivacyError),
-        (Sparse(np.full((1, 3), 0.5)), FastdpError),
-        (Binned((4,), [None]), MeasurementError),
+        (Weighted([2] * 3, 1), PrivacyError), (Sparse(np.ones((2, 3))), PrivacyError),
+        (Sparse(np.full((1, 3), 0.5)), FastdpError), (Binned((4,), [None]), MeasurementError),
         (np.eye(3), PrivacyError),
     ],
-)
+)  # fmt: skip
 def test_queries_beyond_the_bound_are_refused(session, query, error):
     with pytest.raises(error):
         session.measure([Request(("a",), session.mu, query)], "wrong")

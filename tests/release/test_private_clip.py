@@ -13,8 +13,7 @@ import pytest
 import fastdp
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.shared.user_histogram import CLIP_SHARE
-from fastdp.privacy import clip as clip_rules
-from fastdp.privacy import statement
+from fastdp.privacy import clip as clip_rules, statement
 from fastdp.run.verify import inspect, verify
 from fastdp.schema import Schema
 from fastdp.simulate import taxi

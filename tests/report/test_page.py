@@ -12,8 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import RunError
-from fastdp.report import page as report
-from fastdp.report import quotes, runs, svg, words
+from fastdp.report import page as report, quotes, runs, svg, words
 
 from . import pages
 
@@ -189,12 +188,10 @@ def test_words_and_tips():
 @pytest.mark.parametrize(
     ("mu", "said"),
     [
-        (0.28, "can hardly tell"),
-        (1.0, "can guess"),
-        (2.07, "fairly, but not fully"),
+        (0.28, "can hardly tell"), (1.0, "can guess"), (2.07, "fairly, but not fully"),
         (9.0, "may well find out"),
     ],
-)
+)  # fmt: skip
 def test_words_do_not_promise_more_than_the_figure(mu, said):
     assert said in words.promise_words(pages.statement(mu=mu, epsilon=100.0))[0]
 

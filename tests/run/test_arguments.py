@@ -125,14 +125,12 @@ def test_an_absurd_argument_is_refused_and_the_ledger_untouched(world, monkeypat
 
 
 FIELDS = [
-    {"mechanism": "adagrid", "rounds": [0.5]},
-    {"mechanism": "adagrid", "selection": 1e-300},
+    {"mechanism": "adagrid", "rounds": [0.5]}, {"mechanism": "adagrid", "selection": 1e-300},
     {"mechanism": "adagrid", "outer": [["a", "b"]], "rounds": [1.0]},
     {"mechanism": "adagrid", "outer": [["a", "b"]], "copies": [{"clique": ["c"], "times": 2}]},
-    {"mechanism": "adagrid", "outer": [[]]},
-    {"mechanism": "aim", "rounds": 10**20},
+    {"mechanism": "adagrid", "outer": [[]]}, {"mechanism": "aim", "rounds": 10**20},
     {"mechanism": "tworound", "round2": [[]]},
-]
+]  # fmt: skip
 """Fields of recipes that were refused only after noise was drawn, found by absurd values of every field."""
 
 

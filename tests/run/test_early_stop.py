@@ -19,13 +19,11 @@ from tests.builders import killed_at, open_ledger
 DELTA = 1e-6
 # At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left to chance.
 MECHANISMS = {
-    "mst": "mst",
-    "cliquetree": "cliquetree",
-    "aim": {"mechanism": "aim", "rounds": 4},
+    "mst": "mst", "cliquetree": "cliquetree", "aim": {"mechanism": "aim", "rounds": 4},
     "tworound": {"mechanism": "tworound", "round2": [["colour", "size"]]},
     "adagrid": {"mechanism": "adagrid", "outer": [["colour", "size"], ["colour", "age"]]},
     "adagrid, outer chosen": "adagrid",
-}
+}  # fmt: skip
 
 
 def schema():
@@ -114,14 +112,11 @@ def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
 @pytest.mark.parametrize(
     ("sigma", "known", "where", "stops"),
     [
-        (5.0, 0, "null_code", True),
-        (5.0, 400, "null_code", False),
-        (400.0, 0, "null_code", False),
-        (400.0, 0, "overflow_code", True),
-        (400.0, 4000, "overflow_code", False),
+        (5.0, 0, "null_code", True), (5.0, 400, "null_code", False), (400.0, 0, "null_code", False),
+        (400.0, 0, "overflow_code", True), (400.0, 4000, "overflow_code", False),
         (2000.0, 0, "overflow_code", False),
     ],
-)
+)  # fmt: skip
 def test_the_rule(sigma, known, where, stops):
     """Next to nothing known: yes. Four in a hundred known: a sparse column, no. Much noise: of nulls nothing
     is said, of overflow something. All is noise: nothing is said."""

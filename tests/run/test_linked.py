@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -12,7 +14,9 @@ from typer.testing import CliRunner
 import fastdp
 from fastdp.cli.app import app
 from fastdp.errors import BudgetError, Cancelled, RunError, UsageError
+from fastdp.measurement import Measurement
 from fastdp.privacy.statement import write as write_statement
+from fastdp.run import linked_run
 
 HOUSEHOLDS = 1500
 
@@ -191,3 +195,24 @@ def test_plan_and_command_line(tmp_path):
     assert (tmp_path / "run.private" / "report-table-persons.html").is_file()
     call("verify", tmp_path / "run")
     assert "integrity" in call("evaluate", ",".join(files), tmp_path / "run", "--metric", "tv1")
+
+
+def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
+    """Bins 0, 1, 2 to 4, 5 to 19 and 20 to 50; those beyond the last one that stands out of noise are drawn
+    from the other parents."""
+    links = SimpleNamespace(edges=lambda child: np.array([0, 1, 2, 5, 20]), most_rows=lambda child: 50)
+    codes = np.arange(5).repeat(4000)
+    rows, ends = linked_run.rows_of(codes, links, "x", 3), np.array([1, 2, 5, 20, 51])
+    assert (rows < ends[codes]).all() and (rows >= links.edges("x")[codes]).all()
+    for code, low in ((2, 2), (3, 5), (4, 20)):
+        drawn = rows[codes == code]
+        for n in (low, low + 1, ends[code] - 1):
+            share = math.log((n + 1) / n) / math.log(ends[code] / low)
+            assert abs(np.mean(drawn == n) - share) < 5 * math.sqrt(share / 4000)
+    counts = Measurement(("n",), np.array([900.0, 300, 0, 1, 0]), 2.0)
+    worse = Measurement(("n",), np.array([0.0, 0, 0, 0, 9000]), 1e5)
+    out = linked_run.without_noise(codes, [worse, counts, counts], "n", 5, 1)
+    assert (out[codes < 2] == codes[codes < 2]).all() and abs(np.mean(out[codes > 1]) - 0.5) < 5 * 0.5 / 109
+    for none in ([], [worse], [Measurement(("m",), counts.values, 2.0)]):
+        assert (linked_run.without_noise(codes, none, "n", 5, 1)[codes < 2] == codes[codes < 2]).all()
+    assert (linked_run.without_noise(codes, [], "n", 5, 1) == codes).all()

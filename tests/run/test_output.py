@@ -89,13 +89,10 @@ def test_no_two_users_share_an_id_however_narrow_the_type(name):
 CELLS = 6
 GRID = Grid(("a", "b"), (2, 3), np.array([1, 4]), (Grid(("a",), (2,), [0, 1]), Grid(("b",), (3,), [0, 1, 2])))
 QUERIES = {
-    "each cell": None,
-    "identity": Identity(CELLS),
-    "weighted": Weighted([1, 2, 3, 1, 2, 3], 4),
-    "adagrid": AdaGrid(GRID),
-    "binned": Binned((2, 3), (None, np.array([0, 0, 1]))),
+    "each cell": None, "identity": Identity(CELLS), "weighted": Weighted([1, 2, 3, 1, 2, 3], 4),
+    "adagrid": AdaGrid(GRID), "binned": Binned((2, 3), (None, np.array([0, 0, 1]))),
     "sparse": Sparse(sp.csr_array(np.array([[0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]]))),
-}
+}  # fmt: skip
 
 
 def released(folder, *measurements, private=True) -> tuple[dict, list[dict]]:
@@ -159,10 +156,8 @@ def test_every_mechanism_s_rows_can_be_made_elsewhere():
 
 
 WIDER = [
-    (pa.uint8(), pa.int16(), [0, 255]),
-    (pa.uint16(), pa.int32(), [0, 65_535]),
-    (pa.uint32(), pa.int64(), [0, 2**32 - 1]),
-    (pa.uint64(), pa.decimal128(20, 0), [0, 2**64 - 1]),
+    (pa.uint8(), pa.int16(), [0, 255]), (pa.uint16(), pa.int32(), [0, 65_535]),
+    (pa.uint32(), pa.int64(), [0, 2**32 - 1]), (pa.uint64(), pa.decimal128(20, 0), [0, 2**64 - 1]),
     (pa.float16(), pa.float32(), [0.5, -2.0]),
     (pa.date64(), pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
     (pa.timestamp("s"), pa.timestamp("us"), [dt.datetime(2020, 1, 2, 3, 4, 5)]),
@@ -170,7 +165,7 @@ WIDER = [
     (pa.large_string(), pa.string(), ["a", "é", None]),
     (pa.dictionary(pa.int8(), pa.string()), pa.string(), ["a", "b", None]),
     (pa.dictionary(pa.int8(), pa.uint8()), pa.int16(), [200, None]),
-]
+]  # fmt: skip
 SAME = [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32()]
 
 

@@ -114,12 +114,10 @@ def test_a_footer_that_is_too_long_or_none_is_refused(tmp_path):
 
 
 HEADERS = {
-    "a size twice": bytes([0x15, 0, 0x15, 2, 0x05, 4, 0]),
-    "no end": bytes([0x15, 0]),
-    "a list": bytes([0x19, 0x15, 0]),
-    "structs in structs": bytes([0x1C] * 20),
+    "a size twice": bytes([0x15, 0, 0x15, 2, 0x05, 4, 0]), "no end": bytes([0x15, 0]),
+    "a list": bytes([0x19, 0x15, 0]), "structs in structs": bytes([0x1C] * 20),
     "a length beyond the data": bytes([0x18, 0xFF, 0xFF, 0x7F, 0x15]),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEADERS)

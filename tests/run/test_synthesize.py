@@ -13,8 +13,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import BudgetError, Cancelled, LedgerError, RunError, UsageError
-from fastdp.run import folder as folders
-from fastdp.run import output
+from fastdp.run import folder as folders, output
 from tests.builders import killed_at, open_ledger, schema_with_users
 
 SIZES = {"a": 4, "b": 3, "c": 2}

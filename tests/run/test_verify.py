@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 import fastdp
 from fastdp.errors import RunError
@@ -324,17 +323,14 @@ def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(run, 
 CLAIMS = {
     "another column": lambda s: s["unit"].update(column="v"),
     "another unit": lambda s: s["unit"].update(kind="row"),
-    "null ids as users": lambda s: s["unit"].update(null="own"),
-    "no unit": lambda s: s.pop("unit"),
-    "a part less": lambda s: s["parts"].pop(),
-    "a release less": lambda s: s["parts"][0]["releases"].pop(),
+    "null ids as users": lambda s: s["unit"].update(null="own"), "no unit": lambda s: s.pop("unit"),
+    "a part less": lambda s: s["parts"].pop(), "a release less": lambda s: s["parts"][0]["releases"].pop(),
     "different charge": lambda s: s["parts"][0]["event"].update(mu=0.5),
     "different charge of a release": lambda s: s["parts"][0]["releases"][0]["event"].update(mu=0.5),
     "a release without its charge": lambda s: s["parts"][0]["releases"][0].pop("event"),
     "another data set": lambda s: s["ledger"].update(dataset="other"),
-    "another run": lambda s: s["ledger"].update(run="other"),
-    "no ledger": lambda s: s.pop("ledger"),
-}
+    "another run": lambda s: s["ledger"].update(run="other"), "no ledger": lambda s: s.pop("ledger"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -386,3 +382,21 @@ def test_a_part_is_named_by_its_number(finished, tmp_path, part):
         assert not inspect(place).problems
         rehash(place, lambda s: s.update(part=part))
         assert any("a part that it does not contain" in text for text in inspect(place).problems)
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("[" * 100_000, "nested too deeply"), ('{"a": 1, "b": {"c": 1, "c": 2}}', "twice"), ("NaN", "number"),
+        ("[1e999]", "too large"), (str(1 << 63), "too large"), (str(-(1 << 63) - 1), "too large"),
+        ("1" * 5000, "large"), ("{", "not JSON"), (f"[{(1 << 63) - 1}, {-(1 << 63)}, 1e308, {{}}]", None),
+    ],
+)  # fmt: skip
+def test_json_is_read_if_every_reader_reads_the_same(text, said, tmp_path):
+    file = tmp_path / "statement.json"
+    file.write_text(text)
+    if said is None:
+        assert folder_check.read_json(file) == json.loads(text)
+    else:
+        with pytest.raises(RunError, match=said):
+            folder_check.read_json(file)

@@ -15,11 +15,9 @@ from fastdp.schema import Schema, epoch
 PARTS = ("shift", "hour", "day_of_week", "month", "year")
 SOME = list(chain.from_iterable(combinations(PARTS, r) for r in range(1, 5)))
 SPANS = [
-    ("2019-02-27", "2021-03-02"),
-    ("2020-02-27", "2020-03-01"),
-    ("2020-05-05", "2020-05-05"),
+    ("2019-02-27", "2021-03-02"), ("2020-02-27", "2020-03-01"), ("2020-05-05", "2020-05-05"),
     ("1969-12-30", "1970-01-02"),
-]
+]  # fmt: skip
 
 
 def field(parts, span, dtype="timestamp[s]", week_start="monday"):

@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fastdp.engines import spark as engine
-from fastdp.engines import sparktasks as tasks
+from fastdp.engines import spark as engine, sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.tables import ingest
 

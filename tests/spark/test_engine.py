@@ -9,9 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import messages
-from fastdp.engines import spark as engine
-from fastdp.engines import sparktasks as tasks
+from fastdp.engines import messages, spark as engine, sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.errors import DataError, UsageError
 from fastdp.schema import Schema

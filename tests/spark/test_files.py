@@ -7,8 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import spark as engine
-from fastdp.engines import sparkfiles
+from fastdp.engines import spark as engine, sparkfiles
 from fastdp.engines.local import local
 from fastdp.schema import Schema
 from fastdp.tables import ingest

@@ -8,8 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp.engines.local import local
@@ -26,13 +25,11 @@ ONE_ID = [
     [7, 7.0, decimal.Decimal("7"), decimal.Decimal("7.000"), np.int8(7), np.float32(7)],
     [0, 0.0, -0.0, False, decimal.Decimal("-0.00")],
     [decimal.Decimal("1." + "0" * i) for i in range(30)] + [1, True],
-    [0.1, decimal.Decimal("0.1"), decimal.Decimal("0.10")],
-    [2**62, 2.0**62, decimal.Decimal(2**62)],
-    [10**50, decimal.Decimal("1E+50"), decimal.Decimal(10**50)],
-    [NOON, NOON.replace(microsecond=0)],
+    [0.1, decimal.Decimal("0.1"), decimal.Decimal("0.10")], [2**62, 2.0**62, decimal.Decimal(2**62)],
+    [10**50, decimal.Decimal("1E+50"), decimal.Decimal(10**50)], [NOON, NOON.replace(microsecond=0)],
     [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=EAST, hour=14)],
     [NOON.date(), datetime.datetime(2020, 5, 1)],
-]
+]  # fmt: skip
 OTHERS = [
     7.5, -7, "", "a", "A", b"\xff", float("inf"), -float("inf"), 2**62 + 1, decimal.Decimal("0.1000001"),
 ]  # fmt: skip

@@ -4,8 +4,7 @@ from itertools import pairwise
 from unittest.mock import patch
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from fastdp.schema.dialect import Dialect
 from fastdp.tables import textblocks, textlines

@@ -7,8 +7,7 @@ import pytest
 
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges
-from fastdp.users import dealing
-from fastdp.users import people as crowds
+from fastdp.users import dealing, people as crowds
 from fastdp.users.balance import balanced
 from fastdp.users.dealing import Dealer, dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins

@@ -8,16 +8,14 @@ from unittest.mock import patch
 import numpy as np
 
 import fastdp
-from fastdp._core import cliques, halve, infer, rake, tables, treesize
-from fastdp._core import sample as sample_core
+from fastdp._core import cliques, halve, infer, rake, sample as sample_core, tables, treesize
 from fastdp.domain import Domain
 from fastdp.estimate.dual.dual_plan import Cut, plan_dual
 from fastdp.estimate.dual.region_graph import Regions
 from fastdp.estimate.flow import functionals
 from fastdp.model import layout
 from fastdp.model.junction_tree import junction_tree
-from tests.estimate.test_dual import made as made_dual
-from tests.estimate.test_dual import problem_of
+from tests.estimate.test_dual import made as made_dual, problem_of
 from tests.model.test_infer import random_case
 
 from .casefile import DOUBLE, SINGLE, File

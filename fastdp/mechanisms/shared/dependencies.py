@@ -233,7 +233,7 @@ class Conditional:
         given, code, rows = given[keep], code[keep], rows[keep]
         start = np.searchsorted(given, np.arange(table.shape[0] + 1))
         whole = np.maximum(shape[found.column], 1e-9)
-        left = np.maximum(whole - np.bincount(code, rows, whole.size), 0)
+        left = np.maximum(shape[found.column] - np.bincount(code, rows, whole.size), 0)
         rest = np.cumsum(left if left.any() else whole)
         return cls(found.column, found.source, code, start, np.cumsum(rows), rest)
 

@@ -3,8 +3,7 @@
 from itertools import product
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement

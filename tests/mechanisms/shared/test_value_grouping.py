@@ -5,8 +5,7 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.mechanisms.cliquetree.value_grouping import LEVEL, STANDS_OUT, grouped, level, row_bounds

@@ -8,16 +8,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import fastdp
 from fastdp.engines.local import local
 from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.usercounts import count_estimates
-from fastdp.mechanisms.usercounts import group_cells as cells_of
+from fastdp.mechanisms.usercounts import count_estimates, group_cells as cells_of
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
 from fastdp.run.plan import plan
