@@ -77,6 +77,11 @@ BENCHES = {
         "columns that follow from others, fine bins, an exclusive or, 60 rows, 60 columns",
         (("--tables", "zip", "xor", "--epsilon", "1", "--seeds", "1"),),
     ),
+    "pairbound": Bench(
+        "what one pair measured over groups can keep of a correlation, flights by aircraft (names a file)",
+        (),
+        (),
+    ),
     "workload": Bench(
         "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago table",
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),

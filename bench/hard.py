@@ -1,6 +1,6 @@
 """Tables that a model of pairs finds hard: columns that follow from others, fine bins, an exclusive or.
 
-    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide ...] [--epsilon 1 10] [--seeds 5] [--jobs N]
+    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide] [--epsilon 1 10] [--seeds 5] [--jobs N]
 
 - `zip`, `zipf`: 1,500 zips, each in one of 900 towns, 100,000 rows, with about equally many rows each or by
   Zipf's law; `copy`: 2,000 codes and a permutation of them; `zipf3`, `copy3`: with three other columns. Part
