@@ -12,10 +12,11 @@ LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
 and at most MOST_FIRST. A second one may raise this to MOST_FIRST (of n columns to (n - 1) / (n + 1), if that
 is less: a 1-way serves n - 1 pairs), and one after the first screening round to MOST_ONES, as far as pairs do
 not account for the columns anyway (`screening.accounted`)."""
-NOISE_RATIO = 0.0033
-"""The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the whole
-budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more with every
-doubling."""
+NOISE_RATIO, LEAST_AGAIN = 0.0033, 0.001
+"""1-ways are not measured again for a part of mu^2 below LEAST_AGAIN: they would only get noise, and for what
+rounding leaves of a share no noise can be drawn. The noise ratio is the mean total variation that noise would
+cause in the 1-ways if they got the whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a
+share of 0.2, and 0.19 more with every doubling."""
 FEW_ROUNDS = 0.008
 """At this noise ratio or above there are two screening rounds, below it three."""
 SCREENING_SHARE = 0.05
@@ -82,12 +83,14 @@ def shares(
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), report)
     first = first if spent is None else spent / rest
-    ones = max(first, min(MOST_ONES, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)))
+    ones = min(MOST_ONES, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO))
     count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
-    even = (0.3, *((0.7 / (count - 1),) * (count - 1))) if count > 1 else (1.0,)
+    even = (0.3, *[0.7 / (count - 1)] * (count - 1)) if count > 1 else ()
     split = (WORKLOAD_BATCHES if workload else BATCHES).get(count, even)
-    left = rest * (1 - ones - SCREENING_SHARE)
     before = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
+    before = before if before - first > LEAST_AGAIN else first
+    ones = ones if ones - before > LEAST_AGAIN else before
+    left = rest * (1 - ones - SCREENING_SHARE)
     screening, batches = rest * SCREENING_SHARE / count, tuple(left * s for s in split)
     again, later = rest * (before - first), rest * (ones - before)
     return Shares(rest * first, again, screening, batches, report, later, final)

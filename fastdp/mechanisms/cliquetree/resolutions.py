@@ -120,8 +120,7 @@ def summed(table: np.ndarray, clique: Clique, maps: Mapping[str, np.ndarray]) ->
     out = np.asarray(table, np.float64)
     for i, a in enumerate(clique):
         if a in maps:
-            groups = np.zeros((int(maps[a].max()) + 1, out.shape[i]))
-            groups[maps[a], np.arange(out.shape[i])] = 1.0
+            groups = np.eye(int(maps[a].max()) + 1)[:, maps[a]]
             out = np.moveaxis(np.tensordot(groups, out, (1, i)), 0, i)
     return np.ascontiguousarray(out)
 

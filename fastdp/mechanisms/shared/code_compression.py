@@ -108,10 +108,8 @@ class Compression:
 
     def table(self):
         """The code maps as an Arrow table: column, code, compressed code."""
-
-        sizes = [self.full[n] for n in self.codes]
         empty = np.empty(0, np.int64)
-        codes = np.concatenate([empty, *map(np.arange, sizes)])
+        codes = np.concatenate([empty, *(np.arange(self.full[n]) for n in self.codes)])
         compressed = np.concatenate([empty, *self.codes.values()])
         names = of_texts(n for n in self.codes for _ in range(self.full[n]))
         return pa.table({"column": names, "code": of_numpy(codes), "compressed": of_numpy(compressed)})
