@@ -26,7 +26,7 @@ cdef class Items:
     `weight`. `shape`: the columns' numbers of codes. Cells of an item with more than `most` share counts."""
 
     cdef int n, columns
-    cdef object items
+    cdef object items, given
     cdef const int32_t[::1] start, column
     cdef const uint64_t[::1] stride, size
     cdef const int64_t[::1] offset, weight
@@ -47,12 +47,17 @@ cdef class Items:
         if not parts or weight.shape[0] != len(parts):
             raise ValueError("there must be items, and a weight of each")
         self.n, self.columns, self.items, self.weight = len(parts), len(shape), parts, weight
+        self.given = shape, items, np.asarray(weight), most
         self.start = np.cumsum([0, *map(len, parts)], dtype=np.int32)
         self.column = np.array([c for own in parts for c, _ in own], np.int32)
         self.stride = np.array([s for own in parts for _, s in own], np.uint64)
         self.size = np.array(sizes, np.uint64)
         self.offset = np.cumsum(sizes, dtype=np.int64) - np.array(sizes, np.int64)
         self.room = sum(sizes)
+
+    def __reduce__(self):
+        """Items are sent to other processes, which make rows there."""
+        return Items, self.given
 
     cdef int _rows(self, const uint32_t[:, ::1] codes, const int64_t[::1] order) except -1:
         if codes.shape[1] != self.columns:

@@ -4,6 +4,7 @@ type."""
 import datetime as dt
 import json
 import pickle
+from itertools import count
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from fastdp.mechanisms.base import Outcome
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
 from fastdp.run.output import Output, user_values, write_measurements
 from fastdp.run.spark_output import make, spark_schema
+from fastdp.users.dealing import Dealer
 
 from .runs import rows, run, schema
 
@@ -128,20 +130,30 @@ def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
 
 
 def made_elsewhere(output):
+    """The rows, made block by block, the last one first: no block may need another."""
     twin = pickle.loads(pickle.dumps(output.shipped()))
-    return pa.concat_tables([table for i in range(output.blocks) for table in twin.block_tables(i)])
+    blocks = [list(twin.block_tables(i)) for i in reversed(range(output.blocks))]
+    return pa.concat_tables(table for block in reversed(blocks) for table in block)
 
 
 @pytest.mark.parametrize(
     "mechanism", ["mst", "cliquetree", {"mechanism": "usercounts", "columns": ["a", "b"]}]
 )
 def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
-    clip = {"clip": 3} if isinstance(mechanism, str) else {}
-    made = run(rows(), mechanism=mechanism, schema=schema(), **clip)
+    """With `cliquetree` rows are dealt to users. A dealer that goes on from its last block is found out."""
+    clip, plain = {"clip": 3} if isinstance(mechanism, str) else {}, schema().to_dict()
+    plain["columns"]["a"] |= {"user": "constant"} if mechanism == "cliquetree" else {}
+    made = run(rows(), mechanism=mechanism, schema=fastdp.Schema.from_dict(plain), **clip)
     assert made_elsewhere(made._output).equals(made.data)
     monkeypatch.setattr(type(made._output.rows), "shard_rows", 16)
     assert made._output.blocks == -(-made.data.num_rows // 256)
     assert made_elsewhere(made._output).equals(pa.concat_tables(made._output.tables()))
+    deal, calls = Dealer.deal, count()
+    monkeypatch.setattr(
+        Dealer, "deal", lambda self, codes, _, threads: deal(self, codes, next(calls), threads)
+    )
+    again = made_elsewhere(made._output), pa.concat_tables(made._output.tables())
+    assert again[0].equals(again[1]) == (mechanism != "cliquetree")
 
 
 @pytest.mark.slow
