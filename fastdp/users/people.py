@@ -23,6 +23,10 @@ MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
 SMOOTHED = 4
 """Times that bins of rows per user are smoothed, each by the users found before."""
+LEAST_DROP = 0.8
+"""Rows per user have the tail of a Pareto law where from one octave to the next, and from that to the last
+one that stands out, users become fewer by a factor of 2 to this power. Chosen on rows per user of the tables
+of docs/guide/users.md, and on Pareto (1.1 to 3), lognormal, geometric, Weibull and uniform ones."""
 LEAST_LOST = 0.05
 """Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out less than
 this share of the rows, their noise costs more (chosen on the tables of docs/guide/users.md at epsilon 10: 3 %
@@ -129,9 +133,10 @@ def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """`users`: how many users each bin has (>= 0), 0 beyond the last bin in which users stand out of noise;
-    `rows`, `error`: the number of rows and its standard error, as far as users stand out of noise; `high`: up
-    to where it lies with probability 0.975, of each user at most `most` rows, and at most `bound`."""
+    """`users`: how many users each bin has (>= 0), 0 beyond the last bin in which users stand out of noise,
+    but for a tail; `rows`: the number of rows; `error`: its standard error, as far as users stand out of
+    noise; `ends`: between the first one and the others it lies with probability 0.95, of each user at most
+    `most` rows, or at most `bound`."""
 
     edges: tuple[int, ...]
     bound: int
@@ -139,17 +144,17 @@ class Sizes:
     rows: float
     error: float
     most: int = 1
-    high: tuple[float, float] = (0.0, 0.0)
+    ends: tuple[float, float, float] = (0.0, 0.0, 0.0)
 
     @property
     def interval(self) -> tuple[int, int]:
         """Where the number of rows lies with probability 0.95, if no user has more than `bound`."""
-        return max(0, int(self.rows - Z95 * self.error)), int(np.ceil(self.high[1]))
+        return max(0, int(self.ends[0])), int(np.ceil(self.ends[2]))
 
     @property
     def seen_interval(self) -> tuple[int, int]:
         """The same for the number of rows, of each user at most `most`."""
-        return self.interval[0], int(np.ceil(self.high[0]))
+        return self.interval[0], int(np.ceil(self.ends[1]))
 
     def rows_by(self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf) -> np.ndarray:
         """Rows, of each user at most `most`, by the groups of users that start at `groups` and at `edges`."""
@@ -214,7 +219,33 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    return Sizes(fine.edges, bound, users, rows, error, int(most), (high[0], max(high)))
+    tail, low = _tail(means, inverse, right, users, there, count), rows - Z95 * error
+    if tail.any():
+        users = np.where(seen, users, tail)
+        rows += float(tail @ np.maximum(means - count.most, 0.0))
+    return Sizes(fine.edges, bound, users, rows, error, int(most), (low, high[0], max(*high, rows)))
+
+
+def _tail(means, inverse, right, users, there: int, count: RowCount) -> np.ndarray:
+    """Users of the bins after those that stand out, if the last three octaves of these have a Pareto tail;
+    else 0. It goes on with the index of these octaves, or the larger one to which the index grows, as far as
+    the histograms and the count of rows bear it out, and ends where less than one user is left."""
+    found, octave = np.zeros(len(means)), len(OCTAVE)
+    last = users[there % octave : there].reshape(-1, octave).sum(axis=1)[-3:] + 1e-9
+    drops = np.log2(last[:-1] / last[1:])
+    if there < 4 * octave or there == len(means) or drops.min() < LEAST_DROP:
+        return found
+    index = max(drops.mean(), 2 * drops[1] - drops[0], 1.0)
+    upto = np.minimum(means, count.most) / (count.most * count.sigma)
+    spread = np.linalg.inv(inverse + np.outer(upto, upto))
+    values = (spread @ (right + upto * count.value / count.sigma))[there:]
+    precise = np.linalg.inv(spread[there:, there:])
+    tail = last[2] / octave * (means[there:] / means[there - octave : there].mean()) ** -index
+    variance = 1 / (tail @ precise @ tail)
+    part = variance * (tail @ precise @ values)
+    tail *= min(1.0, max(0.0, part - variance / max(part, 1e-9)))  # James and Stein
+    found[there:] = np.where(np.cumsum(tail[::-1])[::-1] < 1, 0.0, tail)
+    return found
 
 
 def _smoothed(means, inverse, right, spread, there: int, count: RowCount) -> np.ndarray:
