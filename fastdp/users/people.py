@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from .rates import shrunk
+
 Codes = Mapping[str, np.ndarray]
 Groups = tuple[str, tuple[int, ...]]
 """A column of groups of users by their number of rows ("": none), and the groups' lower edges."""
@@ -200,9 +202,10 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         inverse += sums.T @ sums / coarse.sigma**2
         right = right + sums.T @ coarse.values / coarse.sigma**2
     spread = np.linalg.inv(inverse)
-    values = spread @ right
-    there = last_bin(values, np.sqrt(np.diag(spread))) + 1
-    users = _smoothed(means, inverse, right, spread, there, count)
+    values, errors = spread @ right, np.sqrt(np.diag(spread))
+    there, upto = last_bin(values, errors) + 1, np.minimum(means, count.most) / (count.most * count.sigma)
+    inverse, right = inverse + np.outer(upto, upto), right + upto * count.value / count.sigma
+    users = _smoothed(inverse, right, values, errors.min(), there)
     most = max(count.most, _upper(fine.edges, bound)[int(np.flatnonzero(users).max())])
     seen = np.arange(bins) < there
     beyond = np.where(seen, np.maximum(means - count.most, 0.0), 0.0)
@@ -219,52 +222,45 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    tail, low = _tail(means, inverse, right, users, there, count), rows - Z95 * error
+    low, tail = rows - Z95 * error, _tail(means, inverse, right, users, there)
     if tail.any():
         users = np.where(seen, users, tail)
         rows += float(tail @ np.maximum(means - count.most, 0.0))
     return Sizes(fine.edges, bound, users, rows, error, int(most), (low, high[0], max(*high, rows)))
 
 
-def _tail(means, inverse, right, users, there: int, count: RowCount) -> np.ndarray:
+def _tail(means, inverse, right, users, there: int) -> np.ndarray:
     """Users of the bins after those that stand out, if the last three octaves of these have a Pareto tail;
     else 0. It goes on with the index of these octaves, or the larger one to which the index grows, as far as
     the histograms and the count of rows bear it out, and ends where less than one user is left."""
-    found, octave = np.zeros(len(means)), len(OCTAVE)
+    octave = len(OCTAVE)
     last = users[there % octave : there].reshape(-1, octave).sum(axis=1)[-3:] + 1e-9
     drops = np.log2(last[:-1] / last[1:])
     if there < 4 * octave or there == len(means) or drops.min() < LEAST_DROP:
-        return found
+        return np.zeros(len(means))
     index = max(drops.mean(), 2 * drops[1] - drops[0], 1.0)
-    upto = np.minimum(means, count.most) / (count.most * count.sigma)
-    spread = np.linalg.inv(inverse + np.outer(upto, upto))
-    values = (spread @ (right + upto * count.value / count.sigma))[there:]
-    precise = np.linalg.inv(spread[there:, there:])
     tail = last[2] / octave * (means[there:] / means[there - octave : there].mean()) ** -index
-    variance = 1 / (tail @ precise @ tail)
-    part = variance * (tail @ precise @ values)
-    tail *= min(1.0, max(0.0, part - variance / max(part, 1e-9)))  # James and Stein
-    found[there:] = np.where(np.cumsum(tail[::-1])[::-1] < 1, 0.0, tail)
-    return found
+    spread = np.linalg.inv(inverse)
+    weight = np.linalg.solve(spread[there:, there:], tail)
+    part = weight @ (spread @ right)[there:] / (weight @ tail)
+    tail *= min(1.0, shrunk(part, (weight @ tail) ** -0.5))
+    return np.append(np.zeros(there), np.where(np.cumsum(tail[::-1])[::-1] < 1, 0.0, tail))
 
 
-def _smoothed(means, inverse, right, spread, there: int, count: RowCount) -> np.ndarray:
+def _smoothed(inverse, right, values, error: float, there: int) -> np.ndarray:
     """Users of each bin, smoothed: neighbours are expected to differ by about as many users as they have, or
     by a quarter of a standard error. The count of rows is kept. Bins of the octave after the last one that
     stands out, which have too few users to stand out one by one, hold as many as the sums allow."""
     from scipy.optimize import nnls
 
-    last, error = min(there + len(OCTAVE), len(means)), np.sqrt(np.diag(spread)).min()
-    upto = np.minimum(means, count.most)[:last] / (count.most * count.sigma)
-    inverse = inverse[:last, :last] + np.outer(upto, upto)
-    right, found = right[:last] + upto * count.value / count.sigma, np.maximum(spread @ right, 0.0)[:last]
-    steps = np.eye(last) - np.eye(last, k=1)
+    last = min(there + len(OCTAVE), len(values))
+    found, steps = np.maximum(values, 0.0)[:last], np.eye(last) - np.eye(last, k=1)
     for _ in range(SMOOTHED):
         scaled = steps / np.maximum(np.abs(steps) @ found / 2, error / 4)[:, None]
-        half = np.linalg.cholesky(inverse + scaled.T @ scaled).T
-        found = nnls(half, np.linalg.solve(half.T, right))[0]
-    found = np.append(found, np.zeros(len(means) - last))
-    return found if found.any() else np.eye(1, len(means))[0]
+        half = np.linalg.cholesky(inverse[:last, :last] + scaled.T @ scaled).T
+        found = nnls(half, np.linalg.solve(half.T, right[:last]))[0]
+    found = np.append(found, np.zeros(len(values) - last))
+    return found if found.any() else np.eye(1, len(values))[0]
 
 
 def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:

@@ -18,7 +18,7 @@ NOT_RUN = 4
 """At most so many blocks are not run, each with its reason in the page."""
 
 
-def tutorial():
+def tutorial(_):
     assert Path("run.private/report.html").stat().st_size > 10_000
     assert "LEARNT" in Path("draft.toml").read_text()
     assert not Path("again").exists()
@@ -29,10 +29,22 @@ def tutorial():
         assert line["low"] <= pc.sum(pc.equal(true["origin"], line["origin"])).as_py() <= line["high"]
 
 
+def retention(names):
+    """The figures of the page are those of its code: within five standard deviations, rounded."""
+    page = next(p for p in PAGES if p.name == "users.md").read_text("utf-8")
+    lines = [line.strip("| ").split(" | ") for line in page.splitlines() if " ± " in line]
+    assert [what for what, *_ in lines] == list(names["found"]["truth"])
+    for what, *cells in lines:
+        for cell, found in zip(cells, names["found"].values(), strict=True):
+            mean, _, deviation = cell.partition(" ± ")
+            room = 5 * max(float(deviation), 0.01) if deviation else 0
+            assert abs(float(mean) - found[what]) <= 0.0051 + room, (what, cell)
+
+
 NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}
 """A package of `make test-all` that a page uses."""
-AFTER = {"own-table.md": tutorial}
-"""What must hold in the folder after a page."""
+AFTER = {"own-table.md": tutorial, "users.md": retention}
+"""What must hold after a page, in its folder and of the names of its code."""
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +73,7 @@ def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
                 runner.run(block)
             except Exception as error:
                 raise AssertionError(f"{page.name}, line {block.line}: {error}") from error
-    AFTER.get(page.name, lambda: None)()
+    AFTER.get(page.name, lambda _: None)(runner.names)
 
 
 def test_few_blocks_are_not_run_and_each_says_why():
