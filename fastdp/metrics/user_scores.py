@@ -63,10 +63,9 @@ def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
         counts = [np.bincount(c, w, (COMMON + 1) ** 2) for c, (_, _, w) in zip(cells, steps)]
         errors.append(_variation(*counts))
     near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
-    rates = [(pair, (1 + a) / 2, (1 + b) / 2) for pair, a, b in zip(key.pairs, *near)]
-    follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in rates]
-    ends = {"gap": out["gaps"], "first": out["first"], "last": out["last"]}
-    return {"next": _mean(errors), **ends, "follows": follows}
+    pairs = zip(key.pairs, *((1 + n) / 2 for n in near))
+    follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in pairs]
+    return {"next": _mean(errors), "gap": out.pop("gaps"), **out, "follows": follows}
 
 
 def _steps(table: Table, key: Succession) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -248,11 +248,7 @@ def _habit_columns(labels: Labels) -> list[str]:
 def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """Two int64 arrays [users]: the rows that have the user's most common code, and the number of different
     codes of the user."""
-    key = index.astype(np.int64) * size + codes
-    if n * size <= 1 << 26:
-        table = np.bincount(key, minlength=n * size).reshape(n, size)
-        return table.max(axis=1), (table > 0).sum(axis=1)
-    cells, counts = np.unique(key, return_counts=True)
+    cells, counts = np.unique(index.astype(np.int64) * size + codes, return_counts=True)
     owner = cells // size
     largest = np.zeros(n, dtype=np.int64)
     np.maximum.at(largest, owner, counts)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import UsageError
-from .order import TRIES, Goal, Order
+from .order import TRIES, Order
 from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
 
@@ -103,18 +103,11 @@ class Dealer:
 
 
 def dealer(
-    people: People,
-    rates: Rates,
-    roles: Roles,
-    codes: Codes,
-    seed: int,
-    threads: int,
-    groups: Groups = ALL,
-    order: tuple[Order, Goal] | None = None,
+    people: People, rates: Rates, roles: Roles, codes: Codes, seed: int, threads: int, groups=ALL, order=None
 ) -> Dealer:
-    """The dealer whose users agree as the rates say, and whose rows follow each other as `order` says:
-    parameters by the urn's formula, then corrected by trial dealings of the rows `codes` (more of them than
-    TRIAL_ROWS are not used)."""
+    """The dealer whose users agree as the rates say, and whose rows follow each other as `order`, an (Order,
+    Goal) or None, says: parameters by the urn's formula, then corrected by trial dealings of the rows `codes`
+    (more of them than TRIAL_ROWS are not used)."""
     some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
     made = _agreeing(people, rates, roles, some, seed, threads, groups)
     if order is None or not len(next(iter(some.values()))):

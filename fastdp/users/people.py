@@ -137,8 +137,8 @@ def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
 class Sizes:
     """`users`: how many users each bin has (>= 0), 0 beyond the last bin in which users stand out of noise,
     but for a tail; `rows`: the number of rows; `error`: its standard error, as far as users stand out of
-    noise; `ends`: between the first one and the others it lies with probability 0.95, of each user at most
-    `most` rows, or at most `bound`."""
+    noise; `interval`: where it lies with probability 0.95, if no user has more than `bound` rows;
+    `seen_interval`: the same for the number of rows, of each user at most `most`."""
 
     edges: tuple[int, ...]
     bound: int
@@ -146,17 +146,8 @@ class Sizes:
     rows: float
     error: float
     most: int = 1
-    ends: tuple[float, float, float] = (0.0, 0.0, 0.0)
-
-    @property
-    def interval(self) -> tuple[int, int]:
-        """Where the number of rows lies with probability 0.95, if no user has more than `bound`."""
-        return max(0, int(self.ends[0])), int(np.ceil(self.ends[2]))
-
-    @property
-    def seen_interval(self) -> tuple[int, int]:
-        """The same for the number of rows, of each user at most `most`."""
-        return self.interval[0], int(np.ceil(self.ends[1]))
+    interval: tuple[int, int] = (0, 0)
+    seen_interval: tuple[int, int] = (0, 0)
 
     def rows_by(self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf) -> np.ndarray:
         """Rows, of each user at most `most`, by the groups of users that start at `groups` and at `edges`."""
@@ -222,11 +213,12 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         ends = np.minimum(np.where(seen, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    low, tail = rows - Z95 * error, _tail(means, inverse, right, users, there)
+    low, tail = max(0, int(rows - Z95 * error)), _tail(means, inverse, right, users, there)
     if tail.any():
         users = np.where(seen, users, tail)
         rows += float(tail @ np.maximum(means - count.most, 0.0))
-    return Sizes(fine.edges, bound, users, rows, error, int(most), (low, high[0], max(*high, rows)))
+    intervals = [(low, math.ceil(end)) for end in (max(*high, rows), high[0])]
+    return Sizes(fine.edges, bound, users, rows, error, int(most), *intervals)
 
 
 def _tail(means, inverse, right, users, there: int) -> np.ndarray:

@@ -244,8 +244,7 @@ def test_differences_are_those_of_the_figures():
 
 def test_it_applies_where_both_tables_have_users():
     without = TRUTH.drop_columns(["who"])
-    every = fastdp.evaluate(TRUTH, TRUTH, SCHEMA, metrics="all", marginals=5)
-    assert "users" in every
+    assert "users" in fastdp.evaluate(TRUTH, TRUTH, SCHEMA, metrics="all", marginals=5)
     assert "users" not in fastdp.evaluate(TRUTH, without, SCHEMA, metrics="users")
     assert "users" not in fastdp.evaluate(TRUTH, TRUTH, metrics="users")  # nobody says whose rows they are
     texts = TRUTH.set_column(0, "who", pa.array([f"synthetic-{i}" for i in range(8)]))

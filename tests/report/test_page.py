@@ -226,22 +226,15 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
     """Random dealing makes habits that no true user has: the publishable page does not show them."""
     plain = report.collect(None, pages.table(), None, None, pages.run())
     assert plain["users"]["habits"] == [] and any("random" in text for _, text in plain["limits"][0])
-    kept = {
-        "constant": ["company_id"],
-        "repeated": ["shift"],
-        "agreement": {"company_id": 1, "shift": 1, "fare": 0},
-    }
+    kept = {"agreement": {"company_id": 1, "shift": 1, "fare": 0}}
+    kept |= {"constant": ["company_id"], "repeated": ["shift"]}
     run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "users": kept}))
     shown = report.collect(None, pages.table(), None, None, run)
     assert {h["name"].split()[-1] for h in shown["users"]["habits"]} == {"company_id", "shift"}
     assert shown["users"]["order"] == []
     near = ["payment_type", "payment_type"]
-    kept["order"] = {
-        "columns": ["shift"],
-        "pairs": [[*near, 0.4, 0.2]],
-        "chains": [near],
-        "standard_error": 0.1,
-    }
+    order = {"columns": ["shift"], "pairs": [[*near, 0.4, 0.2]], "chains": [near], "standard_error": 0.1}
+    kept["order"] = order
     for truth in (None, pages.table(seed=1)):
         drawn = report.collect(truth, pages.table(), None, None, run)
         (order,) = drawn["users"]["order"]

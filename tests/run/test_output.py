@@ -149,9 +149,7 @@ def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     assert made._output.blocks == -(-made.data.num_rows // 256)
     assert made_elsewhere(made._output).equals(pa.concat_tables(made._output.tables()))
     deal, calls = Dealer.deal, count()
-    monkeypatch.setattr(
-        Dealer, "deal", lambda self, codes, _, threads: deal(self, codes, next(calls), threads)
-    )
+    monkeypatch.setattr(Dealer, "deal", lambda self, codes, _, n: deal(self, codes, next(calls), n))
     again = made_elsewhere(made._output), pa.concat_tables(made._output.tables())
     assert again[0].equals(again[1]) == (mechanism != "cliquetree")
 

@@ -35,8 +35,7 @@ def random_chunks(rng, users=(40, 3, 25)):
 
 def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3):
     wanted, user_start, row_start, owner = chunks
-    rows = len(owner)
-    draws = np.random.default_rng(rng)
+    rows, draws = len(owner), np.random.default_rng(rng)
     time = draws.integers(0, SIZES["day"] * SIZES["hour"], rows).astype(np.uint32)
     sides = [draws.integers(0, 8, (1, rows)).astype(np.uint32) for _ in range(2)]
     features = draws.integers(0, values, (2, rows)).astype(np.uint32)
@@ -126,8 +125,7 @@ def test_gaps_and_ends_move_as_asked_and_nothing_is_exchanged_without_need():
     shift[[1 + 8, 1 + 3]] = -0.05, 0.05
     _, _, was, now, *_ = exchange(9, chunks, shift, 60)
     moved = (now - was) / 2**20 / np.where(np.arange(len(shift)) > GAPS, 600, (chunks[0] > 1).sum())
-    asked = shift != 0
-    assert np.abs(moved - shift)[asked].max() < 0.01
+    assert np.abs(moved - shift)[shift != 0].max() < 0.01
 
 
 def schema(**user):
@@ -153,14 +151,10 @@ def released(key, near, gaps=None, sigma=0.5, users=(500.0, 300.0, 100.0)):
 
 def test_chains_are_chosen_from_released_numbers():
     key = to_ask(schema(), schema().modelled, Roles(("pay",), ("from",)))
-    assert key.order == ("day", "hour") and key.pairs == (
-        ("from", "to"),
-        ("to", "from"),
-        ("from", "from"),
-        ("to", "to"),
-    )
+    pairs = [("from", "to"), ("to", "from"), ("from", "from"), ("to", "to")]
+    assert key.order == ("day", "hour") and key.pairs == tuple(pairs)
     assert key.numbers == 4 + 2 + 4 and key.edges == KINDS
-    rate = {("from", "to"): 0.125, ("to", "from"): 0.6, ("from", "from"): 0.21, ("to", "to"): 0.1}
+    rate = dict(zip(pairs, (0.125, 0.6, 0.21, 0.1)))
     order, goal = order_of(key, released(key, rate), rates(), SIZES)
     assert order.key.pairs == (("to", "from"), ("to", "to"))
     assert np.allclose(goal.rates[:6], [0.6] * 3 + [0.1] * 3)
@@ -186,8 +180,7 @@ def test_dealt_users_follow_the_goal():
     assert same.sum() == len(owner) - len(np.unique(owner))  # each user's rows are together
     time = dealt["day"].astype(np.int64) * 24 + dealt["hour"]
     assert (np.diff(time)[same] >= 0).all()
-    follows = (dealt["to"][:-1] == dealt["from"][1:])[same].mean()
-    assert 0.36 < follows < 0.44
+    assert 0.36 < (dealt["to"][:-1] == dealt["from"][1:])[same].mean() < 0.44
     without = replace(made, order=replace(made.order, shift=np.zeros_like(made.order.shift)))
     dealt, owner = without.deal(codes, 7, 1)
     assert (dealt["to"][:-1] == dealt["from"][1:])[owner[1:] == owner[:-1]].mean() < 0.15
@@ -198,8 +191,7 @@ def test_differences_within_noise_are_left_alone():
     as have two rows."""
     key = to_ask(schema(), schema().modelled, Roles((), ()))
     order, _ = order_of(key, released(key, dict.fromkeys(key.pairs, 0.5)), rates(), SIZES)
-    size = len(order.shift)
-    wanted = np.full(1000, 5)
+    size, wanted = len(order.shift), np.full(1000, 5)
     before = np.full(size, 0.5) * 1000 * 2**20
     aimed = order.aimed(before, wanted, Goal(np.full(size, 0.58), np.full(size, 0.03)))
     assert not aimed.shift.any()
@@ -243,15 +235,13 @@ def test_the_order_is_part_of_the_schema():
     assert made.order_columns == ("day", "hour") and Schema.from_dict(made.to_dict()) == made
     assert made != schema(order="day") and schema(order="day").to_dict()["user"]["order"] == "day"
     assert made.select(["pay", "day"]).order == ()
-    plain = made.to_dict()
-    span = {"min": "2024-01-01", "max": "2024-01-09", "step": 900}
+    plain, span = made.to_dict(), {"min": "2024-01-01", "max": "2024-01-09", "step": 900}
     plain["columns"]["when"] = {"kind": "timestamp", "parts": ["hour", "minute", "date"], **span}
     plain["user"]["order"] = "when"
     timed = Schema.from_dict(plain)
     assert timed.order_columns == ("when_date", "when_hour", "when_minute")
     assert timed.domain["when_minute"] == 4 + 2
-    when = timed.fields["when"]
-    values = np.arange(0, 86_400 * 9, 900) + 19_723 * 86_400
+    when, values = timed.fields["when"], np.arange(0, 86_400 * 9, 900) + 19_723 * 86_400
     parts, good = when.split(values)
     assert good.all() and (when.join(parts, lambda purpose: np.full(len(values), 0.999)) == values).all()
 
