@@ -112,10 +112,9 @@ def dealer(
     made = _agreeing(people, rates, roles, some, seed, threads, groups)
     if order is None or not len(next(iter(some.values()))):
         return made
-    ordered, goal = order
-    made = replace(made, order=ordered)
+    made = replace(made, order=order[0])
     wanted, _, (before, _) = made._dealt(some, seed, threads, tries=0)[2]
-    return replace(made, order=ordered.aimed(before, wanted, goal))
+    return replace(made, order=order[0].aimed(before, wanted, order[1]))
 
 
 def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:

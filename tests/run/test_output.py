@@ -43,9 +43,8 @@ class Shards:
 
 def schema_of(*constraints, user=None):
     plain = {"columns": {n: {"kind": "integer", "max": 3, "null": "drop"} for n in "ab"}}
-    return fastdp.Schema.from_dict(
-        plain | {"constraints": list(constraints)} | ({"user": user} if user else {})
-    )
+    plain |= {"constraints": list(constraints)} | ({"user": user} if user else {})
+    return fastdp.Schema.from_dict(plain)
 
 
 def test_rows_that_break_a_constraint_are_never_written(tmp_path):
@@ -70,8 +69,7 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
 )  # fmt: skip
 def test_users_are_numbered_in_the_type_of_their_column(name, kind):
     schema = SimpleNamespace(user_dtype=name)
-    numbers = [1, 3, 1, 2]
-    got = user_values(schema, np.array(numbers, np.uint32) - 1, 100)
+    got = user_values(schema, np.array(numbers := [1, 3, 1, 2], np.uint32) - 1, 100)
     assert got.type == kind
     texts = kind in (pa.string(), pa.large_string())
     assert got.to_pylist() == [f"synthetic-{100 + n}" if texts else 100 + n for n in numbers]
