@@ -121,9 +121,10 @@ def check_users(one: Case, engine: Counter) -> None:
     hashes, owners = one.hashes(), one.owners
     cells = slow.cells_of(SIZES, one.codes, ("a", "c"))
     sizes = [len(rows) for rows in slow.by_user(owners, cells).values()]
-    edges = (1, 2, 4, 50)
-    want = np.array([sum(e <= n < f for n in sizes) for e, f in zip(edges, (*edges[1:], 1 << 62))], np.int64)
-    same(f"{one.name}: rows per user", engine.user_histogram(keys.RowsPerUser(edges), 1), want)
+    for edges in ((1, 2, 4, 50), (3, 7)):
+        want = [sum(e <= n < f for n in sizes) for e, f in zip(edges, (*edges[1:], 1 << 62))]
+        told = engine.user_histogram(keys.RowsPerUser(edges), 1)
+        same(f"{one.name}: rows per user", told, np.array(want, np.int64))
     for most in (1, 3, 7):
         want = np.array([sum((min(n, most) << 20) // most for n in sizes)], np.int64)
         same(f"{one.name}: rows up to {most}", engine.user_histogram(keys.RowsUpTo(most), 1), want)

@@ -110,6 +110,12 @@ def test_shares_add_up_and_the_outline_says_them():
             total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
             assert math.isclose(total, 0.98) and min(d.batches) > 0
             assert all(x == 0 or x > 1e-4 for x in (s.again, s.open))
+    for columns, workload in product((1, 2, 9), (False, True)):
+        s = budget_shares.shares(columns, 0.98, 0.01, None, workload)
+        for d in (s, s.after_ones(0.7 * s.ones)):
+            once = d.ones + d.again + d.open + d.final + d.report
+            assert math.isclose(once + d.screening * len(d.batches) + sum(d.batches), 0.98)
+            assert (d.report > 0) == workload
     outline = CliqueTree().outline(Domain(dict.fromkeys("abcd", 4)), user=True)
     spent = sum(p.share * p.times for p in outline.measurements) + sum(s for _, s in outline.charges)
     assert math.isclose(spent, 1.0)

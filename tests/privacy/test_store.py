@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fastdp.errors import LedgerError
+from fastdp.errors import LedgerError, UsageError
 from fastdp.privacy import ledger_store as store
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger
@@ -104,3 +104,13 @@ def test_a_head_lags_by_one_record_at_most(ledger, path):
             Ledger(path).open("flights", epsilon=1.0, delta=1e-6)
         text = f"the head file {head(path)} is older than the ledger's start"
         assert str(caught.value).startswith(text)
+
+
+WRONG = [("row", "u"), ("row", None, "own"), ("user",), ("user", ""), ("event", 5), ("people", "u")]
+
+
+@pytest.mark.parametrize("unit", [*WRONG, ("user", "u", "keep")])
+def test_a_unit_has_a_column_just_where_it_has_users(unit):
+    with pytest.raises(UsageError, match="unit: "):
+        Unit(*unit)
+    assert (Unit("row").null, Unit("user", "u").null, Unit("event", "u", "own").null) == (None, "drop", "own")

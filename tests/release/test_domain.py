@@ -18,6 +18,7 @@ from fastdp.privacy import recompute, statement
 from fastdp.privacy.accountant import Gaussian, Threshold
 from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
+from fastdp.privacy.scale import least_threshold
 from fastdp.release import domaincosts, keyselect, reserve
 from fastdp.release.partitions import Grid, LaterEngine, line_of
 from fastdp.release.private_domain import Learning
@@ -165,6 +166,28 @@ def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     assert all(s >= domaincosts.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items())
     ordered = sorted(shares, key=lambda n: named[n][0])
     assert all(shares[a] <= shares[b] * (1 + 1e-12) for a, b in pairwise(ordered))
+
+
+@pytest.mark.parametrize("texts, numbers", [(1, 0), (1, 3), (4, 4), (60, 0)])
+def test_a_forecast_of_values_spends_what_a_run_may_spend(texts, numbers):
+    """The first and the expected second round, bounds, sums and rows per user together cost the share for
+    domains; a value with as many users as are named passes the threshold in 95 % of draws; many columns that
+    share the budget are warned of."""
+    plain = {f"t{i}": {"kind": "string", "domain": "private"} for i in range(texts)}
+    plain |= {f"n{i}": {"kind": "numeric", "dtype": "int64", "domain": "private"} for i in range(numbers)}
+    schema = Schema.from_dict({"columns": plain, "user": {"column": "who", "max_rows": 9}})
+    costs, unit = domaincosts.DomainCosts.of(schema, 1e-6), domaincosts._unit(schema)
+    share, delta = domaincosts.expected_keys(schema, costs)
+    spent = unit * (texts * (domaincosts.FIRST + domaincosts.MISSING) + numbers + domaincosts.ROWS)
+    second = (costs.share - costs.sums - costs.atoms - spent) / texts
+    assert share == pytest.approx(max(second, unit) if second >= domaincosts.WORTH * unit else unit)
+    assert delta * texts * 2 == pytest.approx(costs.keys_delta) and delta * texts * 2 < costs.keys_delta
+    sigma, needed = domaincosts.users_needed(3, 0.5, share, delta)
+    assert sigma == pytest.approx(1 / (0.5 * math.sqrt(share)))
+    passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
+    assert passes == pytest.approx(0.95, abs=1e-3)
+    assert bool(domaincosts.crowding(schema, 0.5, costs)) == (texts == 60)
+    assert domaincosts.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
 
 
 def test_a_second_round_finds_what_the_first_one_misses():

@@ -207,6 +207,9 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
     assert ranks(1500 * 0.5 / 3 * 1.01) == {"b": ("a", 0.9)}  # c is within three standard errors of none
     alike["a", "b"] = alike["a", "c"] = -1.0
     assert ranks(1.0) == {"c": ("b", 0.2)}
+    asked = sums.rank_requests(dict.fromkeys("abc", np.zeros(4)), 0.3)
+    assert sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
+    assert all(r.query.column_norm2() == 1 for r in asked)
     assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-16, 2.0**-17)] == [64, 32, 8, 0]
 
 

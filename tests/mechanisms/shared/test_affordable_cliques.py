@@ -18,13 +18,19 @@ def cells(cliques) -> int:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(PAIRS), min_size=1, max_size=8, unique=True), st.integers(20, 900))
-def test_what_stays_fits_and_no_more_goes_than_must(cliques, most):
-    """In the order in which they went, each went from a tree that was too large."""
-    stay, dropped = affordable_cliques.affordable(DOMAIN, cliques, 10**6, most)
+@given(st.lists(st.sampled_from(PAIRS), min_size=1, max_size=8, unique=True), st.integers(20, 900), st.data())
+def test_what_stays_fits_and_no_more_goes_than_must(cliques, most, data):
+    """In the order in which they went, each went from a tree that was too large, and saved the most cells per
+    squared weight."""
+    weight = {c: data.draw(st.sampled_from([1.0, 3.0])) for c in cliques}
+    stay, dropped = affordable_cliques.affordable(DOMAIN, cliques, 10**6, most, (), weight)
     left = list(cliques)
     for gone in dropped:
-        assert cells(left) > most
+        size = cells(left)
+        worst = set(max(affordable_cliques._tree(DOMAIN, left).cliques, key=DOMAIN.cells))
+        near = [c for c in left if worst.issuperset(c)]  # only these can shrink the tree
+        saved = {c: (size - cells([d for d in left if d != c])) / weight[c] ** 2 for c in near}
+        assert size > most and saved[gone] == pytest.approx(max(saved.values()))
         left.remove(gone)
     assert left == stay and (cells(stay) <= most or not stay)
 

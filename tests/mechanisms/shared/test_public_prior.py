@@ -9,7 +9,12 @@ from hypothesis import given, settings, strategies as st
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import one_ways
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
-from fastdp.mechanisms.shared.public_prior import PublicMarginals, assess_public_prior, prior_as_measurement
+from fastdp.mechanisms.shared.public_prior import (
+    PublicMarginals,
+    assess_public_prior,
+    prior_as_measurement,
+    shrunk,
+)
 from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
@@ -94,3 +99,19 @@ def test_the_noise_beside_a_look_is_the_looks():
     took = starts.screen(estimates, dict(zip(pairs, weights)), noise, 0.25, "prior_and_answers")
     assert len(seen) >= 2 and np.allclose(seen, noise)
     assert math.isclose(session.spent, 0.25 + took)
+
+
+def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
+    """Of 200 tables of 50 rows drawn from the estimate, the shrunk ones are much closer to it on average; a
+    table that is far from the estimate, or of very many rows, stays."""
+    rng, estimate = np.random.default_rng(2), np.array([5.0, 10, 15, 20])
+    drawn = rng.multinomial(50, estimate / 50, 200).astype(float)
+    off = np.array(
+        [[np.abs(t - estimate).sum(), np.abs(shrunk(t, estimate, 50) - estimate).sum()] for t in drawn]
+    )
+    assert off[:, 1].mean() < 0.4 * off[:, 0].mean() and (off[:, 1] <= off[:, 0] + 1e-9).all()
+    table = np.array([20.0, 15, 10, 5])
+    p, gap = table / 50, 0.2  # squared, of the shares; chance explains (1 - 0.3) / rows of it
+    for rows in (50, 10**6):
+        weight = rows / (rows + (1 - np.square(p).sum()) / (gap - (1 - np.square(p).sum()) / rows))
+        assert shrunk(table, estimate, rows) == pytest.approx(weight * table + (1 - weight) * estimate)
