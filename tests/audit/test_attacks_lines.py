@@ -130,12 +130,9 @@ def test_a_dialect_that_trusts_the_writer_is_stated(tmp_path):
 def test_ids_of_json_lines(tmp_path):
     """A number and a text that are written alike are one id; escapes are resolved."""
     lines = [
-        b'{"who":7,"a":1}',
-        b'{"who":"7","a":1}',
-        b'{"who":"\\u0037","a":2}',
-        b'{"who":"8","a":null}',
+        b'{"who":7,"a":1}', b'{"who":"7","a":1}', b'{"who":"\\u0037","a":2}', b'{"who":"8","a":null}',
         b'{"who":"9"}',
-    ]
+    ]  # fmt: skip
     table = read(tmp_path, "x.jsonl", b"\n".join(lines))
     assert table.users == 3 and sorted(table.rows_per_user()) == [1, 1, 3]
     assert np.bincount(table.codes["a"], minlength=12).tolist() == [0, 2, 1, *[0] * 8, 2]
@@ -210,11 +207,8 @@ FAR = [
 def test_no_time_stops_the_reading(tmp_path, zone):
     """One of these once made Polars panic, which ended the run of everybody."""
     times = {
-        "kind": "timestamp",
-        "dtype": f"timestamp[us{zone}]",
-        "parts": ["hour", "year"],
-        "output": "parts",
-    }
+        "kind": "timestamp", "dtype": f"timestamp[us{zone}]", "parts": ["hour", "year"], "output": "parts",
+    }  # fmt: skip
     rules = schema(columns={"t": {**times, "min": "2000-01-01", "max": "2030-12-31"}})
     good = "\n".join(f"{i},2020-01-01 10:00:00" for i in range(10))
     table = read(tmp_path, "x.csv", ("who,t\n" + good + "\n").encode(), rules)

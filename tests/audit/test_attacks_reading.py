@@ -19,10 +19,8 @@ BIG = 2**53 + 1
 
 def schema(user_dtype=None, **columns):
     plain = {
-        "name": "s",
-        "columns": columns or {"a": integer(0, 3)},
-        "user": {"column": "who", "max_rows": 2},
-    }
+        "name": "s", "columns": columns or {"a": integer(0, 3)}, "user": {"column": "who", "max_rows": 2},
+    }  # fmt: skip
     if user_dtype:
         plain["user"]["dtype"] = user_dtype
     return Schema.from_dict(plain)

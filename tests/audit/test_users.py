@@ -66,12 +66,9 @@ def follow(door):
 def everything(door):
     """A run of all of them, by shares: what they cost adds up."""
     return [
-        *agree(door.part(0.1)),
-        *follow(door.part(0.05)),
-        *row_numbers(door.part(0.1)),
-        *tables(door.part(0.25)),
-        *groups(door.part(0.5)),
-    ]
+        *agree(door.part(0.1)), *follow(door.part(0.05)), *row_numbers(door.part(0.1)),
+        *tables(door.part(0.25)), *groups(door.part(0.5)),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, groups, everything])

@@ -192,12 +192,10 @@ def test_values_outside_obey_what_they_would_be_written_as():
 
 
 def test_rows_are_counted_as_the_twin_counts_them():
-    schema = schema_of(
-        {"a": {**NUMERIC, "null": "code"}, "b": {**NUMERIC, "null": "code"}, "c": WHOLE, "d": WHOLE},
-        {"order": ["a", "b"]},
-        {"require": "c <= d"},
-        {"column": "d", "follows": "3 - c"},
-    )
+    schema = schema_of({
+        "a": {**NUMERIC, "null": "code"}, "b": {**NUMERIC, "null": "code"}, "c": WHOLE, "d": WHOLE},
+        {"order": ["a", "b"]}, {"require": "c <= d"}, {"column": "d", "follows": "3 - c",
+    })  # fmt: skip
     rng = np.random.default_rng(0)
     numbers = {n: np.where(rng.random(300) < 0.1, None, rng.random(300) * 9) for n in "ab"}
     whole = {n: rng.integers(0, 4, 300) for n in "cd"}
@@ -232,12 +230,9 @@ def test_rows_are_counted_as_the_twin_counts_them():
 )
 def test_mistakes_are_named(rules, text):
     columns = {
-        "a": WHOLE,
-        "b": WHOLE,
-        "s": {"kind": "string", "values": ["x", "y"]},
-        "x": NUMERIC,
+        "a": WHOLE, "b": WHOLE, "s": {"kind": "string", "values": ["x", "y"]}, "x": NUMERIC,
         "t": {**TIME, "parts": {"date": "d"}},
-    }
+    }  # fmt: skip
     with pytest.raises(SchemaError, match=text):
         known(Schema.from_dict({"columns": columns, "constraints": rules}))
 

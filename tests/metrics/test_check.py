@@ -59,13 +59,10 @@ def test_every_column_is_told_apart(place):
 
 def test_text_and_arrow_agree():
     rng = np.random.default_rng(0)
-    frame = pa.table(
-        {
-            "u": rng.integers(0, 50, 500),
-            "n": pa.array(rng.integers(0, 9, 500), mask=rng.random(500) < 0.1),
-            "x": pa.array(rng.random(500) * 3, mask=rng.random(500) < 0.2),
-        }
-    )
+    frame = pa.table({
+        "u": rng.integers(0, 50, 500), "n": pa.array(rng.integers(0, 9, 500), mask=rng.random(500) < 0.1),
+        "x": pa.array(rng.random(500) * 3, mask=rng.random(500) < 0.2),
+    })  # fmt: skip
     plain = {
         "user": {"column": "u"},
         "columns": {

@@ -193,11 +193,8 @@ def test_records_follow_each_other_without_gap_or_change():
 def test_every_part_of_a_record_is_in_its_hash():
     base = ("a" * 64, 3, "step", '{"x":1}')
     others = [
-        ("b" * 64, *base[1:]),
-        (base[0], 4, *base[2:]),
-        (*base[:2], "open", base[3]),
-        (*base[:3], '{"x":2}'),
-    ]
+        ("b" * 64, *base[1:]), (base[0], 4, *base[2:]), (*base[:2], "open", base[3]), (*base[:3], '{"x":2}'),
+    ]  # fmt: skip
     hashes = {record_hash(*record) for record in [base, *others]}
     assert len(hashes) == 5 and State("id").hash != State("other").hash
 

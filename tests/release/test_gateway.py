@@ -143,16 +143,11 @@ def test_selection_counts_once_and_says_how_much_one_user_moves_it(engine):
 
 def test_selection_refuses_what_is_not_public_and_finite(session):
     wrong = [
-        ({("a",): np.zeros(2)}, {}),
-        ({("a",): np.array([0, np.nan, 0])}, {}),
-        ({}, {}),
-        ({("a",): np.zeros(3)}, {"allowed": []}),
-        ({("a",): np.zeros(3)}, {"allowed": [1]}),
-        ({("a",): np.zeros(3)}, {"weights": [0.0]}),
-        ({("a",): np.zeros(3)}, {"penalties": [math.inf]}),
-        ({("a",): np.zeros(3)}, {"penalties": [1.0, 2.0]}),
-        ({("a",): np.full(3, 1e18)}, {}),
-    ]
+        ({("a",): np.zeros(2)}, {}), ({("a",): np.array([0, np.nan, 0])}, {}), ({}, {}),
+        ({("a",): np.zeros(3)}, {"allowed": []}), ({("a",): np.zeros(3)}, {"allowed": [1]}),
+        ({("a",): np.zeros(3)}, {"weights": [0.0]}), ({("a",): np.zeros(3)}, {"penalties": [math.inf]}),
+        ({("a",): np.zeros(3)}, {"penalties": [1.0, 2.0]}), ({("a",): np.full(3, 1e18)}, {}),
+    ]  # fmt: skip
     for estimates, options in wrong:
         with pytest.raises(FastdpError):
             session.select_l1([("a",)], estimates, epsilon=0.1, label="wrong", **options)

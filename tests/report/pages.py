@@ -75,11 +75,7 @@ def scores(overall: float = 720.0) -> dict:
         "10 % sample": {"deid2": deid2(810.0), "tv1": {"mean": 0.02}},
     }
     return {
-        "private": False,
-        "rows": {"truth": 4000, "synthetic": 4000},
-        "deid2": deid2(overall),
-        "tv1": {"mean": 0.031, "max": 0.2},
-        "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
-        "baselines": samples,
-        "seconds": {"deid2": 1.0},
-    }
+        "private": False, "rows": {"truth": 4000, "synthetic": 4000}, "deid2": deid2(overall),
+        "tv1": {"mean": 0.031, "max": 0.2}, "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
+        "baselines": samples, "seconds": {"deid2": 1.0},
+    }  # fmt: skip

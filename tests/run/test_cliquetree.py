@@ -28,11 +28,9 @@ def data(rows=4000, seed=0, user=True):
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 4, rows)
     columns = {
-        "a": a,
-        "b": (a + (rng.random(rows) < 0.2)) % 3,
-        "c": (a > 1) ^ (rng.random(rows) < 0.1),
+        "a": a, "b": (a + (rng.random(rows) < 0.2)) % 3, "c": (a > 1) ^ (rng.random(rows) < 0.1),
         "d": rng.integers(0, 3, rows),
-    }
+    }  # fmt: skip
     columns = {name: np.asarray(v, np.int64) for name, v in columns.items()}
     return pa.table(({"u": rng.permutation(np.arange(rows) // 4)} if user else {}) | columns)
 

@@ -41,14 +41,11 @@ def schema():
 
 def data(rows=60_000, colours=("red", "green", "blue"), seed=0):
     rng = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "u": np.arange(rows) // 2,
-            "colour": pa.array(np.array(colours)[rng.integers(0, len(colours), rows)]),
-            "size": rng.integers(1, 5, rows),
-            "age": rng.integers(0, 10, rows),
-        }
-    )
+    return pa.table({
+        "u": np.arange(rows) // 2,
+        "colour": pa.array(np.array(colours)[rng.integers(0, len(colours), rows)]),
+        "size": rng.integers(1, 5, rows), "age": rng.integers(0, 10, rows),
+    })  # fmt: skip
 
 
 SPELT = ("RED", "GREEN", "BLUE")

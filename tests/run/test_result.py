@@ -29,14 +29,11 @@ AWKWARD = {
 def run():
     """Half of the places and prices lie outside the lists."""
     rng = np.random.default_rng(1)
-    frame = pl.DataFrame(
-        {
-            "size": pl.Series(rng.choice(["s", "m", "l", None], 4000), dtype=pl.Categorical),
-            "place": rng.choice(["here", "there", "nowhere"], 4000),
-            "named": rng.choice(["x", "y", "z"], 4000),
-            "price": rng.choice([5.0, 50.0, 500.0], 4000),
-        }
-    )
+    frame = pl.DataFrame({
+        "size": pl.Series(rng.choice(["s", "m", "l", None], 4000), dtype=pl.Categorical),
+        "place": rng.choice(["here", "there", "nowhere"], 4000), "named": rng.choice(["x", "y", "z"], 4000),
+        "price": rng.choice([5.0, 50.0, 500.0], 4000),
+    })  # fmt: skip
     return go(frame, schema=fastdp.Schema.from_dict({"columns": AWKWARD}), mechanism="mst", seed=2)
 
 

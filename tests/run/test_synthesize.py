@@ -29,14 +29,10 @@ def small_schema():
 def small_data(rows=3000, seed=0):
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 4, rows)
-    return pa.table(
-        {
-            "u": rng.permutation(np.arange(rows) // 4),
-            "a": a,
-            "b": (a + (rng.random(rows) < 0.2)) % 3,
-            "c": (rng.random(rows) < 0.3).astype(int),
-        }
-    )
+    return pa.table({
+        "u": rng.permutation(np.arange(rows) // 4), "a": a, "b": (a + (rng.random(rows) < 0.2)) % 3,
+        "c": (rng.random(rows) < 0.3).astype(int),
+    })  # fmt: skip
 
 
 @pytest.fixture(scope="module")

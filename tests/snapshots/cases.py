@@ -44,13 +44,10 @@ class Place:
     @cached_property
     def rows(self) -> pa.Table:
         rng = np.random.default_rng(0)
-        return pa.table(
-            {
-                "member": rng.integers(0, 500, 1500),
-                "sport": np.where(rng.random(1500) < 0.7, "chess", "rugby"),
-                "fee": rng.random(1500) * 50,
-            }
-        )
+        return pa.table({
+            "member": rng.integers(0, 500, 1500),
+            "sport": np.where(rng.random(1500) < 0.7, "chess", "rugby"), "fee": rng.random(1500) * 50,
+        })  # fmt: skip
 
     @cached_property
     def schema(self) -> fastdp.Schema:

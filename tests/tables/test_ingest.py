@@ -28,14 +28,10 @@ CLIQUES = [("a", "b"), ("b",)]
 def frame() -> pa.Table:
     rng = np.random.default_rng(1)
     n = 5003
-    return pa.table(
-        {
-            "extra": pa.array(["secret"] * n),
-            "b": rng.integers(0, 300, n),
-            "who": rng.integers(0, 400, n).astype(np.int32),
-            "a": rng.integers(0, 5, n).astype(np.int16),
-        }
-    )
+    return pa.table({
+        "extra": pa.array(["secret"] * n), "b": rng.integers(0, 300, n),
+        "who": rng.integers(0, 400, n).astype(np.int32), "a": rng.integers(0, 5, n).astype(np.int16),
+    })  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -26,13 +26,10 @@ QUERY = 'select "who", a, b, 1 as unused from trips'
 def rows(count=3000):
     rng = np.random.default_rng(2)
     names = np.array(["Ann", "ann", "ANN ", "b\u00f6", *(f"n{i}" for i in range(50))])
-    return pa.table(
-        {
-            "a": rng.integers(0, 5, count),
-            "b": rng.integers(0, 40, count),
-            "who": names[rng.integers(0, 54, count)],
-        }
-    )
+    return pa.table({
+        "a": rng.integers(0, 5, count), "b": rng.integers(0, 40, count),
+        "who": names[rng.integers(0, 54, count)],
+    })  # fmt: skip
 
 
 def sqlite(path=":memory:", table=None):

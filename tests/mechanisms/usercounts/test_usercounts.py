@@ -40,15 +40,11 @@ def schema(user="who", areas=4, years=(2018, 2019), types=3, months=range(1, 13)
 
 def calls(rows=400, seed=0, users=60, areas=4, years=(2018, 2019), types=3, months=(1, 12)):
     rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "who": rng.integers(0, users, rows),
-            "area": rng.integers(0, areas, rows),
-            "year": rng.choice(years, rows),
-            "month": rng.integers(months[0], months[1] + 1, rows),
-            "type": rng.integers(0, types, rows),
-        }
-    )
+    return pd.DataFrame({
+        "who": rng.integers(0, users, rows), "area": rng.integers(0, areas, rows),
+        "year": rng.choice(years, rows), "month": rng.integers(months[0], months[1] + 1, rows),
+        "type": rng.integers(0, types, rows),
+    })  # fmt: skip
 
 
 def read(frame, s, public=False):
