@@ -15,9 +15,8 @@ from .people import Codes, Groups, People
 MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
 """The most by which a constant's share is changed in one turn over all constants, how much more often than
 the mean a row is kept at most, and how many turns there are."""
-LEAST, LEAST_MOVED = 1e-5, 0.02
-"""A share that counts as nothing; and the least share of the rows for whose change rows are chosen, since a
-choice adds sampling error (set by eye; 0 gives the same errors on the tables of docs/guide/users.md)."""
+LEAST = 1e-5
+"""A share that counts as nothing."""
 
 
 def balanced(
@@ -25,7 +24,7 @@ def balanced(
 ) -> tuple[People, dict[str, np.ndarray]]:
     """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the model of
     rows say; for each constant [groups of rows, codes] how often a row is kept so that its share is the one
-    of all rows of these users, as far as it stands out of noise, and nothing where few rows would change).
+    of all rows of these users, as far as it stands out of noise).
     `groups`: those of users that rows tell apart; `sigma`: standard error of the table of users; `measured`:
     constants of which the model knows how many rows each group has."""
     table, group, (name, edges) = people.table, people.group, groups
@@ -43,17 +42,12 @@ def balanced(
         for c, n in size.items():
             to = (capped, goal[c]) if c in measured else (capped.sum(1)[:, None], goal[c].sum(0)[None])
             weight = weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
-    moved = []
     for c, n in size.items():
         there = _tally(group, table[c], weight, count, n)
         seen, all_rows = (np.maximum(x.T @ there, 1e-9) for x in (capped, whole))
         doubt = np.square(whole[:, :, None] / all_rows - capped[:, :, None] / seen).sum(axis=0) * sigma**2
         lift = np.log(_ratio(all_rows, goal[c]))
-        wanted = goal[c] * np.exp(lift * np.maximum(1 - doubt / np.maximum(lift**2, 1e-9), 0.0))
-        moved.append(np.abs(wanted - goal[c]).sum() / 2 / len(part))
-        goal[c] = wanted
-    if max(moved) < LEAST_MOVED:
-        return replace(people, weight=weight), {}
+        goal[c] = goal[c] * np.exp(lift * np.maximum(1 - doubt / np.maximum(lift**2, 1e-9), 0.0))
     keep = {c: np.ones(goal[c].shape) for c in size}
     for _ in range(SWEEPS):
         for c in size:

@@ -228,7 +228,7 @@ def _tail(means, inverse, right, users, there: int) -> np.ndarray:
     octave = len(OCTAVE)
     last = users[there % octave : there].reshape(-1, octave).sum(axis=1)[-3:] + 1e-9
     drops = np.log2(last[:-1] / last[1:])
-    if there < 4 * octave or there == len(means) or drops.min() < LEAST_DROP:
+    if there < 3 * octave + 3 or there == len(means) or drops.min() < LEAST_DROP:  # 3: bins below 4 rows
         return np.zeros(len(means))
     index = max(drops.mean(), 2 * drops[1] - drops[0], 1.0)
     tail = last[2] / octave * (means[there:] / means[there - octave : there].mean()) ** -index

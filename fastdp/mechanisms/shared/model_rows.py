@@ -78,7 +78,7 @@ class GroupedRows(ModelRows):
         if self.shares is None:
             return {name: column for name, column in self.rows.shard(i).items() if name != self.name}
         halving = copy(self.rows.halving)
-        if halving is not None:
+        if halving is not None and self.name:
             halving.levels = min(halving.levels, LEVELS)  # rare groups need many draws
         size = min(self.shard_rows, self.total - i * self.shard_rows) << (halving.levels if halving else 0)
         left = np.diff(np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)).astype(int)
