@@ -81,6 +81,7 @@ def collect(
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "original": [(s or {}).get("original") for s in scores],
+        "of_users": [(s or {}).get("users", {}).get("columns", {}) for s in scores],
         "runs": [running.facts(r, sizes) for r in runs],
         "workload": [workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)],
     }

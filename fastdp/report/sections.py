@@ -212,10 +212,14 @@ def users(data: dict) -> str:
         mean = f"mean {u['mean'][i]:.3g}"
         if data["with_truth"]:
             mean = f"mean {u['mean'][0]:.3g}, synthetic {u['mean'][1 + i]:.3g}"
-        return blocks.figures(
+        drawn = blocks.figures(
             (h["name"], mean if h is u["rows"] else "", distribution(h, {**h, "share": h["tables"][i]}))
             for h in [u["rows"], *u["habits"], *u["order"]]
         )
+        of = {n: (c["truth"], c["synthetic"]) for n, c in data["of_users"][i].items()}
+        both = ((nice(n), *(f"{t[k]:.2f} / {s[k]:.2f}" for k in t)) for n, (t, s) in of.items())
+        heads = ("column (truth / synthetic)", "two rows agree", "users with one value", "values per user")
+        return drawn + (table_html(heads, list(both)) if of else "")
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
     lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."

@@ -253,7 +253,11 @@ def test_it_applies_where_both_tables_have_users():
 
 def test_a_page_shows_it(tmp_path):
     fastdp.evaluate(TRUTH, TRUTH, SCHEMA, report=tmp_path / "r.html", marginals=5)
-    assert "agreement of users" in (tmp_path / "r.html").read_text("utf-8")
+    page = (tmp_path / "r.html").read_text("utf-8")
+    assert (
+        "agreement of users" in page
+        and "<td>0.78 / 0.78</td><td>0.67 / 0.67</td><td>1.33 / 1.33</td>" in page
+    )
 
 
 # The score kernels against numpy: all widths, ragged shapes, one thread and many.
