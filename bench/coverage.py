@@ -6,8 +6,9 @@
 Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes; and on
 request `trial`, `orders`, `diary` and any file
 (bench/coverage_tables.py). Kinds of query: cells of single columns, of measured and of unmeasured pairs
-(also by their true size), values that were merged in pairs, shares, totals of groups of cells, group means
-and their differences, coefficients of a logistic regression. Widths are compared with those of the
+(also by their true size), values that were merged in pairs, shares, totals of groups of cells, group means,
+their differences and group sums ("bounded": of these, those over merged values), coefficients of a logistic
+regression. Widths are compared with those of the
 experiments that the method was chosen by (`REFERENCE`), and the share of all pair cells that have an
 interval is printed. "before" is the model's estimate with its own standard error, as `Model.answer` gives
 it; the naive interval treats synthetic rows as a sample of the data. The binomial error of each figure is
@@ -34,7 +35,17 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PAIRS, MEANS = 12, 8
 """Pairs of each kind, and pairs for means, looked at in each run."""
 CELLS = ("single column", "measured pair", "unmeasured pair")
-KINDS = (*CELLS, "merged value", "share", "group total", "mean", "difference", "coefficient")
+KINDS = (
+    *CELLS,
+    "merged value",
+    "share",
+    "group total",
+    "mean",
+    "difference",
+    "sum",
+    "bounded",
+    "coefficient",
+)
 KINDS += ("any pair",)
 SIZES = {"0": (-1, 0), "1-10": (0, 10), "11-100": (10, 100), ">100": (100, np.inf), ">1000": (1000, np.inf)}
 REFERENCE = {
@@ -204,6 +215,13 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
             values, error = run.model.answer(None, names)
             tallies["before", kind].add(truth, values - 1.96 * error, values + 1.96 * error)
 
+    def add(kind, truth, found):
+        """Where values were merged, an interval is a bound that covers by construction."""
+        low, high = ends(found)
+        bounded = np.array([b is not None and b > 0 for b in found["bins"].to_pylist()])
+        for mine, lines in ((kind, ~bounded), ("bounded", bounded)):
+            tallies["answer", mine].add(truth[lines], low[lines], high[lines])
+
     held = [set(m.clique) for m in run.measurements]
     pairs = [p for p in combinations(sizes, 2) if np.prod([sizes[a] for a in p]) <= 4000]
     measured = [p for p in pairs if any(set(p) <= h for h in held)]
@@ -224,9 +242,7 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         half = list(range(0, sizes[of], 2))
         truth = counts(columns, sizes, (by, of)).reshape(sizes[by], sizes[of])[:, half].sum(1)
         found = run.answer("count", by, {of: half})
-        exact = np.array([b == 0 for b in found["bins"].to_pylist()])
-        low, high = ends(found)
-        tallies["answer", "group total"].add(truth[exact], low[exact], high[exact])
+        add("group total", truth, found)
     (real, _), (made, error) = logistic(columns, sizes), logistic(drawn, sizes)
     tallies["naive", "coefficient"].add(real, made - 1.96 * error, made + 1.96 * error)
     for i in rng.permutation(len(measured))[:MEANS]:
@@ -234,12 +250,12 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         truth = counts(columns, sizes, (by, of)).reshape(sizes[by], sizes[of])
         with np.errstate(all="ignore"):
             mean = truth @ np.arange(sizes[of]) / truth.sum(1)
-        tallies["answer", "mean"].add(mean, *ends(run.answer(f"mean({of})", by)))
+        for kind, real in (("mean", mean), ("sum", truth @ np.arange(sizes[of]))):
+            add(kind, real, run.answer(f"{kind}({of})", by))
         top = int(np.argmax(run.answer("count", by)["estimate"].to_numpy()))
         found = run.answer(f"mean({of})", by, minus={by: top})
         keep = np.arange(sizes[by]) != top
-        low, high = (e[keep] for e in ends(found))
-        tallies["answer", "difference"].add((mean - mean[top])[keep], low, high)
+        add("difference", (mean - mean[top])[keep], found.filter(keep))
 
 
 def empty():

@@ -178,12 +178,10 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
     return _Numbers(estimate, noise, clipping, bins, *ends, hidden | split, sampling, True, notes)
 
 
-def _table(
-    a: Layout, lines: _Lines, n: _Numbers, level: float, simultaneous: bool, population: bool
-) -> pa.Table:
+def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, population: bool) -> pa.Table:
     clip, basis = a.facts.clipping, a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
-    trials = max(1, int((~unknown).sum())) if simultaneous else 1
+    trials = max(1, int((~unknown).sum())) if jointly else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
     sampling = n.sampling if population else np.zeros(n.estimate.size)
     low, high = n.low - z * np.hypot(n.low_error, sampling), n.high + z * np.hypot(n.high_error, sampling)

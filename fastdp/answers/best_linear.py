@@ -14,7 +14,7 @@ which is exact (conditioning of a Gaussian): the interval covers at its level wh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,7 +43,8 @@ class Table:
     """Estimated rows in the cells over `axes`, flattened, and the covariance of their errors.
 
     `maps`: as in `Marginal`. `spread` holds v; `factor` holds L^-1 A V with M = L L', or None. `known`: which
-    cells have an estimate. `basis` says what the errors are: "measured" (noise, exact) or "model".
+    cells have an estimate. `basis` says what the errors are: "measured" (noise, exact) or "model". `scale`:
+    what the cells were multiplied by.
     """
 
     axes: Clique
@@ -54,6 +55,7 @@ class Table:
     known: np.ndarray | None = None
     basis: str = "measured"
     inflation: dict[str, float] = field(default_factory=dict)
+    scale: np.ndarray | float = 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,6 +88,12 @@ class Table:
             out[start : start + step] -= np.square(pulled).sum(0)
         return np.maximum(out, 0.0)
 
+    def scaled(self, by: np.ndarray, noise: float) -> Table:
+        """The table with its cells times `by`, and `noise` times their variances."""
+        root = by * noise**0.5
+        pulled = None if self.factor is None else (self.factor[0], _times(self.factor[1], root))
+        return replace(self, x=self.x * by, spread=self.spread * root**2, factor=pulled, scale=by)
+
     def _pulled(self, weights: Matrix) -> np.ndarray:
         """L^-1 A V w for every row w: what the sums take off the variance is its square."""
         if self.factor is None:
@@ -113,10 +121,14 @@ def sum_matrix(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> Matrix:
 def factor(matrix: Matrix, v: np.ndarray, errors: np.ndarray | float) -> tuple[np.ndarray, Matrix]:
     """L and A V of sums A (rows of `matrix`) of cells with variances `v`, known up to variances `errors`:
     L L' = A V A' + diag(errors)."""
-    scaled = matrix * v if isinstance(matrix, np.ndarray) else matrix.multiply(v[None, :]).tocsr()
+    scaled = _times(matrix, v)
     middle = _dense(scaled @ matrix.T)
     middle[np.diag_indices_from(middle)] += errors
     return np.linalg.cholesky(middle), scaled
+
+
+def _times(matrix: Matrix, v: np.ndarray) -> Matrix:
+    return matrix * v if isinstance(matrix, np.ndarray) else matrix.multiply(v[None, :]).tocsr()
 
 
 def _dense(matrix: Matrix) -> np.ndarray:
@@ -178,20 +190,20 @@ def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
         mine = m.maps[axis]
-        up = _map_between(mine, wanted)
+        up = map_between(mine, wanted)
         if up is not None:
             if not np.array_equal(up, np.arange(up.size)):
                 m = m.grouped(axis, up, int(wanted.max()) + 1)
             coarser.append(None)
             continue
-        down = _map_between(wanted, mine)
+        down = map_between(wanted, mine)
         if down is None:
             return None
         coarser.append(down)
     return m, coarser
 
 
-def _map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
+def map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
     """Position in `coarse` of each position in `fine`, where all codes of it agree on one; else None."""
     out = np.zeros(int(fine.max()) + 1, np.int64)
     out[fine] = coarse

@@ -34,6 +34,7 @@ from ..schema.columns import Column
 Stated = Mapping[str, Any]
 NONE: Stated = {}
 Total = tuple[float, float] | None
+Array = np.ndarray
 Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
 HISTOGRAM = "rows per user"
@@ -49,10 +50,10 @@ CLEAR = 3.0
 """Standard errors by which the users of the last octave stand out that says how a tail goes on. Chosen on
 flights, Chicago trips, simulated trips and generated rows per user (Pareto .9 to 2, lognormal, geometric,
 uniform)."""
-MEANS = 0.4
-"""Correlation, at most, of the factor and a user's mean. 95 % of group means need .10 to .50 on flights,
-Chicago trips, simulated trips and five generated tables at two clips each (median .35). As a part of the
-share left out they would need .13 to 1.6."""
+MEANS = 0.35
+"""Correlation, at most, of the factor and a user's mean. At clips 10 and 40, 95 % of group means need .20 and
+.10 on Chicago trips, .26 and .23 on flights, .32 and .41 on `orders`, less than .1 on simulated trips and
+`diary` (bench/coverage_tables.py)."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,10 @@ class Clipping:
     from the histogram's noise and the width of its bins. `known`: False where nothing says how many rows were
     left out. `text`: what to tell a reader. `cluster`: rows of the user of an average row, by which the
     variance of a sample of users is at most larger than that of a sample of rows. `reach`: see the module's
-    text, relative to the count. `parts`: of its square, per column, 1 where nothing is known of it."""
+    text, relative to the count. `parts`: of its square, per column, 1 where nothing is known of it.
+    `between`: the part of a column's variance that lies between users, per column. `factors`: the factor of
+    each group of users by rows. `inside`: the spread of the factor inside these groups, as a part of all of
+    it. `apart`: columns that were measured together with the groups."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -71,6 +75,16 @@ class Clipping:
     cluster: float = 1.0
     reach: float = 0.0
     parts: Mapping[str, float] = field(default_factory=dict)
+    between: Mapping[str, float] = field(default_factory=dict)
+    factors: tuple[float, ...] = (1.0,)
+    inside: float = 1.0
+    apart: frozenset[str] = frozenset()
+
+    def divided_by(self, columns: frozenset[str]) -> Clipping:
+        """The same where rows of each group of users are counted apart in these columns: what is left is the
+        spread of the factor inside the groups."""
+        less = lambda parts: {**parts, **{n: parts.get(n, 1.0) * self.inside**2 for n in columns}}  # noqa: E731
+        return replace(self, parts=less(self.parts), between=less(self.between), apart=columns)
 
     def over(self, columns: Sequence[str]) -> Clipping:
         """The same for counts over these columns."""
@@ -96,9 +110,9 @@ class Clipping:
 
     def of_mean(self, column: Column | None, deviation: np.ndarray) -> np.ndarray:
         """The standard error that clipping causes in means of a column whose values have this standard
-        deviation. A mean is off by the covariance, over users, of the factor and of a user's mean: as for
-        counts, it shrinks with the square root of the column's lift."""
-        part = 1.0 if column is None else self.parts.get(column.name, 1.0)
+        deviation. A mean is off by the covariance, over users, of the factor and of a user's mean: it shrinks
+        with the standard deviation of users' means."""
+        part = 1.0 if column is None else self.between.get(column.name, 1.0)
         return MEANS * self.reach / REACH * math.sqrt(part) * deviation / Z95
 
 
@@ -130,14 +144,27 @@ def clipping_of(
     return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total)
 
 
-def _parts(of_users: Stated) -> dict[str, float]:
-    """`Clipping.parts` from the agreement of users' rows."""
+def _parts(of_users: Stated) -> tuple[dict[str, float], dict[str, float]]:
+    """`Clipping.parts` and `between` from the agreement of users' rows. Rows of a user may agree seldom and
+    still lie near each other: of normal values of which a part r of the variance lies between users, rows of
+    a user agree 1 / sqrt(1 - r) times as often as by chance. If they agree or are unrelated, r is the lift.
+    The larger one counts."""
     doubt, by_chance = 2 * of_users.get("standard_error", 0.0), of_users.get("by_chance", {})
-    lifts = {
-        n: (a + doubt - by_chance[n]) / (1 - by_chance[n] + 1e-9)
-        for n, a in of_users.get("agreement", {}).items()
-    }
-    return {name: min(1.0, max(lift, 0.0) + LEAST_PART) for name, lift in lifts.items()}
+    agreement = of_users.get("agreement", {})
+    rates = {n: (max(a + doubt, by_chance[n]), by_chance[n]) for n, a in agreement.items()}
+    parts = {n: min(1.0, (a - c) / (1 - c + 1e-9) + LEAST_PART) for n, (a, c) in rates.items()}
+    return parts, {n: max(parts[n], 1 - (c / a) ** 2) for n, (a, c) in rates.items() if a > 0}
+
+
+def _spreads(edges: Sequence[int], sizes: Array, users: Array, clip: int) -> tuple[Array, float, float]:
+    """For groups of users by rows, from `edges`: the factor of each; and its standard deviations from row to
+    row that counts, of all and inside groups, relative to its mean."""
+    at, f = np.searchsorted(edges, sizes, "right") - 1, np.maximum(sizes / clip, 1.0)
+    rows, kept, squares = (np.bincount(at, users * sizes * f**p, len(edges)) for p in (0, -1, 1))
+    kept = np.maximum(kept, 1e-9)
+    mean, every = rows.sum() / kept.sum(), squares.sum() / kept.sum()
+    inside = every - float(np.square(rows) @ (1 / kept)) / kept.sum()
+    return np.maximum(rows / kept, 1.0), *(math.sqrt(max(v, 0.0)) / mean for v in (every - mean**2, inside))
 
 
 def from_histogram(
@@ -149,9 +176,7 @@ def from_histogram(
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
-    cluster = float(np.square(sizes) @ users) / rows
-    varied = float((np.maximum(sizes, clip) / clip * sizes) @ users) / kept - (rows / kept) ** 2
-    reach, most = REACH * math.sqrt(max(varied, 0.0)) * kept / rows, bound
+    cluster, most = float(np.square(sizes) @ users) / rows, bound
     edges = np.array(clip_rules.size_edges(bound))
     ends = np.append(edges[1:] - 1, bound)
     middle = (edges + ends) / 2
@@ -162,6 +187,9 @@ def from_histogram(
         rows, (low, high) = max(float(of_users["rows"]), kept), of_users["rows_up_to"]["interval"]
         unseen = min(_unseen(values, sigma, edges, bound, most), of_users["rows_interval"][1] - high)
         sides = (rows - low) / Z95, (high + max(unseen, 0.0) - rows) / Z95
+        # Rows that were counted beyond those of the histogram are of users who do not stand out in it.
+        more = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
+        sizes, users = np.append(sizes, most), np.append(users, more)
         down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
     else:
         # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
@@ -173,7 +201,9 @@ def from_histogram(
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     if text and most < bound:
         text += f", and the upper end allows for users with more than {most:,} rows"
-    return Clipping(rows / kept, lost, (down, up), True, text, cluster, max(lost, reach), _parts(of_users))
+    factors, spread, inside = _spreads(of_users.get("row_groups", [1]), sizes, users, clip)
+    about = max(lost, REACH * spread), *_parts(of_users), tuple(factors), inside / max(spread, 1e-9)
+    return Clipping(rows / kept, lost, (down, up), True, text, cluster, *about)
 
 
 def _unseen(values: Sequence[float], sigma: float, edges: np.ndarray, bound: int, most: int) -> float:

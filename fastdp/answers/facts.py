@@ -14,7 +14,7 @@ from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.marginals import marginals
 from ..schema import Schema
-from .best_linear import Table, estimate
+from .best_linear import Table, estimate, map_between
 from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
 from .misfit import expected_sizes, misfit, shrunk
@@ -53,6 +53,9 @@ class Facts:
         every = estimate(marginals, ())
         total = None if every is None else (float(every.x[0]), float(every.cell_variances()[0]) ** 0.5)
         clipping = clipping_of(statement, schema, measurements, total)
+        pairs = [set(m.clique) for m in measurements if len(m.clique) == 2]
+        divided = {a for p in pairs if not p <= set(schema.modelled) for a in p & set(schema.modelled)}
+        clipping = clipping.divided_by(frozenset(divided))
         released = _distances(tables.get("distances"), schema.modelled)
         distances = shrunk(released, expected_sizes(released, marginals, codes))
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
@@ -63,9 +66,29 @@ class Facts:
             found = estimate(self.marginals, columns)
             alone = [a for a in columns if int(self._merged(a).max()) == 0]
             if found is None and alone:
-                found = self._with_single_codes(columns, alone)
-            self._tables[columns] = self._modelled(columns) if found is None else found
+                self._tables[columns] = self._with_single_codes(columns, alone)
+            if self._tables.get(columns) is None:
+                self._tables[columns] = self._by_groups(self._modelled(columns) if found is None else found)
         return self._tables[columns]
+
+    def _by_groups(self, table: Table | None) -> Table | None:
+        """The table with its cells times the factor of their rows, relative to that of all. The model says
+        how they are divided among groups of users by rows. If this was measured, it has noise as the cells of
+        a single column have; of a pair, noise of a code's division is spread over many cells."""
+        f, model, clip = np.array(self.clipping.factors), self.model, self.clipping
+        groups = [a for a in model.domain if a not in self.schema.modelled] if model is not None else []
+        if table is None or model is None or not table.axes or [model.domain[a] for a in groups] != [f.size]:
+            return table
+        columns = (*table.axes, *groups)
+        cells = marginals(model, [columns], 1, MOST_CELLS).get(columns)
+        places = [map_between(m, self._merged(a)) for a, m in zip(table.axes, table.maps, strict=True)]
+        if cells is None or any(p is None for p in places):
+            return table
+        f = f / np.average(f, weights=cells.reshape(-1, f.size).sum(0))
+        rows = cells.sum(-1)
+        ratio = np.divide(cells @ f, rows, out=np.ones(rows.shape), where=rows > 1e-6)[np.ix_(*places)]
+        noise = float(np.square(f - 1).sum()) if rows.ndim == 1 and table.axes[0] in clip.apart else 0.0
+        return table.scaled(ratio.reshape(-1), 1 + noise)
 
     def _merged(self, column: str) -> np.ndarray:
         return self.codes.get(column, np.arange(self.schema.modelled[column]))

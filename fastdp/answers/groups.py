@@ -21,8 +21,6 @@ from .facts import Facts
 from .question import Question
 from .values import Numbers, numbers_of
 
-UNBOUNDED = 1e300
-"""Rows in all where a sum of numbers has no total that bounds it."""
 TAILS = 3.0
 """Allowance for the sum of an outer bin, in standard errors of a row at its far end: rows of a tail that do
 not stand out of the noise count as none (`release/sums`)."""
@@ -116,11 +114,9 @@ class Layout:
         shape = (self.count, self.table.x.size)
         return sparse.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
 
-    def error(
-        self, weights: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
-    ) -> np.ndarray:
-        """Standard error of each row of `weights`, from noise or from the model's misfit."""
-        return np.sqrt(self.table.variances(weights, less)) * self.table.inflation.get(kind, 1.0)
+    def error(self, w: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count") -> np.ndarray:
+        """Standard error of each row of `w`, from noise or from the model's misfit."""
+        return np.sqrt(self.table.variances(w, less)) * self.table.inflation.get(kind, 1.0)
 
     def sampled(self, linear: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
         """Standard error of numbers with these weights if the users of the table were drawn from a
@@ -161,6 +157,13 @@ class Layout:
         some = np.bincount(codes, valid, size) > 0
         return np.where(some, low, 0.0), middle, np.where(some, high, 0.0), some
 
+    def moments(self, numbers: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows that count and have a number, its mean and standard deviation, of each group."""
+        rows = np.maximum(self.table.x, 0.0)
+        n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
+        mean, square = first / np.maximum(n, 1e-300), second / np.maximum(n, 1e-300)
+        return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+
     def _measured(self, numbers: Numbers) -> Numbers:
         """The numbers with the means that the run released and limits from their noise, so that the limits of
         all bins together are those of a sum at 95 %. Only for all rows: those of a group may lie elsewhere in
@@ -180,12 +183,13 @@ class Layout:
 
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
-    x, clip = a.table.x, a.facts.clipping.over(a.table.axes)
-    f, total = clip.factor, float(x.sum()) if a.asked.value is None else UNBOUNDED
-    low = middle = high = None
+    x, value = a.table.x, a.asked.value
+    columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
+    clip, low, middle, high = a.facts.clipping.over(columns), None, None, None
+    f, total = clip.factor, float(x.sum())
     notes, hidden = [], np.zeros(a.count, bool)
-    if a.asked.value is not None:
-        low, middle, high, _ = a.numbers()
+    if value is not None:
+        low, middle, high, valid = a.numbers()
         notes += _about_numbers(a)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
@@ -194,12 +198,17 @@ def totals(a: Layout) -> Groups:
     weights = a.weights("part", middle)
     estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
     signed = low is not None and bool((low < 0).any())
-    noise, allowance = f * a.error(weights), clip.allowance(size, total)
+    noise = f * a.error(weights)
+    allowance = clip.allowance(np.hypot(size, noise / f), total)  # as for the variance of a product
+    if middle is not None:  # a sum is a number of rows times a mean, and both may be off to one side
+        n, mean, deviation = a.moments(middle, valid)
+        sides, off = clip.allowance(n, total), f * n * clip.of_mean(value, deviation)
+        allowance = abs(mean) * sides[0] + off, abs(mean) * sides[1] + off
     hidden = hidden | a.unknown(weights)
     parts = f * estimate, noise, allowance, np.zeros(a.count), f * weights
     groups = Groups(*parts, hidden=hidden, signed=signed, notes=notes)
     if f > 1 and (low is None or (low >= 0).all()):
-        counted = a.weights("sure", low)
+        counted = sparse.csr_array(a.weights("sure", low) / a.table.scale)
         groups.floor = End(counted @ x, a.error(counted))
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups
@@ -209,7 +218,7 @@ def totals(a: Layout) -> Groups:
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = np.minimum(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
-        allowed = clip.allowance(abs(w) @ np.maximum(x, 0.0), total)[len(ends)]
+        allowed = allowance[len(ends)] * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
         ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
     groups.low, groups.high = ends
     groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
@@ -226,7 +235,8 @@ def shares(a: Layout) -> Groups:
         w = a.weights(which) / (total if total > 0 else 1.0)
         p = w @ x
         less = p / (total if total > 0 else 1.0)
-        return p, w, less, a.facts.clipping.over(a.table.axes).divided(np.clip(p, 0.0, 1.0), 1.0)
+        size = np.minimum(np.hypot(np.maximum(p, 0.0), a.error(w, less)), 1.0)
+        return p, w, less, a.facts.clipping.over(a.table.axes).divided(size, 1.0)
 
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned
@@ -252,17 +262,15 @@ def means(a: Layout) -> Groups:
     small = ~(n >= SHOWN * a.error(count))
     if small.any():
         notes.append("no mean for groups with fewer rows than 5 standard errors")
-    rows = np.maximum(x, 0.0)
+    kept, _, spread = a.moments(middle, valid)
     with np.errstate(all="ignore"):
-        mean, kept = (total @ x) / n, count @ rows
+        mean = (total @ x) / n
         inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
         linear = sparse.csr_array(sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count))
-        second = (a.weights("part", np.square(middle) * valid) @ rows) / kept
-        spread = np.sqrt(np.maximum(second - ((total @ rows) / kept) ** 2, 0.0))
         reach = np.where(valid, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
-            bins = (a.weights("part", reach) @ rows) / kept
+            bins = (a.weights("part", reach) @ np.maximum(x, 0.0)) / kept
     mean[small] = np.nan
     hidden = a.unknown(count) | ~np.isfinite(mean)
     if not np.isfinite(reach).all():

@@ -37,24 +37,23 @@ class Verdict:
 
 
 def expected(
-    ones: Mapping[str, tuple[int, float]], pairs: Sequence[float], rows: int, guess: str = ""
+    ones: Mapping[str, tuple[int, float]], pairs: Sequence[float], rows: int, at: str = ""
 ) -> Verdict:
     """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by column;
-    `pairs`: standard errors of counts of the pairs to be measured; `guess`: at which clip."""
+    `pairs`: standard errors of counts of the pairs to be measured; `at`: which clip."""
     if not ones or rows < 1:
         return Verdict(())
     half = {a: Z95 * s for a, (_, s) in ones.items()}
     drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
     typical = float(np.median(list(half.values())))
-    known = f"a count is known within {typical:,.0f} rows (95 %){guess}"
+    known = f"a count is known within {typical:,.0f} rows (95 %){at}"
     lines = [f"single columns: {known}, so values with fewer rows do not stand out"]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:
         wide = Z95 * float(np.median(pairs))
         cells = [n * m for (n, _), (m, _) in combinations(ones.values(), 2)]
-        large = (
-            f"in {sum(rows / n >= wide for n in cells):,} of {len(cells):,} pairs an average cell has them"
-        )
+        many = sum(rows / n >= wide for n in cells)
+        large = f"in {many:,} of {len(cells):,} pairs an average cell has them"
         stand = f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {large}"
         lines += [stand, _effect(wide, rows)]
     warn = 2 * len(drowned) > len(ones)

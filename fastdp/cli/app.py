@@ -114,9 +114,8 @@ def synth(
     spark = rows_of_spark(data, master) if engine == "spark" else nullcontext(source)
     with spark as rows_in, progress_for(quiet or as_json) as callback:
         made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
-    runs = (
-        [*made.runs.values()] if isinstance(made, LinkedRun) else made if isinstance(made, list) else [made]
-    )
+    several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
+    runs = several if isinstance(several, list) else [several]
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:

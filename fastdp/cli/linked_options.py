@@ -22,9 +22,7 @@ def linked_sources(
     if not is_linked(load(mechanism).schema if schema is None else schema):
         return None
     if engine is not None:
-        raise UsageError(
-            "--engine: linked tables of files are counted here; for Spark, call fastdp.synthesize"
-        )
+        raise UsageError("--engine: linked tables of files are counted here; for Spark use fastdp.synthesize")
     return pairs(data, "a linked table is given as NAME=FILE")
 
 

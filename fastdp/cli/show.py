@@ -50,9 +50,7 @@ def _lines() -> Callable[[Progress], None]:
         if name != last[0]:
             last[0] = name
             run = f"{p.run}: " if p.run else ""
-            print(
-                f"fastdp {p.seconds:7.1f} s  {run}{STAGES.get(p.stage, p.stage)}", file=sys.stderr, flush=True
-            )
+            print(f"fastdp {p.seconds:7.1f} s  {run}{STAGES.get(p.stage, p.stage)}", file=sys.stderr)
 
     return show_stage
 
@@ -102,9 +100,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
             lost = f"{part['clip_choice']['lost']:.0%} of the rows are left out"
             console.print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
         if run.timings:
-            console.print(
-                "  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
-            )
+            console.print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
     p = runs[0].privacy
     if len(runs) > 1:
         console.print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")

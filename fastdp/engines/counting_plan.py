@@ -124,16 +124,14 @@ def project_all(
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
     serve the smaller ones. Results are contiguous and do not share memory with each other."""
-    tables_of: dict[frozenset[str], tuple[Clique, np.ndarray]] = {
-        frozenset(c): (c, t) for c, t in tables.items()
-    }
+    held: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in tables.items()}
     work = Projections(threads)
     for clique in sorted(dict.fromkeys(wanted), key=domain.cells, reverse=True):
         names = frozenset(clique)
-        if names not in tables_of:
-            have = min((k for k in tables_of if names <= k), key=lambda k: tables_of[k][1].size)
-            order = tuple(name for name in tables_of[have][0] if name in names)
-            tables_of[names] = (order, work.project(tables_of[have][1], tables_of[have][0], order))
+        if names not in held:
+            have = min((k for k in held if names <= k), key=lambda k: held[k][1].size)
+            order = tuple(name for name in held[have][0] if name in names)
+            held[names] = (order, work.project(held[have][1], held[have][0], order))
             work.relieve()
     work.run()
     out: dict[Clique, np.ndarray] = {}
@@ -141,7 +139,7 @@ def project_all(
     for clique in wanted:
         if clique in out:
             continue
-        order, table = tables_of[frozenset(clique)]
+        order, table = held[frozenset(clique)]
         turned = table.transpose([order.index(name) for name in clique])
         out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in handed_out else None)
         handed_out.add(frozenset(clique))

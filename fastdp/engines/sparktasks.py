@@ -48,9 +48,7 @@ class BrokenOff(RuntimeError):
     """Reading the task's input ended with an error of Spark."""
 
 
-def _task(
-    work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, batches: Any
-) -> Any:
+def _task(work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, parts: Any) -> Any:
     """Runs a task and gives its rows as Arrow batches; an error becomes a row."""
     broken = False
 
@@ -58,7 +56,7 @@ def _task(
         """The input from Spark, whose errors are passed back to Spark."""
         nonlocal broken
         try:
-            yield from batches
+            yield from parts
         except GeneratorExit:
             raise
         except BaseException:

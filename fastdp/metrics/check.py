@@ -240,7 +240,7 @@ def _look(
             drop |= null | (bad & (code == column.null_code))
         if own.overflow.action == "drop" and column.overflow_code is not None:
             drop |= code == column.overflow_code
-        outside, kinds, words = _sorted_out(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
+        outside, kinds, words = _sort_out(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
         fields[name] = int(np.count_nonzero(null)), outside, kinds, words
     piece = _Piece(batch.num_rows, 0, fields)
     if users is not None and schema.user is not None:
@@ -254,9 +254,7 @@ def _look(
     return piece
 
 
-def _sorted_out(
-    item: Column | Derived, raw: pa.Array, bad: np.ndarray
-) -> tuple[int, dict[str, int], Counter]:
+def _sort_out(item: Column | Derived, raw: pa.Array, bad: np.ndarray) -> tuple[int, dict[str, int], Counter]:
     """Counts of the values where `bad` is true, which have no code: how many are of the right kind, how many
     of each wrong kind, and how often the commonest texts occur (only for lists of strings)."""
 

@@ -69,17 +69,15 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
     return column.to_numpy()
 
 
-def codes_of_pair(
-    truth: pa.ChunkedArray, synthetic: pa.ChunkedArray
-) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+def codes_of_pair(truth: pa.ChunkedArray, made: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Both columns as codes on the ascending union of their values (an Arrow array, null last): (truth,
-    synthetic, values)."""
-    a, b = numbers(truth), numbers(synthetic)
+    made, values)."""
+    a, b = numbers(truth), numbers(made)
     if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
         fast = _codes_of_ints(a, b)
         if fast is not None:
             return fast
-    return _codes_of_any(truth, synthetic)
+    return _codes_of_any(truth, made)
 
 
 def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array] | None:

@@ -191,13 +191,11 @@ def from_histogram(values: Sequence[float], bound: int, sigma: float) -> tuple[l
         raise UsageError(f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}")
     sizes: list[int] = []
     users: list[float] = []
-    for low, high, count in zip(
-        edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))
-    ):
+    for low, high, n in zip(edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))):
         steps = min(SPREAD, high - low + 1)
         inside = {low + round(i * (high - low) / max(1, steps - 1)) for i in range(steps)}
         sizes += sorted(inside)
-        users += [count / len(inside)] * len(inside)
+        users += [n / len(inside)] * len(inside)
     return sizes, users
 
 

@@ -42,15 +42,13 @@ def exceeding(sigma: float, threshold: int, cells: int, *, seed: int | None = No
     p = tail(threshold)
     count = _binomial(mp, cells, p, bits)
     drawn = bits.take(BITS * count).to_bytes(BITS // 8 * count, "little") if count else b""
-    uniform = [
-        int.from_bytes(drawn[i : i + BITS // 8], "little") + 1 for i in range(0, len(drawn), BITS // 8)
-    ]
-    point = float(p) * np.array([u / (1 << BITS) for u in uniform])
+    units = [int.from_bytes(drawn[i : i + BITS // 8], "little") + 1 for i in range(0, len(drawn), BITS // 8)]
+    point = float(p) * np.array([u / (1 << BITS) for u in units])
     out = np.maximum(np.ceil(-sigma * ndtri(point) - 0.5).astype(np.int64), threshold + 1)
     above, at = (ndtr(-(out - k + 0.5) / sigma) for k in (1, 0))
     sure = (at * (1 + MARGIN) < point) & (point < above * (1 - MARGIN))
     for i in np.flatnonzero(~sure):
-        out[i] = _inverse(tail, p * uniform[i] / (1 << BITS), int(out[i]), threshold)
+        out[i] = _inverse(tail, p * units[i] / (1 << BITS), int(out[i]), threshold)
     return out
 
 

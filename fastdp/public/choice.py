@@ -13,9 +13,7 @@ from ..model.grow import grow
 from ..tables.table import Table
 
 
-def associations(
-    table: Table, recode: Columns | None = None, max_cells: int = 1_000_000
-) -> dict[Clique, float]:
+def associations(table: Table, recode: Columns | None = None, max_cells: int = 10**6) -> dict[Clique, float]:
     """Mutual information in nats of every pair of columns with at most `max_cells` cells, minus its
     expectation (r - 1)(c - 1) / 2n for independent columns with n rows and r and c values that occur; never
     below 0. `recode`: maps from old to new codes that are applied first."""

@@ -277,11 +277,9 @@ class Line:
         """Numbers of the one-value cells that become bins of their own: the largest counts first, as long as
         these and one bin for each gap between them are at most `bins`."""
         enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
-        single = [
-            int(i) for i in np.flatnonzero(mass >= enough) if self.after(float(cells[i])) == cells[i + 1]
-        ]
+        ones = [int(i) for i in np.flatnonzero(mass >= enough) if self.after(float(cells[i])) == cells[i + 1]]
         chosen: list[int] = []
-        for i in sorted(single, key=lambda i: (-mass[i], i)):
+        for i in sorted(ones, key=lambda i: (-mass[i], i)):
             tried = sorted([*chosen, i])
             if len(tried) + len(_between(tried, len(mass))) <= bins:
                 chosen = tried

@@ -228,12 +228,9 @@ def finished(
     tail, at = bins.mean[: column.base], slice(column.base)
     start, end = bins.lo[at], bins.hi[at] - bins.whole
     public = np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2)) / bins.unit
-    means = np.clip(
-        np.where(np.isnan(means), public, means), bins.low[at] / bins.unit, bins.high[at] / bins.unit
-    )
-    return replace(
-        column, means=tuple(means.tolist()), grids=column.grids or grids or (), rank=column.rank or rank
-    )
+    limits = bins.low[at] / bins.unit, bins.high[at] / bins.unit
+    found = tuple(np.clip(np.where(np.isnan(means), public, means), *limits).tolist())
+    return replace(column, means=found, grids=column.grids or grids or (), rank=column.rank or rank)
 
 
 def steps_of(column: Numeric) -> Places | None:

@@ -102,7 +102,5 @@ def figures(drawn: Iterable[tuple[str, str, str]]) -> str:
 
 def halves(cards: Iterable[tuple[str, str]]) -> str:
     """Cards in two columns: (HTML of the heading, body) of each."""
-    drawn = "".join(
-        f'<div class="card">{f"<h3>{head}</h3>" if head else ""}{body}</div>' for head, body in cards
-    )
+    drawn = "".join(f'<div class="card">{f"<h3>{h}</h3>" if h else ""}{b}</div>' for h, b in cards)
     return f'<div class="halves">{drawn}</div>' if drawn else ""

@@ -55,9 +55,7 @@ def _top(*drawn: Sequence[float | None] | None) -> float:
     return max((value for shares in drawn for value in shares or () if value is not None), default=0) or 1e-12
 
 
-def _rows(
-    name: str, labels: Sequence[str], truth: Any, made: Sequence[float], span: Any, tips: Sequence[str]
-) -> str:
+def _rows(name: str, labels: list[str], truth: Any, made: Sequence[float], span: Any, tips: list[str]) -> str:
     """Few named values, each as a row with its bar."""
     top = _top(truth, made, span[1])
     out = ""

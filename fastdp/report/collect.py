@@ -79,11 +79,9 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     return names, bar, folded
 
 
-def columns(
-    truth: Table | None, tables: Sequence[Table], labels: Labels, intervals: Sequence[Any] = ()
-) -> list[dict]:
+def columns(truth: Table | None, tables: Sequence[Table], labels: Labels, spans: Sequence = ()) -> list[dict]:
     """One entry per column: the shares of the truth and of each table per bar, and the total variation over
-    all codes. `intervals[i]` (`quotes.Intervals`), if given, has those of the true shares, by table i's
+    all codes. `spans[i]` (`quotes.Intervals`), if given, has those of the true shares, by table i's
     run."""
     out = []
     for name, (names, ordered) in labels.items():
@@ -100,7 +98,7 @@ def columns(
                 "span": known.bars(name, bar, len(bars)) if known else None,
                 "mean": known.mean(name) if known else None,
             }
-            for share, known in zip(per_table, intervals or [None] * len(tables))
+            for share, known in zip(per_table, spans or [None] * len(tables))
         ]
         out.append(entry)
     return out

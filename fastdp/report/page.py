@@ -65,6 +65,7 @@ def collect(
     scores = _aligned(None if real is None else scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
     spans = [quotes.Intervals(k) for k in known] if real is None else []
+    habits = _habits(runs) if spans else None
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
     return {
         "title": title or _title(schema, real is not None),
@@ -75,9 +76,7 @@ def collect(
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
-        "users": collecting.users(
-            real, tables, labels, schema.user, _habits(runs) if spans else None, _roles(runs)[0].get("order")
-        ),
+        "users": collecting.users(real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")),
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "original": [(s or {}).get("original") for s in scores],

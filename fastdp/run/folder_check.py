@@ -179,9 +179,7 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
         stated = {name: file.schema_arrow.field(name).type for name in types}
         if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
             raise RunError("measurements.parquet has different rows or columns than measurements.json states")
-        for _, pieces in groupby(
-            _pieces(file, list(types), path.name, entries), lambda piece: piece[0].number
-        ):
+        for _, pieces in groupby(_pieces(file, list(types), path.name, entries), lambda p: p[0].number):
             digest, exact = hashlib.sha256(), True
             for m, values, errors in pieces:
                 units = values * (1 if releases[m.release or 0]["law"] == "discrete-laplace" else SCALE)

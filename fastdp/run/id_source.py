@@ -11,21 +11,19 @@ from ..schema import Schema
 from .output import IdSource
 
 
-def id_source(
-    schema: Schema, outcome: Outcome, config: Config, public: PublicTable | None
-) -> IdSource | None:
+def id_source(schema: Schema, outcome: Outcome, own: Config, public: PublicTable | None) -> IdSource | None:
     """Where the rows' user ids come from; None: no id column."""
-    if schema.user is None or config.ids.source == "none" or outcome.owners is not None:
+    if schema.user is None or own.ids.source == "none" or outcome.owners is not None:
         return None
     if outcome.counts is not None:
         return None
     if outcome.dealer is not None:
         return IdSource(dealer=outcome.dealer)
     bound = schema.max_rows_per_user
-    if public is not None and config.ids.source != "private":
-        columns = outcome.id_columns if config.ids.columns is None else config.ids.columns
+    if public is not None and own.ids.source != "private":
+        columns = outcome.id_columns if own.ids.columns is None else own.ids.columns
         return IdSource(habits=public.habits(columns), bound=bound)
-    if bound is None and config.clip == PRIVATE:
+    if bound is None and own.clip == PRIVATE:
         bound = choice_bound(schema)  # of the histogram that the clip was chosen from
     if outcome.users is None or bound is None:
         return None

@@ -115,9 +115,7 @@ def plan(
     """
 
     public = False if public is None else public
-    if isinstance(rows, Mapping) or is_linked(
-        schema if schema is not None else recipes.load(mechanism).schema
-    ):
+    if isinstance(rows, Mapping) or is_linked(recipes.load(mechanism).schema if schema is None else schema):
         if public is not False:
             raise UsageError("public= is not supported for linked tables")
         limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)

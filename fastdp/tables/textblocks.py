@@ -78,9 +78,7 @@ def transcoder(encoding: str) -> Callable[[bytes], bytes]:
         return lambda block: block
     if encoding not in LINE_ENCODINGS:
         table = byte_table(encoding)
-        return lambda block: codecs.charmap_decode(block, "strict", table)[0].encode(
-            "utf-8", "surrogateescape"
-        )
+        return lambda b: codecs.charmap_decode(b, "strict", table)[0].encode("utf-8", "surrogateescape")
 
     def one(line: bytes) -> bytes:
         try:

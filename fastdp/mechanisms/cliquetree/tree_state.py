@@ -102,9 +102,7 @@ class CliqueTreeState:
             self.merged = self.merged.with_ones(self.ones_at_last)
         parts = screening.divide(list(self.held.values()), self.precision, share) if self.held else {}
         whole = math.fsum(parts.values())
-        requests = [
-            self.request(key, part_mu(self.session, share * part / whole)) for key, part in parts.items()
-        ]
+        requests = [self.request(k, part_mu(self.session, share * part / whole)) for k, part in parts.items()]
         if requests:
             label = f"batch {number + 1}"
             self.measured += self.session.measure(requests, label, recode=self.merged.codes)

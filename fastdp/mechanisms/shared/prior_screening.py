@@ -68,10 +68,8 @@ class PublicPriors:
         cost = share * _squares(weight[c] for c in cliques) / _squares(weight[c] for c in estimates)
         tables, weights = {c: priors[c].table for c in cliques}, [weight[c] for c in cliques]
         mu, recode = part_mu(self._session, cost), self._recode
-        released = self._session.distances(
-            cliques, tables, mu=mu, label=label, weights=weights, recode=recode
-        )
-        self._asked |= {c: (priors[c], float(d)) for c, d in zip(cliques, released.values)}
+        found = self._session.distances(cliques, tables, mu=mu, label=label, weights=weights, recode=recode)
+        self._asked |= {c: (priors[c], float(d)) for c, d in zip(cliques, found.values)}
         return cost
 
     def improved(

@@ -56,9 +56,7 @@ class Cast:
     ends: np.ndarray
 
 
-def cast(
-    public: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int
-) -> Cast:
+def cast(model: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int) -> Cast:
     """Draws users, `users` [archetype, trait] of each kind; all numbers are scaled down by one factor if the
     expected number of rows exceeds `limit`.
 
@@ -67,15 +65,15 @@ def cast(
     """
     rng = generator(seed, 0)
     width = users.shape[1]
-    expected = float((users.sum(axis=1) * public.mean_rows).sum())
+    expected = float((users.sum(axis=1) * model.mean_rows).sum())
     scale = min(1.0, limit / expected) if expected > 0 else 0.0
     kind = np.repeat(np.arange(users.size), systematic_round(users.ravel() * scale, rng))
     rng.shuffle(kind)
     archetype, trait = np.divmod(kind, width)
     if mean:
-        rows = np.maximum(1, np.rint(public.mean_rows[archetype])).astype(np.int64)
+        rows = np.maximum(1, np.rint(model.mean_rows[archetype])).astype(np.int64)
     else:
-        rows = public.sizes.draw(archetype, rng).astype(np.int64)
+        rows = model.sizes.draw(archetype, rng).astype(np.int64)
     if bound is not None:
         rows = np.minimum(rows, bound)
     ends = np.cumsum(rows)
