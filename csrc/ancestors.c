@@ -3,8 +3,9 @@
 
 #include <math.h>
 
-#define FDP_ANCESTORS_CHUNK 1024 /* rows that a thread takes at a time; no result depends on it */
-#define ENTRIES_CELLS 2          /* an entry is as much work as so many cells: x is read here and there */
+#define FDP_ANCESTORS_CHUNK 256  /* rows that a thread takes at a time; no result depends on it */
+#define FDP_ANCESTORS_FEW 64     /* rows of the matrix that a thread fills at a time, some 10 us */
+#define ENTRIES_CELLS 4          /* an entry is as much work as so many cells: x is read here and there */
 #define FDP_ANCESTORS_FLOOR 1e-9 /* least count, in rows, and least pivot relative to its diagonal */
 
 typedef struct {
@@ -54,9 +55,9 @@ static void fill_row(const fill_job *job, int64_t i) {
 static void fill_some(fdp_team *team, int number, void *ctx) {
     fill_job *job = ctx;
     for (;;) {
-        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_CHUNK;
+        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_FEW;
         if (from >= job->shape->rows) return;
-        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->shape->rows);
+        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_FEW, job->shape->rows);
         for (int64_t i = from; i < to; i++) fill_row(job, i);
     }
 }
@@ -68,7 +69,7 @@ int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const 
         if (n < 1 || n > FDP_ANCESTORS_MOST) return FDP_ERR_ARGUMENT;
     }
     fill_job job = {shape, m, f, variance, time, total, values, 0};
-    fdp_team_do(team, shape->rows > 2 * FDP_ANCESTORS_CHUNK ? team->most : 1, fill_some, &job);
+    fdp_team_do(team, shape->rows > 8 * FDP_ANCESTORS_CHUNK ? team->most : 1, fill_some, &job);
     return FDP_OK;
 }
 
