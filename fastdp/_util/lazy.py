@@ -6,6 +6,7 @@ that never touch a library, do not wait for it.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
     import scipy.sparse as sp
 else:
+    _module = cache(import_module)
 
     class _Lazy:
         """Stands for a module; attributes are those of the module."""
@@ -24,7 +26,7 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(import_module(self._name), attribute)
+            return getattr(_module(self._name), attribute)
 
     pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
     pl, sp = _Lazy("polars"), _Lazy("scipy.sparse")

@@ -92,17 +92,19 @@ def _limits(column: Numeric) -> tuple[Fraction | float, Fraction | float]:
     return max(low, least), min(high, most)
 
 
+def has_tail(column: Numeric) -> bool:
+    """Whether numbers beyond finite edges are written: where a tail is stated, and `max` allows for it."""
+    last = column.edges[-1]
+    return math.isfinite(last) and column.tail is not None and (column.max is None or column.max >= last)
+
+
 def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
     """The bins by code, and the codes that decode to null."""
-    edges = list(column.edges)
-    pairs = list(pairwise(edges))
+    edges, pairs = column.edges, list(pairwise(column.edges))
     without = [] if column.null_code is None else [column.null_code]
     if column.overflow_code is not None:
-        beyond = math.isfinite(edges[-1]) and column.tail is not None
-        beyond = beyond and (column.max is None or column.max >= edges[-1])
-        if not beyond:
-            without.append(column.overflow_code)
-        pairs.append((edges[-1], math.inf) if beyond else pairs[0])
+        without += [] if has_tail(column) else [column.overflow_code]
+        pairs.append((edges[-1], math.inf) if has_tail(column) else pairs[0])
     if column.null_code is not None:
         pairs.append(pairs[0])
     rows = [_bin(column, a, b) for a, b in pairs]

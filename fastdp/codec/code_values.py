@@ -10,14 +10,14 @@ from .._util.lazy import pa, pc
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Numeric
 from ..schema.epoch import per_unit
-from .bins import bins_of
+from .bins import bins_of, has_tail
 
 
 def has_stand_in(column: Column) -> bool:
     """Whether values outside the domain decode to a value of their own: `other`, or a tail."""
     if isinstance(column, Categorical):
         return column.other is not None
-    return isinstance(column, Numeric) and column.overflow_code not in bins_of(column)[1]
+    return isinstance(column, Numeric) and (column.overflow_code is None or has_tail(column))
 
 
 def drawn_overflow(column: Column) -> int | None:
