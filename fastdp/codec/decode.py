@@ -30,9 +30,8 @@ from .ordered import Item, OrderGroup
 from .possible import known
 from .violations import numbers_of
 
-_CHUNK = 1 << 18
-# Ranges up to this size are decoded by a table, longer ones by a sum.
-_LISTED = 1 << 20
+# Rows decoded at a time. Ranges up to the second size are decoded by a table, longer ones by a sum.
+_CHUNK, _LISTED = 1 << 18, 1 << 20
 
 
 def decode(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,7 @@ class Source:
     kind: Any
 
     @staticmethod
+    @lru_cache(maxsize=256)
     def of(dtype: str, kind: pa.DataType) -> Source | None:
         """How a column of this own type is read from a source type; None where it cannot be."""
 

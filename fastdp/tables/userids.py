@@ -80,8 +80,7 @@ class UserIndex:
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
 
-        words = np.ascontiguousarray(words)
-        return Prepared(kind, words, bound.hash_words(words), valid)
+        return Prepared(kind, words := np.ascontiguousarray(words), bound.hash_words(words), valid)
 
     def _strings(self, ids: pa.Array, valid: np.ndarray | None, kind: str = "string") -> Prepared:
 
