@@ -26,9 +26,8 @@ from .nodes import DENSE, DIRECT, SPARSE, Link, Node
 from .schedule import Schedule, make_schedule
 
 ROW_LIMIT = 4096
-LANE_CELLS, SHARING, MAX_LANES = 32_768, 4, 32
-"""A node of two lanes' cells or more is cut into lanes for threads. Lanes that share cells are smaller by the
-factor SHARING, so that sixteen threads end at about the same time (chosen on the taxi model's stages)."""
+LANE_CELLS = 32_768
+MAX_LANES = 32
 UNSHARED = 4
 """Lanes that share no cells may be smaller by this factor, and there may be more of them by its square."""
 
@@ -295,7 +294,7 @@ def _lanes(domain: Domain, node: Node) -> None:
         return cuts
 
     node.lane_at = cut(min(UNSHARED**2 * MAX_LANES, max(1, UNSHARED * cells // LANE_CELLS)))
-    lanes = min(MAX_LANES, SHARING * cells // LANE_CELLS) if cells >= 2 * LANE_CELLS else 1
+    lanes = min(MAX_LANES, max(1, cells // LANE_CELLS))
     while any(link.shared for link in node.links):
         node.lane_at = cut(lanes)
         need = sum(link.size for link in node.links if link.shared)
