@@ -87,10 +87,9 @@ class UserIndex:
         wide = pa.types.is_large_string(ids.type) or pa.types.is_large_binary(ids.type)
         _, offsets, data = ids.buffers()
         dtype = np.dtype(np.int64 if wide else np.int32)
-        if len(ids) == 0 or offsets is None:
-            offset = np.zeros(len(ids) + 1, np.int64)
-        else:
-            offset = np.frombuffer(offsets, dtype, count=len(ids) + 1, offset=ids.offset * dtype.itemsize)
+        offset = np.zeros(len(ids) + 1, np.int64)
+        if len(ids) and offsets is not None:
+            offset = np.frombuffer(offsets, dtype, len(ids) + 1, ids.offset * dtype.itemsize)
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         offset = np.ascontiguousarray(offset, np.int64)
         return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
