@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import dependencies
@@ -103,15 +104,7 @@ def test_marginals_of_screened_pairs_join_all_columns(facts, ways):
     best = max(
         sum(screened.strength(c) for c in some)
         for some in combinations(pairs, 4)
-        if len(set().union(*(c.clique for c in some))) == 5 and joined(some)
+        if (sets := DisjointSets(DOMAIN))
+        and all([sets.merge(*c.clique) for c in some])  # four without a circle
     )
     assert sum(screened.strength(c) for c in tree) == pytest.approx(best)
-
-
-def joined(pairs):
-    """Whether the pairs connect all of their columns."""
-    seen, more = set(pairs[0].clique), True
-    while more:
-        more = [c for c in pairs if len(seen.intersection(c.clique)) == 1]
-        seen.update(*(c.clique for c in more))
-    return len(seen) == 5
