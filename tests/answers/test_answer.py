@@ -370,9 +370,8 @@ def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
     weight, large = np.minimum(1, 5 / rows)[user], (rows > 20)[user]
     codes = {
         "owner": (rng.random(3000) < np.where(rows > 20, 0.7, 0.4))[user],
-        "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1),
-        "free": rng.random(len(user)) < 0.5,
-    }
+        "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1), "free": rng.random(len(user)) < 0.5,
+    }  # fmt: skip
     factor = len(user) / weight.sum()
     varied = np.average(1 / weight**2, weights=weight) - factor**2
     agree, chance = {}, {}

@@ -122,9 +122,8 @@ def all_duplicates(read, links, hashes, made=linking.link):
     }
     user, hashed = np.arange(raw.rows, dtype=np.uint32), hashes[raw.user]
     return [
-        Table(parents.schema, codes, rows=raw.rows, user=user, users=raw.rows, user_hash=hashed),
-        *children,
-    ]
+        Table(parents.schema, codes, rows=raw.rows, user=user, users=raw.rows, user_hash=hashed), *children,
+    ]  # fmt: skip
 
 
 def shared_orphans(table, hashes, keys, made=linking.first_rows):

@@ -43,9 +43,8 @@ def expect(schema: Schema, values: list, got: tuple) -> None:
 
 
 BINNED = {
-    "overflow": st.sampled_from(["code", "drop", "clamp"]),
-    "nan": st.sampled_from(["null", "overflow"]),
-}
+    "overflow": st.sampled_from(["code", "drop", "clamp"]), "nan": st.sampled_from(["null", "overflow"]),
+}  # fmt: skip
 EDGES = st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25]))
 VALUES = st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40))
 KINDS = {

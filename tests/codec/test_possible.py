@@ -130,9 +130,8 @@ def test_times_in_order_by_their_parts():
 def test_a_month_follows_from_a_time_and_parts_of_one_time_agree():
     columns = {
         "time": {**TIME, "parts": {"date": "d", "hour": "h"}},
-        "month": {"kind": "integer", "min": 1, "max": 12},
-        "weekday": {"kind": "integer", "max": 6},
-    }
+        "month": {"kind": "integer", "min": 1, "max": 12}, "weekday": {"kind": "integer", "max": 6},
+    }  # fmt: skip
     rules = [{"column": "month", "follows": "month(time)", "model": True}]
     rules.append({"column": "weekday", "follows": "day_of_week(time)", "model": False})
     schema = schema_of(columns, *rules)
@@ -150,11 +149,10 @@ def test_a_month_follows_from_a_time_and_parts_of_one_time_agree():
 def test_lists_and_expressions(data):
     texts = ["x", "y", "z"]
     columns = {
-        "s": {"kind": "string", "values": texts},
-        "a": {"kind": "integer", "max": 3, "null": "drop"},
+        "s": {"kind": "string", "values": texts}, "a": {"kind": "integer", "max": 3, "null": "drop"},
         "b": {"kind": "integer", "min": -1, "max": 2, "overflow": "drop"},
         "c": {"kind": "integer", "min": -2, "max": 4},
-    }
+    }  # fmt: skip
     pair = st.tuples(
         st.sampled_from(texts), st.one_of(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1))
     )
@@ -179,9 +177,8 @@ def test_lists_and_expressions(data):
 
 def test_values_outside_obey_what_they_would_be_written_as():
     columns = {
-        "s": {"kind": "string", "values": ["x", "y"], "other": "x"},
-        "a": {"kind": "integer", "max": 1},
-    }
+        "s": {"kind": "string", "values": ["x", "y"], "other": "x"}, "a": {"kind": "integer", "max": 1},
+    }  # fmt: skip
     schema = schema_of(columns, {"columns": ["s", "a"], "forbidden": [["x", 1]]})
     codes, bad = check_exact(schema, draws=2)
     assert bad[(codes["s"] == 2) & (codes["a"] == 1)].all()

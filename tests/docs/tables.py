@@ -21,11 +21,10 @@ PEOPLE = {
     "income": {"kind": "string", "values": ["high", "low"]},
 }
 TRIPS = {
-    "pickup": {"kind": "integer", "min": 0, "max": 19},
-    "shift": {"kind": "integer", "min": 0, "max": 20},
+    "pickup": {"kind": "integer", "min": 0, "max": 19}, "shift": {"kind": "integer", "min": 0, "max": 20},
     "fare": {"kind": "numeric", "edges": [0, 10, 20, 40, 80]},
     "company": {"kind": "string", "values": ["Flash Cab", "Sun Taxi"]},
-}
+}  # fmt: skip
 WORDS: dict[str, dict[str, Any]] = {
     "choosing.md": PEOPLE,
     "cliquetree.md": PEOPLE,
@@ -103,10 +102,9 @@ def embedding(folder: Path) -> dict[str, Any]:
 
     return {
         "reader": pq.read_table(folder / "trips.parquet").to_reader(),
-        "schema": fastdp.Schema.load("taxi-deid2"),
-        "sink": Sink(),
+        "schema": fastdp.Schema.load("taxi-deid2"), "sink": Sink(),
         "people": pl.read_parquet(folder / "people.parquet").to_pandas(),
-    }
+    }  # fmt: skip
 
 
 def keys(folder: Path) -> dict[str, Any]:

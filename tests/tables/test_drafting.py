@@ -23,24 +23,15 @@ def frame():
     times = [
         dt.datetime(2013, 1, 1) + dt.timedelta(minutes=15 * int(m)) for m in rng.integers(0, 35_000, ROWS)
     ]
-    return pl.DataFrame(
-        {
-            "flight_id": np.arange(ROWS) + 10**6,
-            "tailnum": [f"N{i:05d}" for i in rng.integers(0, 150, ROWS)],
-            "carrier": rng.choice(["AA", "B6", "DL"], ROWS),
-            "scheduled": times,
-            "day": [t.date() for t in times],
-            "delay": [
-                None if r < 0.03 else int(v) for r, v in zip(rng.random(ROWS), rng.normal(10, 30, ROWS))
-            ],
-            "distance": np.round(rng.lognormal(6.5, 0.7, ROWS)).astype(int) * 3,
-            "fare": np.round(rng.lognormal(5, 0.5, ROWS), 2),
-            "cancelled": rng.random(ROWS) < 0.02,
-            "zip": [f"{i:05d}" for i in rng.integers(500, 520, ROWS)],
-            "code": rng.choice([1, 5, 9000], ROWS),
-            "remark": [f"free text {i}" for i in range(ROWS)],
-        }
-    )
+    return pl.DataFrame({
+        "flight_id": np.arange(ROWS) + 10**6, "tailnum": [f"N{i:05d}" for i in rng.integers(0, 150, ROWS)],
+        "carrier": rng.choice(["AA", "B6", "DL"], ROWS), "scheduled": times, "day": [t.date() for t in times],
+        "delay": [None if r < 0.03 else int(v) for r, v in zip(rng.random(ROWS), rng.normal(10, 30, ROWS))],
+        "distance": np.round(rng.lognormal(6.5, 0.7, ROWS)).astype(int) * 3,
+        "fare": np.round(rng.lognormal(5, 0.5, ROWS), 2), "cancelled": rng.random(ROWS) < 0.02,
+        "zip": [f"{i:05d}" for i in rng.integers(500, 520, ROWS)], "code": rng.choice([1, 5, 9000], ROWS),
+        "remark": [f"free text {i}" for i in range(ROWS)],
+    })  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +153,29 @@ def test_drafted_bins_are_round_and_hold_all_values(values, scale, bins):
     assert made["edges"][-1] == "inf"
 
 
+TIMES = [(86_400, 11), (3600, 21), (1800, 99), (900, 101), (300, 399), (60, 401), (1, 1500)]
+
+
+@pytest.mark.parametrize("place, step, years", [(i, *t) for i, t in enumerate(TIMES)])
+def test_steps_digits_and_years_are_those_that_all_values_have(place, step, years):
+    """The coarsest step of times, the fewest digits up to four, and the fewest years to a bin that make no
+    more bins than asked for, from the year of the first to that after the last value."""
+    rng, rows = np.random.default_rng(place), 700
+    clock = rng.integers(0, 90 * 86_400 // step, rows) * step
+    thin = [dt.date(1999 - years + 1, 3, 1), dt.date(1999, 2, 1)]
+    thin += [thin[0] + dt.timedelta(int(d)) for d in rng.integers(0, (years - 1) * 365, rows - 2)]
+    x = np.round(rng.normal(0, 9e3, rows), min(place, 5)) + 10.0 ** -min(place, 5)
+    times = [dt.datetime(2020, 1, 1) + dt.timedelta(seconds=int(s)) for s in clock]
+    fields = fastdp.draft(pl.DataFrame({"t": times, "y": thin, "x": x}), bins=20).schema.fields
+    assert fields["t"].step == step and ("hour" in fields["t"].names) == (step < 86_400)
+    assert fields["x"].digits == (place if place < 5 else None) or (place == 0 and fields["x"].whole)
+    if rows < 100 * years:
+        edges = [(dt.date(1970, 1, 1) + dt.timedelta(int(e))).year for e in fields["y"].edges]
+        wide = min(w for w in (1, 2, 5, 10, 20, 50, 100) if years <= 20 * w)
+        assert set(np.diff(edges)) == {wide} and edges[0] % wide == 0 and edges[0] <= thin[0].year
+        assert edges[-1] - wide <= 1999 < edges[-1]
+
+
 def people(rows=2000):
     """Dates at midnight over 140 years, clock times, parts of a time in another zone, towns that say more."""
     rng = np.random.default_rng(1)
@@ -172,20 +186,14 @@ def people(rows=2000):
     ]
     local = [t.astimezone(ZoneInfo("America/New_York")) for t in times]
     town = rng.integers(0, 3, rows)
-    return pl.DataFrame(
-        {
-            "start": start,
-            "end": [s + dt.timedelta(days=int(d)) for s, d in zip(start, rng.integers(0, 9000, rows))],
-            "when": times,
-            "day": [t.day for t in local],
-            "hour": [t.hour for t in local],
-            "dep": [t.hour * 100 + int(m) for t, m in zip(local, rng.integers(0, 60, rows))],
-            "town": np.array(["Aix", "Bonn", "Ulm"])[town],
-            "height": np.array([173.5, 60.25, 478.0])[town],
-            "grade": pl.Series([None if r < 0.05 else float(int(r * 8)) for r in rng.random(rows)]),
-            "skew": np.round(rng.lognormal(0, 2, rows), 3),
-        }
-    )
+    return pl.DataFrame({
+        "start": start, "when": times, "day": [t.day for t in local], "hour": [t.hour for t in local],
+        "end": [s + dt.timedelta(days=int(d)) for s, d in zip(start, rng.integers(0, 9000, rows))],
+        "dep": [t.hour * 100 + int(m) for t, m in zip(local, rng.integers(0, 60, rows))],
+        "town": np.array(["Aix", "Bonn", "Ulm"])[town], "height": np.array([173.5, 60.25, 478.0])[town],
+        "grade": pl.Series([None if r < 0.05 else float(int(r * 8)) for r in rng.random(rows)]),
+        "skew": np.round(rng.lognormal(0, 2, rows), 3),
+    })  # fmt: skip
 
 
 def test_relations_between_columns_are_proposed_and_hold_in_the_output():
