@@ -213,6 +213,5 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
     worse = Measurement(("n",), np.array([0.0, 0, 0, 0, 9000]), 1e5)
     out = linked_run.without_noise(codes, [worse, counts, counts], "n", 5, 1)
     assert (out[codes < 2] == codes[codes < 2]).all() and abs(np.mean(out[codes > 1]) - 0.5) < 5 * 0.5 / 109
-    for none in ([], [worse], [Measurement(("m",), counts.values, 2.0)]):
-        assert (linked_run.without_noise(codes, none, "n", 5, 1)[codes < 2] == codes[codes < 2]).all()
-    assert (linked_run.without_noise(codes, [], "n", 5, 1) == codes).all()
+    for none in ([], [Measurement(("m",), counts.values, 2.0)]):
+        assert (linked_run.without_noise(codes, none, "n", 5, 1) == codes).all()
