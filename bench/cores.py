@@ -4,6 +4,8 @@
 
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
 beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written;
+"arithmetic" how many times as many random numbers as one thread they draw, each in its own cache: no work
+can gain more from threads on this machine. The lines of docs/research/threads.md follow at the end.
 "stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
 """
 
@@ -124,6 +126,42 @@ def bandwidth(threads: int) -> float:
     return threads * 2 * parts[0][0].nbytes / seconds / 1e9
 
 
+def arithmetic(threads: int, draws: int = 40) -> float:
+    """Random numbers that so many threads draw, each in its own cache, in those that one draws (an estimate
+    of the most that threads can gain here)."""
+    sources = [(np.random.Generator(np.random.PCG64(i)), np.empty(1 << 16)) for i in range(threads)]
+
+    def draw(source: tuple[np.random.Generator, np.ndarray]) -> None:
+        for _ in range(draws):
+            source[0].random(out=source[1])
+
+    with ThreadPoolExecutor(threads) as pool:
+        return threads * least(lambda: draw(sources[0]), 5) / least(lambda: list(pool.map(draw, sources)), 5)
+
+
+WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
+WANTED |= {"Parquet read": 8, "CSV read": 8, "Parquet written": 8}
+
+
+def lines(found: dict[str, dict[int, float]]) -> str:
+    """The table of the docs: milliseconds, most threads against one, what was wanted, share of the
+    ceiling."""
+    threads = list(found["bandwidth"])
+    last, out = threads[-1], []
+    ceiling = found["arithmetic"][last]
+    for name, by in found.items():
+        times = name not in ("bandwidth", "arithmetic")
+        cells = [
+            f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}" for n in threads
+        ]
+        gain = by[threads[0]] / by[last] if times else by[last] / by[threads[0]]
+        share = f"{100 * gain / ceiling:.0f} %" if times else ""
+        out.append(
+            " | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), share, ""]).strip()
+        )
+    return "\n".join(out)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000)
@@ -160,7 +198,10 @@ def main() -> None:
         print(f"{name:18}{times}   {100 * lost / max(1.0, ticks):.1f} % stolen", flush=True)
     found["bandwidth"] = {n: bandwidth(n) for n in threads}
     print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
+    found["arithmetic"] = {n: arithmetic(n) for n in threads}
+    print(f"{'arithmetic':18}" + "".join(f"{b:9.1f}x" for b in found["arithmetic"].values()))
     folder.cleanup()
+    print(lines(found))
     if options.save:
         machine.keep("cores", {"rows": options.rows, "found": found})
 
