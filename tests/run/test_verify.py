@@ -255,7 +255,7 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     assert not read_rows
 
 
-@settings(max_examples=100, **SAFE)
+@settings(max_examples=50, **SAFE)
 @given(st.data())
 def test_no_mutated_json_ends_in_a_traceback(run, data):
     """One to three places of the statement, the measurements or the schema replaced, removed or added: a
