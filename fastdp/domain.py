@@ -34,9 +34,7 @@ class Domain(Mapping[str, int]):
             if not isinstance(name, str) or not name:
                 raise SchemaError(f"attribute names must be non-empty strings, got {name!r}")
             if not is_whole(n, 1):
-                raise SchemaError(
-                    f"attribute {name!r}: expected a size that is a whole number >= 1, got {n!r}"
-                )
+                raise SchemaError(f"attribute {name!r}: expected a size, a whole number >= 1, got {n!r}")
         self._sizes = {name: int(n) for name, n in sizes.items()}
 
     def __getitem__(self, name: str) -> int:

@@ -46,7 +46,7 @@ def expected(
     half = {a: Z95 * s for a, (_, s) in ones.items()}
     drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
     typical = float(np.median(list(half.values())))
-    known = f"a count is known within {typical:,.0f} rows (95 %){at}"
+    known = f"a count is known within {typical:,.0f} rows or less (95 %){at}"
     lines = [f"single columns: {known}, so values with fewer rows do not stand out"]
     lines.append(_drowning(drowned, len(ones)))
     if pairs:
@@ -54,7 +54,7 @@ def expected(
         cells = [n * m for (n, _), (m, _) in combinations(ones.values(), 2)]
         many = sum(rows / n >= wide for n in cells)
         large = f"in {many:,} of {len(cells):,} pairs an average cell has them"
-        stand = f"pairs that are measured: groups of at least {wide:,.0f} rows stand out; {large}"
+        stand = f"pairs that are measured: groups of at least about {wide:,.0f} rows stand out; {large}"
         lines += [stand, _effect(wide, rows)]
     warn = 2 * len(drowned) > len(ones)
     return Verdict((*lines, f"warning: {ADVICE}") if warn else tuple(lines), warn)
@@ -89,9 +89,11 @@ def found(facts: Facts) -> Verdict:
         known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
         named = listed([" with ".join(sorted(p)) for p in sorted(inside, key=sorted)]) or "none"
         lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured ({named}); others are {known}")
-    errors = [np.sqrt(np.median(m.variances)) for m in facts.marginals if len(m.axes) > 1 and m.complete]
-    if errors and total is not None:
-        wide = Z95 * facts.clipping.factor * float(np.median(errors))
+    sets: dict[frozenset[str], float] = {}  # their precision: what is measured several times is known better
+    for m in (m for m in facts.marginals if len(m.axes) > 1 and m.complete):
+        sets[frozenset(m.axes)] = sets.get(frozenset(m.axes), 0.0) + 1 / float(np.median(m.variances))
+    if sets and total is not None:
+        wide = Z95 * facts.clipping.factor * float(np.median(list(sets.values()))) ** -0.5
         stand = f"in measured pairs groups of at least {wide:,.0f} rows stand out"
         lines += [stand, _effect(wide, facts.clipping.factor * float(total.x[0]))]
     lines += [facts.clipping.text] if facts.clipping.text else []

@@ -107,9 +107,7 @@ class Ledger:
                 body = {"dataset": dataset, "budget": budget.to_dict(), "time": _now()}
                 work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
             elif current != budget:
-                raise LedgerError(
-                    f"data set {dataset!r} is already open with another budget; use another name"
-                )
+                raise LedgerError(f"data set {dataset!r} is already open with another budget; use a new name")
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
                 raise LedgerError(f"data set {dataset!r} is already open with another unit ({fixed})")

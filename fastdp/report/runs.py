@@ -113,10 +113,11 @@ def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] 
     """
     by_label: dict[tuple, dict] = {}
     for clique, label, cells, sigma in _measured(run, statement):
-        # A histogram of users is not a marginal of the table: its keys are not columns of the schema.
-        order = len(clique) if all(c in sizes for c in clique) else 0
+        # A histogram of users is not a marginal of the table. Columns may be groups of users by rows.
+        order = 0 if not clique or clique[0].startswith("users by ") else len(clique)
         if order:
-            label, cells = " × ".join(clique), math.prod(sizes[c] for c in clique)
+            label = " × ".join(clique)
+            cells = math.prod(sizes[c] for c in clique) if set(clique) <= set(sizes) else cells
         entry = {"label": label, "order": order, "cells": cells, "sigma": sigma, "copies": 1}
         before = by_label.setdefault((label, order > 0), entry)
         if before is not entry:

@@ -213,7 +213,8 @@ def _verdict(
     config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int, users: int | None
 ) -> tuple[str, ...]:
     """What this budget can show (`answers.verdict`). A run that chooses its clip is judged at the rows of an
-    average user, or at clip 1 where nobody says how many users there are."""
+    average user, or at clip 1 where nobody says how many users there are. If rows per user are spread as
+    chance would (geometric), a clip at their mean counts 1 - 1/e of the rows."""
     from ..answers.verdict import expected
 
     clip, guess = bound, ""
@@ -225,7 +226,7 @@ def _verdict(
     for p in outline.measurements:
         if p.cap is not None:
             continue
-        error = clip / (mu * math.sqrt(p.weight))
+        error = clip / (mu * math.sqrt(p.weight)) / (1 - math.exp(-1) if guess and users else 1)
         if len(p.clique) == 1 and p.clique[0] in schema.modelled:
             cells, before = ones.get(p.clique[0], (p.cells, math.inf))
             ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
