@@ -4,14 +4,15 @@
 
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
 beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written;
-"arithmetic" how many times as many random numbers as one thread they draw, each in its own cache: no work
-can gain more from threads on this machine. The lines of docs/research/threads.md follow at the end.
+"arithmetic" how many times as many hashes as one thread they make, each in one call without memory: what
+threads can gain here, unless tables fit into the caches of many cores and not of one. The lines of docs/research/threads.md follow at the end.
 "stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import tempfile
 import time
 from collections.abc import Callable
@@ -126,17 +127,16 @@ def bandwidth(threads: int) -> float:
     return threads * 2 * parts[0][0].nbytes / seconds / 1e9
 
 
-def arithmetic(threads: int, draws: int = 40) -> float:
-    """Random numbers that so many threads draw, each in its own cache, in those that one draws (an estimate
-    of the most that threads can gain here)."""
-    sources = [(np.random.Generator(np.random.PCG64(i)), np.empty(1 << 16)) for i in range(threads)]
+def arithmetic(threads: int, rounds: int = 100_000) -> float:
+    """Hashes that so many threads make, each in one call that needs no memory and not Python's lock, in those
+    that one makes."""
 
-    def draw(source: tuple[np.random.Generator, np.ndarray]) -> None:
-        for _ in range(draws):
-            source[0].random(out=source[1])
+    def hashes(number: int) -> bytes:
+        return hashlib.pbkdf2_hmac("sha256", b"threads", number.to_bytes(8, "little"), rounds)
 
     with ThreadPoolExecutor(threads) as pool:
-        return threads * least(lambda: draw(sources[0]), 5) / least(lambda: list(pool.map(draw, sources)), 5)
+        together = least(lambda: list(pool.map(hashes, range(threads))), 5)
+    return threads * least(lambda: hashes(0), 5) / together
 
 
 WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
