@@ -5,8 +5,9 @@
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
 beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written;
 "arithmetic" how many times as many hashes as one thread they make, each in one call without memory: what
-threads can gain here, unless tables fit into the caches of many cores and not of one. The lines of docs/research/threads.md follow at the end.
-"stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
+threads can gain here, unless tables fit into the caches of many cores and not of one. "stolen" is the share
+of its processors' time that a virtual machine was not given while a line was measured. The lines of
+docs/research/threads.md follow at the end.
 """
 
 from __future__ import annotations
