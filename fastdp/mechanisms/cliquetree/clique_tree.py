@@ -117,13 +117,16 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             state = CliqueTreeState(self, session, job, merged, plan, public, first)
         for number in range(len(plan.batches)):
             state.round(number)
-        model = state.fit(self.stop, None)
+        model = state.fit(self.stop, None, state.trends())
         state.settle()
         merged = state.merged
         reported = state.workload_distances(model)
         errors = state.workload.workload_errors(model, merged.total, reported)
         distances = reported | state.final_distances(model)
-        left_out = state.left_out
+        left_out, over_groups = (
+            state.left_out,
+            [list(clique) for clique, grouped in state.precision if grouped],
+        )
         used = state.priors.describe(state.measured) if state.priors else None
         return Outcome(
             rows=merged.rows(
@@ -147,7 +150,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 "noise_ratio": ratio,
                 **beside.details,
                 **({"left_out": [list(p) for p in left_out]} if left_out else {}),
-                **({"over_groups": state.measured_over_groups} if state.measured_over_groups else {}),
+                **({"over_groups": over_groups} if over_groups else {}),
                 **({"workload": errors} if errors else {}),
                 **({"public": used} if used else {}),
                 "merged_to": {name: merged.domain[name] for name in merged.codes},

@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on adult at
 epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
-LEAST_GROUPS, MOST_GROUPS = 4, 64
+LEAST_GROUPS, MOST_GROUPS, FEW = 4, 64, 4
+"""FEW: groups of a column in which trends are kept (`CliqueTreeState.trends`). Chosen on 30,000 rows of
+flights, ma2019, adult and generated tables of 16 to 32 bins."""
 LEAST_CODES = 1.5
 """Columns with fewer codes than this many per group are not grouped."""
 
@@ -113,16 +115,6 @@ class ModelCodes:
         merged = self.merged
         compression = Compression(merged.compression.full, composed(merged.codes, self.groups))
         return replace(merged, compression=compression, ones=tuple(map(self.measurement, merged.ones)))
-
-
-def summed(table: np.ndarray, clique: Clique, maps: Mapping[str, np.ndarray]) -> np.ndarray:
-    """A marginal over merged codes as one over groups."""
-    out = np.asarray(table, np.float64)
-    for i, a in enumerate(clique):
-        if a in maps:
-            groups = np.eye(int(maps[a].max()) + 1)[:, maps[a]]
-            out = np.moveaxis(np.tensordot(groups, out, (1, i)), 0, i)
-    return np.ascontiguousarray(out)
 
 
 def composed(codes: Mapping[str, np.ndarray], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

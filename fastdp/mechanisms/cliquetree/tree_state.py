@@ -20,7 +20,7 @@ from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.screening import Candidate, Key, ScreeningResult, Structure, accounted, candidates, forest
-from .resolutions import ModelCodes, composed, group_count, group_maps, removed, summed
+from .resolutions import FEW, ModelCodes, composed, group_count, group_maps, neighbour_groups, removed
 from .value_grouping import grouped, row_bounds
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ class CliqueTreeState:
         indistinguishable in it share a code (see `value_grouping`)."""
         clique, over_groups = key
         if over_groups:
-            maps = [self.groups.get(a) for a in clique]
-            return Request(clique, mu, Binned(self.merged.domain.shape(clique), maps))
+            return Request(clique, mu, self.binned(clique))
         if len(clique) < 2 or not self.workload.items:
             return Request(clique, mu)
         if clique not in self.queries:
@@ -189,13 +188,13 @@ class CliqueTreeState:
         columns = [a for a, n in self.merged.domain.items() if n > 1]
         return [p for p in combinations(columns, 2) if p not in self.screened]
 
-    @property
-    def measured_over_groups(self) -> list[list[str]]:
-        """The marginals that were measured over groups of codes."""
-        return [list(clique) for clique, over_groups in self.precision if over_groups]
+    def binned(self, clique: Clique) -> Binned:
+        return Binned(self.merged.domain.shape(clique), [self.groups.get(a) for a in clique])
 
     def over_groups(self, clique: Clique, table: np.ndarray) -> np.ndarray:
-        return summed(table.reshape(self.merged.domain.shape(clique)), clique, self.groups)
+        """A marginal over merged codes as one over groups."""
+        query = self.binned(clique)
+        return query.product(table.reshape(-1)).reshape(query.bins)
 
     def asked_over_groups(self, clique: Clique, estimate: np.ndarray) -> bool:
         """Whether the distance over groups is released too: where groups would save noise."""
@@ -313,9 +312,24 @@ class CliqueTreeState:
         order = {a: i for i, a in enumerate(domain)}
         return sorted(fine, key=lambda c: (-self.workload.weight(c), [order[a] for a in c]))[:room]
 
-    def fit(self, stop: str, start: Model | None) -> Model:
+    def trends(self) -> list[Measurement]:
+        """What measured pairs of ordered columns say over a few groups of the model's codes, for the last
+        fit. A fit draws cells towards independence as far as noise explains them, and with them trends that
+        show in no cell by itself; in sums of many cells they stand out of the noise. They are functions of
+        the answers, and no further evidence: only the fit sees them."""
+        codes, out = self.codes, []
+        rows = codes.final().ones_shape
+        few = {a: neighbour_groups(rows[a], np.zeros(rows[a].size, bool), FEW) for a in self.groups}
+        for m in map(codes.measurement, self.measured):
+            if len(m.clique) == 2 and m.query is None and few.keys() >= set(m.clique):
+                query = Binned(codes.domain.shape(m.clique), [few[a] for a in m.clique])
+                sums, variances = query.product(m.values), query.product(m.variances)
+                out.append(Measurement(m.clique, sums, np.sqrt(variances), query, label=m.label))
+        return out
+
+    def fit(self, stop: str, start: Model | None, more: Sequence[Measurement] = ()) -> Model:
         codes = self.codes
-        measurements = [codes.measurement(m) for m in (*self.merged.ones, *self.measured)]
+        measurements = [*map(codes.measurement, (*self.merged.ones, *self.measured)), *more]
         if self.priors is not None:
             measurements += self.priors.measurements(self.measured)
         warm = start if start is not None and start.domain == codes.domain else None
