@@ -3,17 +3,14 @@
     python -m bench.cores [--rows 2000000] [--threads 1 2 4 8 16] [--only adagrid dual ...]
 
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
-beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written;
-"arithmetic" how many times as many hashes as one thread they make, each in one call without memory: what
-threads can gain here, unless tables fit into the caches of many cores and not of one. "stolen" is the share
-of its processors' time that a virtual machine was not given while a line was measured. The lines of
-docs/research/threads.md follow at the end.
+beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written.
+"stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
+The lines of docs/research/threads.md follow at the end.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
 import tempfile
 import time
 from collections.abc import Callable
@@ -128,38 +125,21 @@ def bandwidth(threads: int) -> float:
     return threads * 2 * parts[0][0].nbytes / seconds / 1e9
 
 
-def arithmetic(threads: int, rounds: int = 100_000) -> float:
-    """Hashes that so many threads make, each in one call that needs no memory and not Python's lock, in those
-    that one makes."""
-
-    def hashes(number: int) -> bytes:
-        return hashlib.pbkdf2_hmac("sha256", b"threads", number.to_bytes(8, "little"), rounds)
-
-    with ThreadPoolExecutor(threads) as pool:
-        together = least(lambda: list(pool.map(hashes, range(threads))), 5)
-    return threads * least(lambda: hashes(0), 5) / together
-
-
 WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
 WANTED |= {"Parquet read": 8, "CSV read": 8, "Parquet written": 8}
 
 
 def lines(found: dict[str, dict[int, float]]) -> str:
-    """The table of the docs: milliseconds, most threads against one, what was wanted, share of the
-    ceiling."""
+    """The table of the docs: milliseconds, most threads against one, what was wanted."""
     threads = list(found["bandwidth"])
     last, out = threads[-1], []
-    ceiling = found["arithmetic"][last]
     for name, by in found.items():
-        times = name not in ("bandwidth", "arithmetic")
+        times = name != "bandwidth"
         cells = [
             f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}" for n in threads
         ]
         gain = by[threads[0]] / by[last] if times else by[last] / by[threads[0]]
-        share = f"{100 * gain / ceiling:.0f} %" if times else ""
-        out.append(
-            " | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), share, ""]).strip()
-        )
+        out.append(" | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), ""]).strip())
     return "\n".join(out)
 
 
@@ -199,8 +179,6 @@ def main() -> None:
         print(f"{name:18}{times}   {100 * lost / max(1.0, ticks):.1f} % stolen", flush=True)
     found["bandwidth"] = {n: bandwidth(n) for n in threads}
     print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
-    found["arithmetic"] = {n: arithmetic(n) for n in threads}
-    print(f"{'arithmetic':18}" + "".join(f"{b:9.1f}x" for b in found["arithmetic"].values()))
     folder.cleanup()
     print(lines(found))
     if options.save:
