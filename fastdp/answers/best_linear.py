@@ -20,13 +20,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..domain import Clique
-from .evidence import Marginal
+from .evidence import Maps, Marginal
 
 if TYPE_CHECKING:
     from scipy import sparse
 
 Matrix = Any
 """A numpy array, or a sparse one of scipy, which has no types."""
+Sums = tuple[list[np.ndarray | None], np.ndarray, np.ndarray]
+"""Measured sums of cells: the group of each position by axis (None: summed over), precisions, and answers
+times precisions."""
 
 MOST_SUMS = 4000
 """Sums of cells that one estimate takes in; of more, those over the most columns are left out, which widens
@@ -48,7 +51,7 @@ class Table:
     """
 
     axes: Clique
-    maps: tuple[np.ndarray, ...]
+    maps: Maps
     x: np.ndarray
     spread: np.ndarray
     factor: tuple[np.ndarray, Matrix] | None = None
@@ -155,7 +158,7 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
     finest = max(summed, key=lambda m: (m.complete, m.values.size))
     target = finest.maps
     precision, weighted = np.zeros(finest.values.shape), np.zeros(finest.values.shape)
-    sums: dict[tuple, tuple[list[np.ndarray | None], np.ndarray, np.ndarray]] = {}
+    sums: dict[tuple, Sums] = {}
     for m in marginals:
         if not m.complete and not (finest.complete is False and set(m.axes) == set(wanted)):
             continue
@@ -181,25 +184,29 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
         x, v = (weighted / precision).reshape(-1), (1 / precision).reshape(-1)
     if not known.all():
         return Table(wanted, target, np.where(known, x, 0.0), np.where(known, v, 0.0), known=known)
-    return _updated(wanted, target, x, v, list(sums.values()))
+    return _updated(wanted, target, x, v, tuple(sums.values()))
 
 
 def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[np.ndarray | None]] | None:
-    """The marginal with axes that are finer than the target's summed to it, and for axes that are coarser the
-    map from the target's positions; None where a partition is neither."""
+    """The marginal with axes summed to a partition that the target has too, and for axes where this is
+    coarser than the target's the map from the target's positions; None where neither partition is coarser.
+
+    Which codes were merged follows from the noise of 1-ways: of codes near the limit, those with noise above
+    0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and marginals over merged
+    ones are compared only in codes that any noise would leave alone, and in all others together."""
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
-        mine = m.maps[axis]
-        up = map_between(mine, wanted)
-        if up is not None:
-            if not np.array_equal(up, np.arange(up.size)):
-                m = m.grouped(axis, up, int(wanted.max()) + 1)
-            coarser.append(None)
-            continue
-        down = map_between(wanted, mine)
-        if down is None:
+        mine, unsure = m.maps[axis], m.unsure.get(m.axes[axis])
+        both = mine if map_between(mine, wanted) is None else wanted
+        if map_between(wanted, both) is None:
             return None
-        coarser.append(down)
+        if unsure is not None and (mine.max() + 1 == mine.size) != (wanted.max() + 1 == wanted.size):
+            mixed = np.bincount(both, unsure)[both] > 0
+            both = np.unique(np.where(mixed, -1, both), return_inverse=True)[1]
+        up, down = map_between(mine, both), map_between(wanted, both)
+        if not np.array_equal(up, np.arange(up.size)):
+            m = m.grouped(axis, up, int(both.max()) + 1)
+        coarser.append(None if np.array_equal(down, np.arange(down.size)) else down)
     return m, coarser
 
 
@@ -210,13 +217,7 @@ def map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
     return out if np.array_equal(out[fine], coarse) else None
 
 
-def _updated(
-    wanted: Clique,
-    maps: tuple[np.ndarray, ...],
-    x: np.ndarray,
-    v: np.ndarray,
-    sums: list[tuple[list[np.ndarray | None], np.ndarray, np.ndarray]],
-) -> Table:
+def _updated(wanted: Clique, maps: Maps, x: np.ndarray, v: np.ndarray, sums: Sequence[Sums]) -> Table:
     """The estimate updated by measured sums of its cells (see the module's text)."""
     kept, count = [], 0
     for groups, p, q in sorted(sums, key=lambda s: s[1].size):

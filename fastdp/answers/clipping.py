@@ -83,7 +83,10 @@ class Clipping:
     def divided_by(self, columns: frozenset[str]) -> Clipping:
         """The same where rows of each group of users are counted apart in these columns: what is left is the
         spread of the factor inside the groups."""
-        less = lambda parts: {**parts, **{n: parts.get(n, 1.0) * self.inside**2 for n in columns}}  # noqa: E731
+
+        def less(parts: Mapping[str, float]) -> dict[str, float]:
+            return {**parts, **{n: parts.get(n, 1.0) * self.inside**2 for n in columns}}
+
         return replace(self, parts=less(self.parts), between=less(self.between), apart=columns)
 
     def over(self, columns: Sequence[str]) -> Clipping:

@@ -4,8 +4,8 @@ over."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,10 @@ from ..domain import Clique, Columns, Domain
 from ..measurement import Measurement
 from ..queries import Binned
 
+Maps = tuple[np.ndarray, ...]
+CERTAIN = 6.0
+"""Values of at least 3 standard errors of noisy rows keep a code of their own; 3 more, and all do."""
+
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
@@ -22,12 +26,14 @@ class Marginal:
 
     `maps[i]` takes a code of column `axes[i]` in the schema to a position on axis i; codes that share a
     position were counted together. `variances` is infinite in cells that have no answer of their own.
+    `unsure`: by column with merged codes, the codes of which noise decided whether they were merged.
     """
 
     axes: Clique
-    maps: tuple[np.ndarray, ...]
+    maps: Maps
     values: np.ndarray
     variances: np.ndarray
+    unsure: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -40,7 +46,8 @@ class Marginal:
         left = [a for a in self.axes if a in keep]
         order = [left.index(a) for a in keep]
         values, variances = (x.sum(drop).transpose(order) for x in (self.values, self.variances))
-        return Marginal(keep, tuple(self.maps[self.axes.index(a)] for a in keep), values, variances)
+        maps = tuple(self.maps[self.axes.index(a)] for a in keep)
+        return Marginal(keep, maps, values, variances, self.unsure)
 
     def grouped(self, axis: int, groups: np.ndarray, size: int) -> Marginal:
         """The marginal with positions p of an axis summed into groups[p]; `size` is the number of groups."""
@@ -54,7 +61,7 @@ class Marginal:
             summed.append(out)
         maps = list(self.maps)
         maps[axis] = groups[maps[axis]]
-        return Marginal(self.axes, tuple(maps), *summed)
+        return Marginal(self.axes, tuple(maps), *summed, self.unsure)
 
 
 def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Columns) -> list[Marginal]:
@@ -67,7 +74,17 @@ def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Col
     groups = {a: size for a, size in ones.items() if a in joined}
     found = [_marginal(m, Domain({**domain, **groups}), codes) for m in measurements]
     kept = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
-    return [m if keep == m.axes else m.summed(keep) for m, keep in kept if keep or not m.axes]
+    summed = [m if keep == m.axes else m.summed(keep) for m, keep in kept if keep or not m.axes]
+    unsure = {a: _unsure([m for m in summed if m.axes == (a,) and m.values.size == domain[a]]) for a in codes}
+    return [replace(m, unsure={a: u for a, u in unsure.items() if u is not None}) for m in summed]
+
+
+def _unsure(ones: Sequence[Marginal]) -> np.ndarray | None:
+    """The codes with fewer than `CERTAIN` standard errors of rows, by 1-ways over all codes of a column."""
+    if not ones:
+        return None
+    precision = sum(1 / m.variances for m in ones)
+    return sum(m.values / m.variances for m in ones) <= CERTAIN * np.sqrt(precision)
 
 
 def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None:
@@ -75,16 +92,12 @@ def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None
         return None  # a histogram of users
     whole = [np.arange(domain[a]) for a in m.clique]
     merged = [codes.get(a, whole[i]) for i, a in enumerate(m.clique)]
-    cells = m.values.size if m.query is None else _cells(m.query)
+    cells = m.values.size if m.query is None else getattr(m.query, "cells", None) or m.query.shape[1]
     for maps in (whole, merged):
         shape = tuple(int(c.max()) + 1 for c in maps)
         if math.prod(shape) == cells:
             return _answered(m, shape, maps)
     return None
-
-
-def _cells(query) -> int:
-    return int(query.cells) if hasattr(query, "cells") else int(query.shape[1])
 
 
 def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) -> Marginal | None:

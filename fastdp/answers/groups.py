@@ -153,9 +153,10 @@ class Layout:
         weight = np.where(valid, self.facts.weight(name), 0.0)
         total = np.bincount(codes, weight, size)
         middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
-        middle = np.divide(middle, total, out=np.zeros(size), where=total > 0)
         some = np.bincount(codes, valid, size) > 0
-        return np.where(some, low, 0.0), middle, np.where(some, high, 0.0), some
+        low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
+        # A single number is not moved by the last bit of a quotient: its group would count as a bin.
+        return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, some
 
     def moments(self, numbers: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows that count and have a number, its mean and standard deviation, of each group."""

@@ -19,12 +19,12 @@ LEAST = 0.001
 Statement = Mapping[str, Any]
 
 
-def losses(facts: Facts, statement: Statement) -> list[tuple[str, str]]:
-    """(topic, sentence) pairs: rows, values, pairs, users."""
+def losses(facts: Facts, statement: Statement, makes_users: bool = False) -> list[tuple[str, str]]:
+    """(topic, sentence) pairs: rows, values, pairs, users. `makes_users`: as in `kept_of_users`."""
     out = [("rows", text) for text in _rows(facts)]
     out += [("values", text) for text in _values(facts)]
     out += [("pairs", text) for text in _pairs(facts, statement)]
-    return out + [("users", text) for text in kept_of_users(facts.schema.user, statement)]
+    return out + [("users", text) for text in kept_of_users(facts.schema.user, statement, makes_users)]
 
 
 def _rows(facts: Facts) -> list[str]:
@@ -125,8 +125,9 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
     return out
 
 
-def kept_of_users(user: str | None, statement: Statement) -> list[str]:
-    """What synthetic users keep of true ones, and what they do not."""
+def kept_of_users(user: str | None, statement: Statement, makes_users: bool = False) -> list[str]:
+    """What synthetic users keep of true ones, and what they do not; nothing where the mechanism makes whole
+    users (`makes_users`) instead of dealing rows to them."""
     mechanism = statement.get("mechanism")
     config = mechanism.get("config") if isinstance(mechanism, Mapping) else None
     source = ((config or {}).get("ids") or {}).get("source")
@@ -147,7 +148,7 @@ def kept_of_users(user: str | None, statement: Statement) -> list[str]:
         lost += ["which columns a user repeats together"]
         lost += [f"what a user does in {listed(free)}"] if free else []
         return [f"Synthetic users keep {', '.join(kept)}.", f"They do not keep {', '.join(lost)}."]
-    if mechanism.get("name") in ("archetypes", "usercounts"):
+    if makes_users:
         return []
     if statement.get("public_data") and source != "private":
         return ["Synthetic users have the habits of users in the public data, not those of true users."]

@@ -21,7 +21,7 @@ import numpy as np
 from ..domain import Clique
 from .best_linear import MOST_SUMS, Matrix, Table, estimate, factor, sum_matrix
 from .clipping import Z95
-from .evidence import Marginal
+from .evidence import Maps, Marginal
 
 MEANS = 3.0
 """Standard errors in the half-width of a 95 % interval of a mean: errors of cells of one group are not
@@ -82,11 +82,7 @@ def expected_sizes(
 
 
 def misfit(
-    cells: np.ndarray,
-    maps: tuple[np.ndarray, ...],
-    columns: Clique,
-    distance: float,
-    marginals: Sequence[Marginal],
+    cells: np.ndarray, maps: Maps, columns: Clique, distance: float, marginals: Sequence[Marginal]
 ) -> Table | None:
     """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance `distance`;
     None where no margin of it was measured."""
@@ -114,7 +110,7 @@ def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
     return table.spread * np.maximum(1 - table.spread * within, 0.0)
 
 
-def _known_margins(columns: Clique, maps: tuple[np.ndarray, ...], marginals: Sequence[Marginal]):
+def _known_margins(columns: Clique, maps: Maps, marginals: Sequence[Marginal]):
     """(columns, table) of the largest measured parts of the set, over the same partition of codes."""
     found: list[tuple[Clique, Table]] = []
     count = 0

@@ -66,6 +66,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: ClassVar[str] = "archetypes"
     deals_ids: ClassVar[bool] = False
+    makes_users: ClassVar[bool] = True
     corrects_clipped_total: ClassVar[bool] = True
     no_constraints: ClassVar[str] = "it draws a user's columns one after another from public conditionals"
 

@@ -76,6 +76,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_cells_steps: ClassVar[tuple[str, ...] | None] = ()
     """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
     deals_ids: ClassVar[bool] = True  # rows are made first and user ids dealt to them afterwards
+    makes_users: ClassVar[bool] = False  # a user's rows are made together, or counted per user
     users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
     may_choose_clip: ClassVar[bool] = False
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them

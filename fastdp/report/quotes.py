@@ -13,7 +13,8 @@ from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
 from ..errors import UsageError
 from ..measurement import Measurement
-from .runs import get, statement_of
+from ..mechanisms.registry import those
+from .runs import get, promise, statement_of
 
 MOST_CODES = 5000
 """Columns with more codes get no intervals."""
@@ -96,7 +97,8 @@ def _pair(facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[
     """The largest cells of one pair, and how many of its cells stand clear of 0."""
     found = answer(facts, "count", names).to_pylist()
     shape = [len(labels[a][0]) for a in names]
-    order = sorted(range(len(found)), key=lambda i: -(found[i]["low"] or 0.0))[:CELLS]
+    order = sorted(range(len(found)), key=lambda i: (found[i]["low"] or 0.0, found[i]["estimate"] or 0.0))
+    order = order[::-1][:CELLS]
     named = [[labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape))] for i in order]
     cells = [[*name, *(found[i][k] for k in ENDS)] for name, i in zip(named, order)]
     clear = sum((r["low"] or 0.0) > 0 for r in found)
@@ -108,6 +110,7 @@ def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
     statement = statement_of(run)
     if statement is None:
         return []
+    makes_users = promise(statement)["mechanism"] in those(lambda config: config.makes_users)
     if facts is None:
-        return [["users", text] for text in kept_of_users(user, statement)]
-    return [[topic, text] for topic, text in losses(facts, statement)]
+        return [["users", text] for text in kept_of_users(user, statement, makes_users)]
+    return [[topic, text] for topic, text in losses(facts, statement, makes_users)]

@@ -62,6 +62,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     name: ClassVar[str] = "usercounts"
+    makes_users: ClassVar[bool] = True
     no_constraints: ClassVar[str] = "it releases a histogram cell by cell, without a model to hold them"
 
     columns: tuple[str, ...] | None = None
