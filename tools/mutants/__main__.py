@@ -159,9 +159,11 @@ def report(trials: list[Trial]) -> None:
             for verdict in verdicts
         ]
         print(f"{group:<10}" + "".join(f"{n:>12}" for n in line))
-    caught, survived = line[:2]
-    share = caught / max(1, caught + survived)
-    print(f"\ncaught {share:.1%} of {caught + survived} mutants that may change behaviour")
+    apart = [t for t in trials if t.site.kind in ("declared", "text")]
+    rest = [t for t in trials if t not in apart]
+    for some, what in ((trials, ""), (rest, f" without the {len(apart)} of a declared number or a text")):
+        tried = [t.verdict for t in some if t.verdict != "stillborn"]
+        print(f"caught {tried.count('caught') / max(1, len(tried)):.1%} of {len(tried)}{what}")
     for trial in trials:
         if trial.verdict == "survived":
             print(f"survived: {trial.site}")

@@ -56,18 +56,18 @@ def is_c(path: str) -> bool:
 
 
 def own_tests(path: str) -> list[str]:
-    """Test files of a module's own name, and those that import it by name."""
+    """Test files of a module's own name, and those that import it by name; of a C file, its extensions'."""
     parts = Path(path).parts
     named = (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py") if not is_c(path) else ()
-    return sorted({str(p.relative_to(ROOT)) for p in named} | set(importers().get(module_of(path), [])))
+    modules = [f"fastdp._core.{m}" for m in extensions(path)] if is_c(path) else [module_of(path)]
+    own = {str(p.relative_to(ROOT)) for p in named}
+    return sorted(own.union(*(importers().get(module, []) for module in modules)))
 
 
 def direct_tests(path: str) -> set[str]:
     """Test files that call the extensions of a C file themselves: all of tests/core, and who imports them."""
-    if not is_c(path):
-        return set()
     core = {str(p.relative_to(ROOT)) for p in (ROOT / "tests" / "core").glob("test_*.py")}
-    return core.union(*(importers().get(f"fastdp._core.{m}", []) for m in extensions(path)))
+    return core | set(own_tests(path)) if is_c(path) else set()
 
 
 def module_of(path: str) -> str:

@@ -102,7 +102,7 @@ class Reach:
         command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.recorder"]
         command += ["-n", str(self.jobs), "--dist", "loadfile"] if self.jobs > 1 else []
         environment = os.environ | {
-            "PYTHONPATH": str(self.tree),
+            "PYTHONPATH": os.pathsep.join([str(self.tree), os.environ.get("PYTHONPATH", "")]),
             "PYTHONDONTWRITEBYTECODE": "1",
             "COVERAGE_PROCESS_START": str(settings),
             "COVERAGE_CORE": "ctrace",
@@ -134,6 +134,18 @@ class Reach:
             n for n, test in self.tests.items() if n in contexts or not contexts.isdisjoint(test["also"])
         )
         return sorted(names, key=lambda name: (self.tests[name]["seconds"], name))
+
+    def while_read(self, site: Site) -> bool:
+        """Whether a change may show while modules are read: it is in no function, or in one called then."""
+        lines = concerns.concerned(site.path, site.line)
+        if not concerns.inside(site.path) >> site.line & 1:
+            return True
+        return any(
+            masks.get(path, 0) & bits
+            for context, masks in self.lines.items()
+            if context.startswith("file ")
+            for path, bits in lines.items()
+        )
 
     def _turn(self, own: Sequence[str], name: str) -> tuple[bool, float, str]:
         return name.split("::")[0] not in own, self.tests[name]["seconds"], name

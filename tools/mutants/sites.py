@@ -10,12 +10,15 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Site:
-    """One possible change: bytes `start`..`end` of the file, `old`, become `new`. `line`: 1-based."""
+    """One possible change: bytes `start`..`end` of the file, `old`, become `new`. `line`: 1-based.
+
+    `kind`: what is changed. "declared" (a number that has a name of its own, which says why it was chosen)
+    and "text" (what is said to people) are counted apart: often no test should depend on them."""
 
     path: str
     line: int
@@ -27,7 +30,8 @@ class Site:
 
     def apply(self, text: bytes) -> bytes:
         assert text[self.start : self.end].decode() == self.old
-        return text[: self.start] + self.new.encode() + text[self.end :]
+        lines = "\n" * (self.old.count("\n") - self.new.count("\n"))  # others keep their numbers
+        return text[: self.start] + (self.new + lines).encode() + text[self.end :]
 
     def __str__(self) -> str:
         old, new = (" ".join(s.split()) for s in (self.old, self.new))
@@ -75,10 +79,14 @@ class _Python:
             self.starts.append(self.starts[-1] + len(line) + 1)
 
     def sites(self) -> Iterator[Site]:
-        nodes: list[ast.AST] = [ast.parse(self.text)]
+        tree = ast.parse(self.text)
+        declared = {id(part) for s in tree.body if _is_declared(s) for part in ast.walk(s)}
+        nodes: list[ast.AST] = [tree]
         while nodes:
             node = nodes.pop()
-            yield from self._here(node)
+            for site in self._here(node):
+                kind = "declared" if id(node) in declared else "text" if _drops_text(node) else site.kind
+                yield replace(site, kind=kind)
             nodes.extend(self._children(node))
 
     def _at(self, node: ast.AST) -> tuple[int, int]:
@@ -166,6 +174,25 @@ class _Python:
             yield self._site(start, end, repr(node.value * 1.5 if node.value else 1.0), "constant")
 
 
+def _is_declared(statement: ast.stmt) -> bool:
+    """Numbers with names in capitals, at the top of a module."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    names = [n for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
+    parts = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    return all(n.id.isupper() for n in names) and all(
+        isinstance(part, parts) for value in values for part in ast.walk(value)
+    )
+
+
+def _drops_text(node: ast.AST) -> bool:
+    """A text is added to others: `notes.append("...")`, `line += "..."`."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    added = call.args if isinstance(call, ast.Call) and _name(call.func) == "append" else []
+    return any(map(_is_text, added)) or (isinstance(node, ast.AugAssign) and _is_text(node.value))
+
+
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
 
@@ -240,11 +267,12 @@ def c_sites(path: str, text: bytes) -> list[Site]:
             for m in C_OPERATOR.finditer(line):
                 start = at + m.start(1)
                 out.append(Site(path, number, start, start + len(m[1]), m[1], C_OPERATORS[m[1]], "operator"))
+            kind = "declared" if C_CONSTANT.match(bare) else "constant"
             for m in C_NUMBER.finditer(line):
                 value, start = int(m[1], 0), at + m.start(1)
                 for new in {value + 1, max(0, value - 1)} - {value}:
                     digits = hex(new) if m[1][:2] in ("0x", "0X") else str(new)
-                    out.append(Site(path, number, start, start + len(m[1]), m[1], digits, "constant"))
+                    out.append(Site(path, number, start, start + len(m[1]), m[1], digits, kind))
             m = C_STATEMENT.match(line)
             if m and before[-1:] in ("{", "}", ";", ":") and _is_whole_statement(m[1]):
                 start = at + m.start(1)

@@ -9,7 +9,6 @@ import json
 import os
 import py_compile
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from . import places
 from .reach import Reach
+from .runner import NO_END, exchangeable
 from .sites import Site
 
 COPIED = (
@@ -30,15 +30,17 @@ COPIED = (
     "tools",
     "bench",
     "docs",
+    "examples",
     "setup.py",
     "pyproject.toml",
     "README.md",
     "LICENSE",
     "Makefile",
+    "ARCHITECTURE.md",
+    "requirements-dev.lock",
 )
 FIRST_SECONDS = 20.0
 """Recorded seconds of the tests that are tried first, in a process of their own."""
-NO_END = "no end"
 NEAR_FILES = 6
 """Files that those tests are in, at most: reading test files takes time, too."""
 
@@ -68,7 +70,7 @@ class Workshop:
     def __init__(self, folder: Path, limits: Limits):
         self.folder, self.limits = folder, limits
         self.tree = folder / "tree"
-        self._running: subprocess.Popen[str] | None = None
+        self._processes: list[_Pytest] = []
         digest, note = tree_digest(), folder / "digest"
         if self.tree.exists() and note.exists() and note.read_text() == digest:
             return
@@ -89,8 +91,7 @@ class Workshop:
 
     def failing(self, tests: Sequence[str]) -> list[str]:
         """Those of the tests that fail without any change: what fails by itself catches nothing."""
-        _, printed = self._tests(dict.fromkeys(tests, 3600.0), stop=False)
-        return [name for name in tests if f"FAILED {name}" in printed or f"ERROR {name}" in printed]
+        return self._tests(dict.fromkeys(tests, 3600.0), stop=False) if tests else []
 
     def try_out(self, site: Site, reach: Reach) -> Outcome:
         """Changes the file, builds what it is part of, runs its tests until one fails; then undoes the
@@ -104,7 +105,9 @@ class Workshop:
             file.write_bytes(site.apply(original))
             if binaries and not self._build(site):
                 return Outcome("stillborn", time.monotonic() - start)
-            failed = self._try_tests(site, reach)
+            within = not binaries and not reach.while_read(site)
+            forked = within and exchangeable(file, original, site.apply(original))
+            failed = self._try_tests(reach.concerned(site), reach, file if forked else None)
             return Outcome("caught" if failed else "survived", time.monotonic() - start, failed)
         finally:
             file.write_bytes(original)
@@ -114,31 +117,30 @@ class Workshop:
                 replacement.chmod(0o755)
                 os.replace(replacement, path)
 
-    def _try_tests(self, site: Site, reach: Reach) -> str:
-        """The first test that fails, or "". The tests that concern the change, in two parts: reading test
-        files takes time, so the first is of a few files."""
-        names = reach.concerned(site)
+    def _try_tests(self, names: list[str], reach: Reach, forked: Path | None) -> str:
+        """The first test that fails, or "". `forked`: the changed file, where its functions can be exchanged
+        in a process that has read every test already; else a new process reads the tests' files: in two
+        parts then, as that takes time, the first part being of a few files."""
         ends = list(accumulate(reach.tests[name]["seconds"] for name in names))
         within = names[: max(1, bisect_right(ends, self.limits.tests))]
         first = [name for name, end in zip(within, ends) if end <= FIRST_SECONDS] or within[:1]
-        near = _files(first)[:NEAR_FILES]
+        near = list(dict.fromkeys(name.split("::")[0] for name in first))[:NEAR_FILES]
         first = [name for name in first if name.split("::")[0] in near]
         rest = sorted(set(within) - set(first), key=within.index)
-        for part in filter(None, (first, rest)):
+        for part in [within] if forked else filter(None, (first, rest)):
             for patience in (1, 3):  # what does not end on a busy machine is given more time once
                 limits = {n: patience * (self.limits.hang + 6 * reach.tests[n]["seconds"]) for n in part}
-                failed, _ = self._tests(limits)
-                if failed != NO_END:
+                failed = self._tests(limits, forked, fresh=not forked)
+                if failed != [NO_END]:
                     break
             if failed:
-                return failed
+                return failed[0]
         return ""
 
     def stop(self) -> None:
-        """Ends the tests that run, and what they have started and left behind."""
-        if self._running is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._running.pid, signal.SIGKILL)
+        """Ends the processes that run tests."""
+        for process in self._processes:
+            process.end()
 
     def _binaries(self, site: Site) -> list[Path]:
         if not site.path.startswith("csrc/"):
@@ -155,47 +157,64 @@ class Workshop:
         )
         return done.returncode == 0
 
-    def _tests(self, tests: Mapping[str, float], stop: bool = True) -> tuple[str, str]:
-        """(the test that failed, or ""; what was printed) of tests with the seconds that each may take, in
-        this order."""
-        chosen = self.folder / "chosen.json"
-        chosen.write_text(json.dumps(list(tests.items())))
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.chosen"]
-        command += ["-p", "no:xdist"]
-        command += [*(["-x"] if stop else []), *_files(list(tests))]
-        environment = os.environ | {
-            "PYTHONPATH": str(self.tree),
-            "PYTHONDONTWRITEBYTECODE": "",
-            "MUTANTS_CHOSEN": str(chosen),
-        }
-        self._running = process = subprocess.Popen(
-            command,
-            cwd=self.tree,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+    def _tests(
+        self, tests: Mapping[str, float], path: Path | None = None, stop: bool = True, fresh: bool = False
+    ) -> list[str]:
+        """The tests that fail, of tests with the seconds that each may take, in this order."""
+        if not fresh and not self._processes:
+            self._processes.append(_Pytest(self.folder, self.tree, ["tests"]))
+        if not fresh:
+            return self._processes[0].ask(tests, path, stop)
+        files = dict.fromkeys(name.split("::")[0] for name in tests)
+        self._processes.append(process := _Pytest(self.folder, self.tree, list(files)))
         try:
-            printed, _ = process.communicate(timeout=min(1e6, FIRST_SECONDS + 2 * sum(tests.values())))
-        except subprocess.TimeoutExpired:
-            return NO_END, ""
+            return process.ask(tests, path, stop)
         finally:
-            self.stop()
-            process.wait()
-        if process.returncode in (0, 5):  # 5: there is no test
-            return "", printed
-        lines = [line for line in printed.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        if not lines and "Timeout (" in printed:
-            return NO_END, printed
-        first = lines[0].split(" - ")[0].split(" ", 1)[1] if lines else f"exit {process.returncode}"
-        return first, printed
+            self._processes.remove(process)
+            process.end()
 
 
-def _files(names: Sequence[str]) -> list[str]:
-    """The files of tests, in the order of their first one."""
-    return list(dict.fromkeys(name.split("::")[0] for name in names))
+class _Pytest:
+    """A process that has read some files of tests and runs those asked for (`tools.mutants.runner`)."""
+
+    def __init__(self, folder: Path, tree: Path, files: list[str]):
+        requests, self._requests = os.pipe()
+        self._answers, answers = os.pipe()
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.runner"]
+        command += ["-p", "no:xdist", "--basetemp", str(folder / "basetemp"), *files]
+        command += [f"--ignore={place}" for place in places.NOT_TRIED]
+        environment = {
+            "PYTHONPATH": os.pathsep.join([str(tree), os.environ.get("PYTHONPATH", "")]),
+            "PYTHONDONTWRITEBYTECODE": "",
+            "MUTANTS_READ": str(requests),
+            "MUTANTS_WRITE": str(answers),
+        }
+        with (folder / "pytest.log").open("w") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=tree,
+                env=os.environ | environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=(requests, answers),
+            )
+        os.close(requests)
+        os.close(answers)
+
+    def ask(self, tests: Mapping[str, float], path: Path | None, stop: bool) -> list[str]:
+        request = {"tests": tests, "path": path and str(path), "stop": stop}
+        with contextlib.suppress(BrokenPipeError), open(self._requests, "w", closefd=False) as file:
+            print(json.dumps(request), file=file)
+        with open(self._answers, closefd=False) as file:
+            line = file.readline()
+        return json.loads(line) if line else [f"exit {self._process.wait()} while reading the tests"]
+
+    def end(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+        os.close(self._requests)
+        os.close(self._answers)
 
 
 def tree_digest() -> str:
