@@ -1,5 +1,7 @@
 """Verdicts: what drowns by construction is named, what stands out is not."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,6 +14,7 @@ from fastdp.answers.verdict import expected, found
 from fastdp.cli.app import app
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
+from tests.builders import schema_with_users
 
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
@@ -53,14 +56,34 @@ def test_a_plan_says_what_its_budget_can_show():
     assert "What this budget can show on 10,000 rows" in text
 
 
+def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
+    """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean C, 1 - 1/e
+    of the rows count. The clip is at most the schema's bound, and without a guess of users it is 1."""
+    judged = []
+    monkeypatch.setattr(
+        "fastdp.answers.verdict.expected", lambda *given: judged.append(given) or expected(*given)
+    )
+    schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
+    for users in (None, 10_000, 3000, 1000, 250, 1):
+        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users, clip="private")
+    (first, pairs, *_), *others = judged
+    for (ones, wider, *_), clip in zip(others, (1, 3, 10, 40, 40), strict=True):
+        for name, (cells, error) in ones.items():
+            assert cells == first[name][0]
+            assert error == pytest.approx(first[name][1] * clip / (1 - math.exp(-1)))
+        assert wider == pytest.approx([error * clip / (1 - math.exp(-1)) for error in pairs])
+
+
 def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(3)
     lines = ["a,b", *(f"{x},{y}" for x, y in rng.integers(0, 50, (300, 2)))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     fastdp.Schema.from_domain({"a": 50, "b": 50}).save(tmp_path / "t.toml")
-    result = CliRunner().invoke(app, ["synth", "t.csv", "-e", "0.1", "-d", "1e-6"])
+    result = CliRunner().invoke(app, ["synth", "t.csv", "-e", "0.1", "--memory", "1G"])
     assert result.exit_code == 0, result.output
+    run = fastdp.load_run(tmp_path / "t.synthetic")
+    assert run.privacy["mechanism"]["name"] == "cliquetree" and run.privacy["delta"] == 1e-9
     assert "can show" in result.stdout and "Warning:" in result.stdout
 
 

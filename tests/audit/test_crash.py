@@ -85,18 +85,10 @@ def test_a_second_charge_would_be_seen(tmp_path):
     import fastdp
 
     world.prepare(tmp_path)
+    options = {"schema": tmp_path / "schema.json", "ledger": tmp_path / "budget.db", "dataset": "soak"}
     for folder in ("run", "again"):
-        fastdp.synthesize(
-            tmp_path / "data.parquet",
-            "mst",
-            1.0,
-            1e-6,
-            schema=tmp_path / "schema.json",
-            clip=2,
-            ledger=tmp_path / "budget.db",
-            dataset="soak",
-            out=tmp_path / folder,
-        )
+        out = tmp_path / folder
+        fastdp.synthesize(tmp_path / "data.parquet", "mst", 1.0, 1e-6, clip=2, out=out, **options)
     assert world.broken_promises(tmp_path) == ["2 runs were charged, not one"]
 
 

@@ -58,6 +58,19 @@ def test_counting_every_cell_above_the_mean_instead_of_the_largest():
         assert "more than the noise covers" in fails(checks.neighbours, 200, seed=1)
 
 
+@pytest.mark.parametrize("guess", range(-5, 30))
+def test_the_inverse_of_a_tail_is_found_from_any_guess(guess):
+    """Of 2^-k, whose inverse is known: the least k with 2^-k < 2^-n, above the threshold, is n + 1."""
+    for n in range(3, 20):
+        assert tail._inverse(lambda k: 2.0**-k, 2.0**-n, guess, 3) == n + 1
+
+
+def test_no_two_draws_of_a_release_share_a_seed():
+    asked = []
+    plan().noisy(np.arange(3), np.full(3, SCALE), lambda draw: asked.append(draw) or draw)
+    assert len(asked) == len(set(asked)) == 3
+
+
 # Filtered marginals: the distribution of dense noise and a threshold
 
 SIZE, FILLED, SIGMA, BAR, RUNS = 120, 40, 1.5, 2.0, 500

@@ -96,14 +96,8 @@ def test_quiet_says_nothing_and_json_says_it_all(place):
 )  # fmt: skip
 def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, match):
     pq.write_table(small_data(10).drop_columns(["b"]), place / "wrong.parquet")
-    arguments = {
-        "data": "data.parquet",
-        "-m": "recipe.toml",
-        "-e": "5",
-        "-d": "1e-6",
-        "--out": "bad",
-    } | change
-    data = arguments.pop("data")
+    arguments = {"-m": "recipe.toml", "-e": "5", "-d": "1e-6", "--out": "bad"} | change
+    data = arguments.pop("data", "data.parquet")
     before = {p.name for p in place.iterdir()}
     done = fastdp_cli("synth", data, *[x for item in arguments.items() for x in item], cwd=place, check=False)
     assert done.returncode == code

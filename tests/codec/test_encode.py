@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp.codec.encode import encode_batch, type_problems
+from fastdp.errors import DataError
 from fastdp.schema import Schema
 
 from ..reference.codes import encode_value
@@ -275,13 +277,20 @@ ALL_KINDS = [
 def test_no_value_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
     schema = one(column)
-    if type_problems(schema.fields.values(), pa.schema([("x", array.type)])):
+    if problems := type_problems(schema.fields.values(), pa.schema([("x", array.type)])):
+        with pytest.raises(DataError, match=re.escape(problems[0])):
+            encode_batch(schema, pa.table({"x": array}))
         return
     twins = (
         () if pa.types.is_float16(array.type) else (array.dictionary_encode(),)
     )  # Arrow has no such kernel
+    if pa.types.is_integer(array.type):
+        twins = (*twins, array.cast(pa.string()))
+    written = []
     for data in (array, *twins):
         codes, keep = encode_batch(schema, pa.table({"x": data}))
+        written.append({name: values.tolist() for name, values in codes.items()})
+        assert written[0] == written[-1], "in another way, the same value"
         assert keep is None or keep.shape == (len(array),)
         for name, values in codes.items():
             assert len(values) == len(array)

@@ -8,9 +8,10 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import build as builds, messages, pieces, spark as driver, sparktasks as tasks
+from fastdp.engines import build as builds, messages, pieces, spark as driver, sparkfiles, sparktasks as tasks
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError, UsageError
@@ -269,3 +270,22 @@ def test_what_must_be_the_same(sources, platform, kernels):
     else:
         with pytest.raises(DataError, match="another build of fastdp"):
             builds.check(asked)
+
+
+def test_row_groups_of_files_are_dealt_in_order_where_spark_reads_the_same(tmp_path):
+    """Every row group goes to one task, as evenly as whole groups allow: thirty groups of one size. Files
+    whose columns differ, or whose days may be of the Julian calendar, are left to Spark."""
+    days = {"a": np.zeros(1000, np.int64), "d": pa.array(np.zeros(1000, np.int32), pa.date32())}
+    files = [str(tmp_path / f"{n}.parquet") for n in range(3)]
+    for path in files:
+        pq.write_table(pa.table(days), path, row_group_size=100)
+    kinds = {"a": "int64", "d": "date32[day]"}
+    for count, shares in ((1, 1), (2, 2), (7, 6), (100, 30)):
+        dealt = sparkfiles._shares(files, kinds, count)
+        groups = [(path, number) for share in dealt for path, number, _ in share]
+        assert groups == list(product(files, range(10))) and len(dealt) == shares
+    assert sparkfiles._shares(files, {"a": "int32"}, 2) is None
+    assert sparkfiles._shares(files, {"b": "int64"}, 2) is None
+    noted = pa.table(days).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
+    pq.write_table(noted, files[1], row_group_size=100)
+    assert sparkfiles._shares(files, kinds, 2) is None and sparkfiles._shares(files, {"a": "int64"}, 2)

@@ -212,14 +212,8 @@ def test_warm_start_begins_where_the_model_was():
     seen = measure(DOMAIN, joint, TREE, 20.0, rng)
     first = fit(DOMAIN, seen, stop="tol", iters=300)
     losses = []
-    again = fit(
-        DOMAIN,
-        seen,
-        total=first.total,
-        stop="tol",
-        warm_start=first,
-        callback=lambda i, x, s: losses.append(x),
-    )
+    follow = {"warm_start": first, "callback": lambda i, x, s: losses.append(x)}
+    again = fit(DOMAIN, seen, total=first.total, stop="tol", **follow)
     assert losses[0] == pytest.approx(first.loss, rel=1e-6)
     assert again.loss <= first.loss * (1 + 1e-9)
 

@@ -214,16 +214,9 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
     true |= set(sizes.values()) | {table.rows, table.users}
     true = {float(n) for n in true if n > 300}
     messages = []
-    run = fastdp.synthesize(
-        private,
-        recipe(refine=refine),
-        public=public,
-        schema=schema,
-        out=tmp_path / "run",
-        progress=lambda p: messages.append(str(p)),
-        rows=2000,
-        **BUDGET,
-    )
+    options = {"public": public, "schema": schema, "out": tmp_path / "run", "rows": 2000, **BUDGET}
+    options["progress"] = lambda p: messages.append(str(p))
+    run = fastdp.synthesize(private, recipe(refine=refine), **options)
     files = [p for place in (run.out, tmp_path / "run.private") for p in place.rglob("*") if p.is_file()]
     assert {"privacy.json", "measurements.parquet", "synthetic.parquet"} <= {p.name for p in files}
     for path in files:

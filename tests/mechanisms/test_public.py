@@ -100,8 +100,7 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
     taken = {tuple(c) for k in ("prior_only", "prior_and_answers") for c in outcome.details["public"][k]}
     for cliques in beside[1:]:
         for c in cliques:
-            if len(c) == 3:
-                assert {(c[0], c[1]), (c[0], c[2]), (c[1], c[2])} <= taken
+            assert len(c) == 3 and {(c[0], c[1]), (c[0], c[2]), (c[1], c[2])} <= taken
 
 
 def looks_of(session):

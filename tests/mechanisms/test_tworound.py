@@ -3,9 +3,13 @@ recipes."""
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import fastdp
+from fastdp.domain import Domain
+from fastdp.errors import UsageError
+from fastdp.mechanisms.tworound.two_round import Marginal
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 
@@ -35,8 +39,24 @@ def test_values_under_the_threshold_are_merged_before_round_2():
     size = release["recoded"]["c"]
     assert 5 <= size <= 8 and release["count"] == 5 * size
     assert run.model.domain["c"] == size and "b" not in run.privacy["mechanism"]["compressed_to"]
-    codes = run.tables["codes"].filter(pa.compute.equal(run.tables["codes"]["column"], "c"))
+    codes = run.tables["codes"].filter(pc.equal(run.tables["codes"]["column"], "c"))
     assert codes.num_rows == 60
+
+
+def test_bins_of_a_marginal_begin_at_its_edges():
+    query = Marginal(clique=("a", "b"), edges={"b": (0, 2, 5)}).query(Domain({"a": 2, "b": 7}))
+    counts = np.arange(14).reshape(2, 7)
+    sums = [[row[:2].sum(), row[2:5].sum(), row[5:].sum()] for row in counts]
+    assert query.product(counts.ravel()).tolist() == np.ravel(sums).tolist()
+
+
+@pytest.mark.parametrize(
+    "edges, says",
+    [((0, 5), "has 5 codes"), ((1, 2), "starting at 0"), ((0, 2, 2), "ascending"), ((), "codes")],
+)
+def test_edges_that_are_no_bins_of_the_column_are_refused(edges, says):
+    with pytest.raises(UsageError, match=says):
+        synth(small(), round2=[{"clique": ["a", "b"], "edges": {"b": edges}}], keep=["b"])
 
 
 def test_a_marginal_over_the_limit_is_left_out_and_said():
@@ -95,16 +115,8 @@ RULES = {
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 5.0])
 def test_constraints_and_supports_hold_in_every_row(epsilon):
     table, schema, listed = people()
-    run = fastdp.synthesize(
-        table,
-        {"mechanism": "tworound", **RULES},
-        epsilon,
-        1e-9,
-        schema=schema,
-        seed=2,
-        sample_seed=1,
-        rows=5000,
-    )
+    options = {"schema": schema, "seed": 2, "sample_seed": 1, "rows": 5000}
+    run = fastdp.synthesize(table, {"mechanism": "tworound", **RULES}, epsilon, 1e-9, **options)
     columns = {n: run.data[n].to_numpy() for n in listed}
     assert all(set(np.unique(columns[n])) <= set(listed[n]) for n in listed)
     assert (columns["general"] == columns["detailed"] // 100).all()

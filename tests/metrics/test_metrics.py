@@ -20,16 +20,8 @@ def frames(seed: int, rows=(300, 200)) -> list[pd.DataFrame]:
     out = []
     for n in rows:
         a = rng.integers(0, 4, n)
-        out.append(
-            pd.DataFrame(
-                {
-                    "a": a,
-                    "b": (a + rng.integers(0, 2, n)) % 4,
-                    "c": rng.choice(["x", "y", "z"], n),
-                    "d": rng.integers(0, 7, n),
-                }
-            )
-        )
+        b, c = (a + rng.integers(0, 2, n)) % 4, rng.choice(["x", "y", "z"], n)
+        out.append(pd.DataFrame({"a": a, "b": b, "c": c, "d": rng.integers(0, 7, n)}))
     return out
 
 

@@ -66,10 +66,12 @@ def opener(source):
 
 
 def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **options):
-    """(finished schema, the reservation) of a run that finds domains and no more."""
+    """(finished schema, the reservation) of a run that finds domains and no more, within their share."""
     ask = reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)
     reserved = reserve.reserve(asked, [ask], **options)
-    return reserved.learn(source, opener(source)), reserved
+    schema, learnt = reserved.learn(source, opener(source)), reserved.learnt
+    assert sum(r["event"]["mu"] ** 2 for r in learnt.releases) <= learnt.costs.share * learnt.mu**2
+    return schema, reserved
 
 
 @pytest.mark.parametrize(("code", "noise"), [(0, 0.3), (1, 0.3), (4, 0.3), (5, 0.49)])

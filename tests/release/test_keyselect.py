@@ -21,15 +21,10 @@ from tests.audit.world import quick_accountant
 
 
 def schema(user="who", dtype="string", values=("?",)):
+    drop = {"null": "drop", "overflow": "drop"}
     columns = {
-        "city": {
-            "kind": "categorical",
-            "dtype": dtype,
-            "values": list(values),
-            "null": "drop",
-            "overflow": "drop",
-        },
-        "n": {"kind": "integer", "dtype": "int64", "min": 0, "max": 3, "null": "drop", "overflow": "drop"},
+        "city": {"kind": "categorical", "dtype": dtype, "values": list(values), **drop},
+        "n": {"kind": "integer", "dtype": "int64", "min": 0, "max": 3, **drop},
     }
     plain = {"name": "trips", "columns": columns, "provenance": "by hand"}
     if user:
@@ -155,15 +150,19 @@ def test_errors_show_no_value(monkeypatch):
     assert "secret" not in str(error.value) and error.value.__cause__ is None
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"column": "nobody"}, {"column": "n"}, {"delta": 0.0}, {"epsilon": 0.0}, {"keys_per_user": 0},
-        {"keys_per_user": 1.5}, {"keys_per_user": 1025}, {"threshold_share": 1.0}, {"dataset": "x"},
-    ],
-)  # fmt: skip
-def test_bad_arguments(wrong):
-    arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | wrong
+WRONG = {
+    "column": ("nobody", "n"),
+    "epsilon": (0.0, math.inf),
+    "delta": (0.0, 1.0),
+    "keys_per_user": (0, 1.5, keyselect.MOST_KEYS_PER_USER + 1),
+    "threshold_share": (0.0, 1.0),
+    "dataset": ("x",),
+}
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name in WRONG for value in WRONG[name]])
+def test_bad_arguments(name, value):
+    arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | {name: value}
     with pytest.raises(UsageError):
         select_keys(trips(), schema(), **arguments)
 

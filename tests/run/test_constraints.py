@@ -38,14 +38,9 @@ RULES = [
 
 
 def schema_of(rules=RULES, user=None):
+    span = {"min": "2013-01-01", "max": "2013-03-31", "step": 60}
     columns = {
-        "time": {
-            "kind": "timestamp",
-            "parts": {"date": "date"},
-            "min": "2013-01-01",
-            "max": "2013-03-31",
-            "step": 60,
-        },
+        "time": {"kind": "timestamp", "parts": {"date": "date"}, **span},
         "month": {"kind": "integer", "min": 1, "max": 12},
         "start": {"kind": "numeric", "edges": [0, 5, 10, 20, 40], "overflow": "clamp", "null": "drop"},
         "end": {"kind": "numeric", "edges": [0, 8, 16, 24, "inf"], "overflow": "clamp", "digits": 1},

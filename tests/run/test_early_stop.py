@@ -70,16 +70,9 @@ def draws(monkeypatch):
 def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name):
     """Numbers drawn against numbers entered, and the budget left against the steps' own mu, exactly."""
     ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
+    options = {"schema": schema(), "ledger": ledger, "dataset": "people"}
     with pytest.raises(StoppedEarly, match=r"'colour' \(.*outside the schema's domain\).*went back") as stop:
-        fastdp.synthesize(
-            data(colours=SPELT),
-            MECHANISMS[name],
-            1.5,
-            DELTA,
-            schema=schema(),
-            ledger=ledger,
-            dataset="people",
-        )
+        fastdp.synthesize(data(colours=SPELT), MECHANISMS[name], 1.5, DELTA, **options)
     assert "ignore_empty_columns=True" in str(stop.value) and "fastdp check" in str(stop.value)
     (entry,) = ledger.entries("people")
     assert entry["finished"] and all(step["answered"] for step in entry["steps"])

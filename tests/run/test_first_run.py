@@ -84,14 +84,3 @@ def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
     assert both["one"]["kmarginal"] == both["two"]["kmarginal"] == wanted["kmarginal"]
     paths = fastdp.evaluate(truth, tmp_path / "run" / "synthetic.parquet", tmp_path / "flights.toml", **asked)
     assert paths["kmarginal"] == wanted["kmarginal"]
-
-
-def test_without_a_bound_as_many_rows_come_out_as_went_in():
-    """The noise of bins that hold thousands of rows a user was once counted as users. The bar of `clip.seen`
-    lets noise through in 1 of 20 runs: with fixed seeds, three runs of five must be close."""
-    rng, close = np.random.default_rng(4), 0
-    rows = flights(seed=4).set_column(0, "u", pa.array(rng.integers(0, SIZE // 4, SIZE)))
-    for k in range(5):
-        run = fastdp.synthesize(rows, "mst", 1.0, 1e-6, schema=schema(None), seed=k, sample_seed=k)
-        close += 0.7 < run.to_arrow().num_rows / rows.num_rows < 1.4
-    assert close >= 3

@@ -151,15 +151,8 @@ COLUMNS = {
 def test_files_that_a_run_may_write_are_read_as_by_pyarrow(tmp_path, version, compression, page):
     """The twin: every page's header is found where the decoder finds it, or the walk would lose its way."""
     table, path = pa.table(COLUMNS), tmp_path / "rows.parquet"
-    pq.write_table(
-        table,
-        path,
-        compression=compression,
-        data_page_size=page,
-        data_page_version=version,
-        row_group_size=1100,
-        write_statistics=True,
-    )
+    pages = {"data_page_size": page, "data_page_version": version, "row_group_size": 1100}
+    pq.write_table(table, path, compression=compression, write_statistics=True, **pages)
     names = ["text", "int", "decimal", "float", "null", "bool", "day", "time", "long", "coded"]
     with bounded_file(path, names) as file:
         read = pa.Table.from_batches(list(batches(file, names, "x")))

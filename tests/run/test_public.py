@@ -14,19 +14,20 @@ from fastdp.errors import DataError, FastdpError, SchemaError, UsageError
 from fastdp.run.public_data import read_public
 from tests.builders import killed_at
 
-from .test_cliquetree import data, schema
+from .test_cliquetree import SIZES, data
 
 MECHANISMS = ("cliquetree", "mst", "adagrid")
+SCHEMA = fastdp.Schema.from_domain(SIZES)
 
 
 @pytest.fixture(scope="module")
 def table():
-    return fastdp.read(data(user=False), schema(user=False))
+    return fastdp.read(data(), SCHEMA)
 
 
 @pytest.fixture(scope="module")
 def last_year():
-    return fastdp.read(data(seed=5, user=False), schema(user=False), public=True)
+    return fastdp.read(data(seed=5), SCHEMA, public=True)
 
 
 def go(table, public, mechanism="cliquetree", epsilon=0.3, **options):
@@ -76,7 +77,7 @@ def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_p
     """Starts are part of the question: noise of one start must not answer for another."""
     with killed_at("fastdp.run.execute.finalize"):
         go(table, last_year, epsilon=0.1, out=tmp_path / "run")
-    other = fastdp.read(data(seed=6, user=False), schema(user=False), public=True)
+    other = fastdp.read(data(seed=6), SCHEMA, public=True)
     with pytest.raises(FastdpError, match="asks a different question"):
         go(table, other, epsilon=0.1, out=tmp_path / "run", resume=True)
     run = go(table, last_year, epsilon=0.1, out=tmp_path / "run", resume=True)
@@ -84,34 +85,27 @@ def test_a_resumed_run_with_other_public_data_is_refused(table, last_year, tmp_p
 
 
 def test_public_data_of_another_schema_is_refused(table):
-    plain = schema(user=False).to_dict()
+    plain = SCHEMA.to_dict()
     plain["columns"]["d"]["max"] = 40
-    other = fastdp.read(data(user=False), fastdp.Schema.from_dict(plain), public=True)
+    other = fastdp.read(data(), fastdp.Schema.from_dict(plain), public=True)
     with pytest.raises(UsageError, match="another schema"):
         go(table, other)
     with pytest.raises(UsageError, match="public=True"):
-        go(table, fastdp.read(data(seed=5, user=False), schema(user=False)))
+        go(table, fastdp.read(data(seed=5), SCHEMA))
 
 
 def test_a_table_cannot_be_public_where_the_schema_is_found_in_the_run(last_year, tmp_path):
-    pq.write_table(data(user=False), tmp_path / "data.parquet")
+    path = tmp_path / "data.parquet"
+    pq.write_table(data(), path)
     with pytest.raises(UsageError, match="give the public source"):
-        fastdp.synthesize(
-            str(tmp_path / "data.parquet"),
-            "cliquetree",
-            1.0,
-            1e-6,
-            public=last_year,
-            domain="private",
-            seed=1,
-        )
+        fastdp.synthesize(path, "cliquetree", 1.0, 1e-6, public=last_year, domain="private", seed=1)
 
 
 def test_the_command_line_from_plan_to_report(tmp_path):
     private, public = tmp_path / "data.parquet", tmp_path / "last-year.parquet"
-    pq.write_table(data(user=False), private)
-    pq.write_table(data(seed=5, user=False), public)
-    schema(user=False).save(tmp_path / "data.toml")
+    pq.write_table(data(), private)
+    pq.write_table(data(seed=5), public)
+    SCHEMA.save(tmp_path / "data.toml")
     shape = ["--schema", str(tmp_path / "data.toml"), "-m", "cliquetree", "-e", "0.3", "-d", "1e-6"]
     cli = CliRunner()
     planned = cli.invoke(app, ["plan", *shape, "--rows", "5000", "--public", str(public)])

@@ -87,7 +87,8 @@ def test_an_honest_folder_verifies_with_and_without_its_ledger(finished, monkeyp
     "recipe",
     [
         {"mechanism": "mst", "clip": 5},
-        {"mechanism": "cliquetree", "clip": 5},
+        {"mechanism": "cliquetree"},
+        {"mechanism": "aim"},
         {"mechanism": "tworound", "clip": 5},
         {"mechanism": "usercounts", "noise": "laplace", "cap": 2},
     ],

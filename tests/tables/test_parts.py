@@ -206,26 +206,21 @@ def test_a_file_that_is_gone_hides_none_of_the_others(tmp_path):
         (tmp_path / "aside").rename(gone)
 
 
-def frames():
-    rows = pa.table(
-        {"who": [f"person {i:010d}" for i in range(100)], "a": np.arange(100) % 5, "f": np.arange(100.0)}
-    )
-    yield rows, lambda t, start, count: t.slice(start, count), lambda t: pa.table(t.to_pydict())
-    frame = pl.DataFrame(pl.from_arrow(rows)).rechunk()
-    yield (
-        frame,
-        lambda t, start, count: t.slice(start, count),
+SLICED = {
+    "arrow": (lambda t: t, lambda t, start, n: t.slice(start, n), lambda t: pa.table(t.to_pydict())),
+    "polars": (
+        lambda t: pl.DataFrame(pl.from_arrow(t)).rechunk(),
+        lambda t, start, n: t.slice(start, n),
         lambda t: pl.DataFrame(t.to_dict(as_series=False)),
-    )
-    yield (
-        rows.to_pandas(),
-        lambda t, start, count: t.iloc[start : start + count],
-        lambda t: type(t)(t.to_dict("list")),
-    )
+    ),
+    "pandas": (pa.Table.to_pandas, lambda t, start, n: t.iloc[start : start + n], lambda t: t.copy()),
+}
 
 
-@pytest.mark.parametrize("frame, cut, copy", list(frames()), ids=["arrow", "polars", "pandas"])
-def test_public_data_that_is_a_slice_of_the_private_frame(frame, cut, copy):
+@pytest.mark.parametrize("make, cut, copy", SLICED.values(), ids=SLICED)
+def test_public_data_that_is_a_slice_of_the_private_frame(make, cut, copy):
+    people = [f"person {i:010d}" for i in range(100)]
+    frame = make(pa.table({"who": people, "a": np.arange(100) % 5, "f": np.arange(100.0)}))
     assert overlap(cut(frame, 10, 20), frame) and overlap(frame, cut(frame, 10, 20))
     assert overlap(cut(frame, 0, 40), cut(frame, 32, 10)) and overlap([frame], {"a": frame["a"]})
     assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), "other rows of one frame are other rows"

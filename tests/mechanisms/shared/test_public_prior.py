@@ -54,17 +54,11 @@ def test_a_wrong_public_table_costs_nothing(size, gap):
 # Judging
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(-1e4, 1e5),
-            st.one_of(st.none(), st.floats(-1e4, 1e5)),
-            st.floats(0.1, 1e5),
-            st.floats(1, 1e4),
-        ),
-        max_size=8,
-    )
-)
+distances = st.floats(-1e4, 1e5)
+judged = st.tuples(distances, st.none() | distances, st.floats(0.1, 1e5), st.floats(1, 1e4))
+
+
+@given(st.lists(judged, max_size=8))
 @settings(max_examples=100, deadline=None)
 def test_verdicts_are_finite_and_bounded(rows):
     for verdict, (_, _, apart, _) in zip(assess_public_prior(*zip(*rows)) if rows else [], rows, strict=True):

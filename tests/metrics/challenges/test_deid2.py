@@ -1,6 +1,7 @@
 """The sprint 3 score: the official figures, a slow twin, edge cases, invariances."""
 
 import json
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp import simulate
+from fastdp._core import score
 from fastdp.metrics.challenges import deid2
 from tests.reference import scores as slow
 
@@ -52,6 +54,23 @@ def test_odd_sides_score_as_defined():
     assert scores["overall"] == pytest.approx(
         500 * (scores["k_marginal_score"] + scores["pickup_dropoff_score"])
     )
+
+
+@given(st.integers(0, 10_000), st.lists(st.integers(1, 5), min_size=2, max_size=8))
+def test_distances_of_groups_equal_the_twin_whether_cells_or_rows_are_fewer(seed, sizes):
+    rng, groups = np.random.default_rng(seed), 5
+    sides = []
+    for rows in rng.integers(0, 200, 2):
+        group = rng.integers(0, rng.integers(1, groups + 1), rows)
+        sides.append((group, [rng.integers(0, size, rows) for size in sizes]))
+    packed = [
+        score.group_rows(g.astype(np.uint32), [c.astype(np.uint8) for c in cs], groups) for g, cs in sides
+    ]
+    found = score.grouped_pairs(*packed[0], *packed[1], np.array(sizes, np.int32), 2)
+    for g, line in enumerate(found):
+        for (i, j), distance in zip(combinations(range(len(sizes)), 2), line, strict=True):
+            pairs = [list(zip(cs[i][of == g], cs[j][of == g])) for of, cs in sides]
+            assert distance == pytest.approx(slow.l1(*pairs) if any(pairs) else 0.0, abs=1e-12)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 120), st.integers(1, 120))
