@@ -8,6 +8,40 @@
 #define ENTRIES_CELLS 4          /* an entry is as much work as so many cells: x is read here and there */
 #define FDP_ANCESTORS_FLOOR 1e-9 /* least count, in rows, and least pivot relative to its diagonal */
 
+void fdp_ancestors_rows(int64_t rows, int64_t cells, const int64_t *number, const int64_t *begin,
+                        const int64_t *width, const int64_t *place, int64_t *first, int32_t *column,
+                        uint8_t *mask) {
+    int64_t entry = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        first[i] = entry;
+        for (int64_t b = 0; b < width[i]; b++) {
+            const int64_t found = number[place[begin[i] + b]];
+            if (found < 0) continue;
+            if (column) column[entry] = (int32_t)found, mask[entry] = (uint8_t)(b + 1);
+            entry++;
+        }
+        if (i < cells) continue;
+        if (column) column[entry] = (int32_t)i, mask[entry] = 0;
+        entry++;
+    }
+    first[rows] = entry;
+}
+
+void fdp_ancestors_turn(int64_t rows, const int64_t *first, const int32_t *column, int64_t *t_first,
+                        int64_t *at, int32_t *row) {
+    for (int64_t i = 0; i <= rows; i++) t_first[i] = 0;
+    for (int64_t e = 0; e < first[rows]; e++) t_first[column[e]]++;
+    int64_t end = 0;
+    for (int64_t i = 0; i <= rows; i++) end += t_first[i], t_first[i] = end;
+    for (int64_t i = rows - 1; i >= 0; i--) {
+        for (int64_t e = first[i + 1] - 1; e >= first[i]; e--) {
+            const int64_t to = --t_first[column[e]];
+            at[to] = e;
+            row[to] = (int32_t)i;
+        }
+    }
+}
+
 typedef struct {
     const fdp_ancestors_shape *shape;
     const double *m, *f, *variance;

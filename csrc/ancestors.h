@@ -26,6 +26,17 @@ typedef struct {
     const int64_t *place;
 } fdp_ancestors_shape;
 
+/* The rows of a shape. The parts of functional i's cell are the entries place[begin[i]] .. place[begin[i] +
+ * width[i] - 1] of the vector, of which number[] tells the functional, or -1; functionals from `cells` on are
+ * what is left of their cell. column NULL: fills first[rows + 1] alone. */
+void fdp_ancestors_rows(int64_t rows, int64_t cells, const int64_t *number, const int64_t *begin,
+                        const int64_t *width, const int64_t *place, int64_t *first, int32_t *column,
+                        uint8_t *mask);
+
+/* The transpose of compressed rows over as many columns: where its entries lie, and in which rows. */
+void fdp_ancestors_turn(int64_t rows, const int64_t *first, const int32_t *column, int64_t *t_first,
+                        int64_t *at, int32_t *row);
+
 /* Values of L, in the order of the entries. m: the vector of counts; f: the functionals' values; variance
  * and time as above. */
 int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f,

@@ -247,6 +247,51 @@ int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, con
     return FDP_OK;
 }
 
+FDP_CLONES static uint32_t largest_8(const uint8_t *c, size_t n) {
+    uint8_t most = 0;
+    for (size_t i = 0; i < n; i++) most = c[i] > most ? c[i] : most;
+    return most;
+}
+
+FDP_CLONES static uint32_t largest_16(const uint16_t *c, size_t n) {
+    uint16_t most = 0;
+    for (size_t i = 0; i < n; i++) most = c[i] > most ? c[i] : most;
+    return most;
+}
+
+FDP_CLONES static uint32_t largest_32(const uint32_t *c, size_t n) {
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) most = c[i] > most ? c[i] : most;
+    return most;
+}
+
+uint32_t fdp_largest(const void *codes, int width, size_t n) {
+    return width == 1 ? largest_8(codes, n) : width == 2 ? largest_16(codes, n) : largest_32(codes, n);
+}
+
+typedef struct {
+    int64_t n;
+    const void *const *from;
+    const size_t *bytes;
+    void *const *to;
+    atomic_llong next;
+} join_job;
+
+static void join_work(fdp_team *team, int number, void *ctx) {
+    join_job *job = ctx;
+    (void)team, (void)number;
+    for (int64_t i; (i = fdp_team_next(&job->next)) < job->n;)
+        memcpy(job->to[i], job->from[i], job->bytes[i]);
+}
+
+int fdp_join(int64_t n, const void *const *from, const size_t *bytes, void *const *to, fdp_team *team) {
+    join_job job = {.n = n, .from = from, .bytes = bytes, .to = to};
+    size_t all = 0;
+    for (int64_t i = 0; i < n; i++) all += bytes[i];
+    fdp_team_do(team, fdp_team_worth(team, (int64_t)(all / sizeof(double))), join_work, &job);
+    return FDP_OK;
+}
+
 static void widen(const void *codes, int width, size_t start, size_t n, uint32_t *out) {
     if (width == 1) {
         const uint8_t *c = (const uint8_t *)codes + start;

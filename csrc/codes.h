@@ -3,6 +3,7 @@
 #define FDP_CODES_H
 
 #include "fdp.h"
+#include "team.h"
 
 /* Element types of a source or output column. */
 enum fdp_type { FDP_I8, FDP_U8, FDP_I16, FDP_U16, FDP_I32, FDP_U32, FDP_I64, FDP_U64, FDP_F32, FDP_F64 };
@@ -32,6 +33,25 @@ struct fdp_map {
  * drops). */
 int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, const uint8_t *valid,
                int64_t bit0, int width, void *out, uint8_t *keep);
+
+/* The arguments of one fdp_encode. */
+struct fdp_encode_job {
+    const void *x;
+    int type;
+    size_t n;
+    const struct fdp_map *map;
+    const uint8_t *valid;
+    int64_t bit0;
+    int width;
+    void *out;
+    uint8_t *keep;
+};
+
+/* The largest of n codes of `width` 1, 2 or 4 bytes; 0 of none. */
+uint32_t fdp_largest(const void *codes, int width, size_t n);
+
+/* Copies bytes[i] bytes from from[i] to to[i], for each of n pieces, which do not overlap. */
+int fdp_join(int64_t n, const void *const *from, const size_t *bytes, void *const *to, fdp_team *team);
 
 /* out[i] = table[codes[i]], elements of `size` bytes (1, 2, 4, 8). Codes must be < the table's length. */
 int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out);

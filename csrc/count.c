@@ -35,6 +35,7 @@
 #define MOST_ROUND (1 << 22) /* rows of a round: 16 MB of weights */
 #define UNIT (1 << 14)       /* rows that a thread takes at a time */
 #define CLEARED (1 << 15)    /* cells of the tables that a thread clears at a time */
+#define APART 4096           /* bytes by whose multiples copies of tables lie apart */
 #define MERGES 64            /* parts of a table whose copies are added up by one thread each */
 
 #define COLUMN(NAME, TYPE) \
@@ -182,8 +183,9 @@ static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t e
     }
 }
 
+/* Copies lie close together: the system clears every large page that one of them touches. */
 static size_t bytes_of(int64_t cells) {
-    return ((size_t)cells * sizeof(int64_t) / FDP_ROOM_PAGE + 1) * FDP_ROOM_PAGE;
+    return ((size_t)cells * sizeof(int64_t) / APART + 1) * APART;
 }
 
 /* A table of clique k that nobody holds: the number of a free one, that of a new one, or -1. */

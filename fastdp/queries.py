@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -33,8 +33,7 @@ from .errors import MeasurementError
 Coef2 = tuple[np.ndarray, np.ndarray]
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with at[j] ==
     r`.
 

@@ -7,6 +7,14 @@ from .team import Team
 
 MOST: int
 
+def ancestors_of(
+    number: NDArray[np.int64],
+    begin: NDArray[np.int64],
+    width: NDArray[np.int64],
+    place: NDArray[np.int64],
+    cells: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.uint8]]: ...
+
 class Ancestors:
     def __init__(
         self,

@@ -22,6 +22,9 @@ cdef extern from "ancestors.h" nogil:
         const uint8_t *mask
         const int64_t *parts
         const int64_t *place
+    void fdp_ancestors_rows(int64_t, int64_t, const int64_t *, const int64_t *, const int64_t *,
+                            const int64_t *, int64_t *, int32_t *, uint8_t *)
+    void fdp_ancestors_turn(int64_t, const int64_t *, const int32_t *, int64_t *, int64_t *, int32_t *)
     int fdp_ancestors_fill(const fdp_ancestors_shape *, const double *, const double *, const double *,
                            double, double, fdp_team *, double *)
     enum:
@@ -42,12 +45,34 @@ cdef extern from "ancestors.h" nogil:
 
 MOST = FDP_ANCESTORS_MOST
 
+def ancestors_of(const int64_t[::1] number, const int64_t[::1] begin, const int64_t[::1] width,
+                 const int64_t[::1] place, int64_t cells):
+    """(first, column, mask) of csrc/ancestors.h from the parts of each functional's cell, place[begin[i]] ..
+    place[begin[i] + width[i] - 1]; functionals from `cells` on are remainders. number[p] is the functional
+    that is entry p of the vector, or -1."""
+    cdef int64_t rows = begin.shape[0]
+    if rows < 1 or width.shape[0] != rows:
+        raise ValueError("one beginning and one width per functional")
+    first, column, mask = np.empty(rows + 1, np.int64), np.empty(1, np.int32), np.empty(1, np.uint8)
+    cdef int64_t[::1] first_v = first
+    cdef int32_t[::1] column_v = column
+    cdef uint8_t[::1] mask_v = mask
+    fdp_ancestors_rows(rows, cells, &number[0], &begin[0], &width[0], &place[0], &first_v[0], NULL, NULL)
+    column, mask = np.empty(first[rows], np.int32), np.empty(first[rows], np.uint8)
+    column_v, mask_v = column, mask
+    fdp_ancestors_rows(rows, cells, &number[0], &begin[0], &width[0], &place[0], &first_v[0], &column_v[0],
+                       &mask_v[0])
+    return first, column, mask
+
+
 cdef class Ancestors:
     """The factor L of an approximate inverse L' L. `first`, `column`, `mask`, `parts`, `place` as in
     csrc/ancestors.h; every row ends with itself."""
 
-    cdef const int64_t[::1] first, parts, place, t_first
-    cdef const int32_t[::1] column, t_column
+    cdef const int64_t[::1] first, parts, place
+    cdef const int32_t[::1] column
+    cdef int64_t[::1] t_first
+    cdef int32_t[::1] t_column
     cdef const uint8_t[::1] mask
     cdef double[::1] values, t_values, between, room, part
     cdef object t_at
@@ -64,11 +89,11 @@ cdef class Ancestors:
         self.values, self.t_values = np.zeros(len(column)), np.zeros(len(column))
         self.between = np.zeros(self.rows)
         # where the entries of a column lie
-        order = np.argsort(column, kind="stable")
-        row = np.repeat(np.arange(self.rows, dtype=np.int32), np.diff(first))
-        self.t_at, self.t_column = order, np.ascontiguousarray(row[order])
-        ends = np.cumsum(np.bincount(column, minlength=self.rows))
-        self.t_first = np.concatenate([[0], ends]).astype(np.int64)
+        self.t_at, self.t_column = np.empty(len(column), np.int64), np.empty(len(column), np.int32)
+        self.t_first = np.empty(self.rows + 1, np.int64)
+        cdef int64_t[::1] at = self.t_at
+        fdp_ancestors_turn(self.rows, &self.first[0], &self.column[0], &self.t_first[0], &at[0],
+                           &self.t_column[0])
         self.factor_ = fdp_sparse_rows(self.rows, &self.first[0], &self.column[0], &self.values[0])
         self.turned = fdp_sparse_rows(self.rows, &self.t_first[0], &self.t_column[0], &self.t_values[0])
         self.room = np.empty((FDP_DIRECTION_PAIRS + 3) * self.rows)

@@ -1,6 +1,9 @@
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
+from .team import Team
 
 DROP: int
 AFFINE: int
@@ -26,9 +29,11 @@ class Map:
         null: int = ...,
     ) -> None: ...
 
-def encode(
-    x: np.ndarray, rule: Map, valid: np.ndarray | None, bit0: int, out: np.ndarray, keep: np.ndarray | None
-) -> None: ...
+Job = tuple[np.ndarray, Map, np.ndarray | None, int, np.ndarray, np.ndarray | None]
+
+def encode(jobs: list[Job]) -> None: ...
+def largest(columns: Sequence[np.ndarray]) -> list[int]: ...
+def joined(chunks: Sequence[np.ndarray], dtype: Any, threads: int | Team) -> np.ndarray: ...
 def lookup(codes: np.ndarray, table: np.ndarray, out: np.ndarray) -> None: ...
 def uniform(key: int, row0: int, u: np.ndarray) -> None: ...
 def draw(

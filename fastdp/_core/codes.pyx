@@ -1,10 +1,16 @@
 """Column encoding and decoding kernels (csrc/codes.c). Arguments were checked one floor above."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc
 
 import numpy as np
 
-from fastdp._core.status cimport check
+cimport numpy as cnp
+from fastdp._core.arrays cimport address
+from fastdp._core.status cimport FDP_ERR_MEMORY, check
+from fastdp._core.team cimport Team, fdp_team, team_of
+
+cnp.import_array()
 
 
 cdef extern from "codes.h" nogil:
@@ -31,6 +37,18 @@ cdef extern from "codes.h" nogil:
         const double *mean
         const double *low
         const double *high
+    struct fdp_encode_job:
+        const void *x
+        int type
+        size_t n
+        const fdp_map *map
+        const uint8_t *valid
+        int64_t bit0
+        int width
+        void *out
+        uint8_t *keep
+    int fdp_join(int64_t n, const void **from_, const size_t *bytes, void **to, fdp_team *team)
+    uint32_t fdp_largest(const void *codes, int width, size_t n)
     int fdp_encode(const void *x, int type, size_t n, const fdp_map *map, const uint8_t *valid, int64_t bit0,
                    int width, void *out, uint8_t *keep)
     int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out)
@@ -44,14 +62,12 @@ AFFINE, TABLE, SORTED, EDGES = FDP_AFFINE, FDP_TABLE, FDP_SORTED, FDP_EDGES
 TYPES = {"i1": 0, "u1": 1, "i2": 2, "u2": 3, "i4": 4, "u4": 5, "i8": 6, "u8": 7, "f4": 8, "f8": 9}
 
 
-cdef void *address(array) except? NULL:
-    if not array.flags.c_contiguous:
-        raise ValueError("a kernel needs contiguous arrays")
-    return <void *><uintptr_t>array.ctypes.data
+NUMBERS = {np.dtype(name).num: number for name, number in TYPES.items()}
 
 
-cdef int type_of(dtype) except -1:
-    return TYPES[np.dtype(dtype).str[1:]]
+cdef int type_of(cnp.ndarray array) except -1:
+    number = NUMBERS.get(cnp.PyArray_TYPE(array))
+    return TYPES[array.dtype.str[1:]] if number is None else number
 
 
 cdef class Map:
@@ -77,20 +93,81 @@ cdef class Map:
         self.m.nan, self.m.null = nan, null
 
 
-def encode(x, Map rule not None, valid, int64_t bit0, out, keep):
-    """out[i] = code of x[i]; `valid` an Arrow bitmap as uint8 array or None; `keep` uint8 or None."""
-    cdef size_t n = len(out)
-    cdef int type = type_of(x.dtype), width = out.dtype.itemsize, code
-    cdef const void *px = address(x)
-    cdef const uint8_t *pv = NULL
-    if valid is not None:
-        pv = <const uint8_t *>address(valid)
-    cdef void *po = address(out)
-    cdef uint8_t *pk = NULL if keep is None else <uint8_t *>address(keep)
-    cdef const fdp_map *pm = &rule.m
-    with nogil:
-        code = fdp_encode(px, type, n, pm, pv, bit0, width, po, pk)
+def encode(jobs):
+    """For each (x, rule, valid, bit0, out, keep): out[i] = code of x[i]; `valid` an Arrow bitmap as uint8
+    array or None; `keep` uint8 or None. Python's lock is given back once for all of them: with many threads
+    each time costs."""
+    cdef int64_t count = len(jobs), i
+    cdef int code = 0
+    cdef Map own
+    cdef cnp.ndarray x, out
+    cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + 1) * sizeof(fdp_encode_job))
+    if job == NULL:
+        check(FDP_ERR_MEMORY, "coding a column")
+    try:
+        for i, (x, rule, valid, bit0, out, keep) in enumerate(jobs):
+            own = rule
+            job[i].x, job[i].type, job[i].n, job[i].map = address(x), type_of(x), out.size, &own.m
+            job[i].valid = NULL
+            if valid is not None:
+                job[i].valid = <const uint8_t *>address(valid)
+            job[i].bit0, job[i].width, job[i].out = bit0, out.itemsize, address(out)
+            job[i].keep = NULL if keep is None else <uint8_t *>address(keep)
+        with nogil:
+            for i in range(count):
+                if code == 0:
+                    code = fdp_encode(job[i].x, job[i].type, job[i].n, job[i].map, job[i].valid,
+                                      job[i].bit0, job[i].width, job[i].out, job[i].keep)
+    finally:
+        free(job)
     check(code, "coding a column")
+
+
+def largest(columns):
+    """The largest code of each column, 0 of an empty one; Python's lock is given back once for all."""
+    cdef int64_t count = len(columns), i
+    cdef cnp.ndarray column
+    cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + 1) * sizeof(fdp_encode_job))
+    if job == NULL:
+        check(FDP_ERR_MEMORY, "looking at codes")
+    found = np.zeros(count + 1, np.uint32)
+    cdef uint32_t[::1] found_v = found
+    try:
+        for i, column in enumerate(columns):
+            job[i].x, job[i].n, job[i].width = address(column), column.size, column.itemsize
+        with nogil:
+            for i in range(count):
+                found_v[i] = fdp_largest(job[i].x, job[i].width, job[i].n)
+    finally:
+        free(job)
+    return found[:count].tolist()
+
+
+def joined(chunks, dtype, threads):
+    """The chunks one after the other, copied by a team of threads: a new array."""
+    cdef int64_t count = len(chunks), i
+    cdef Team team = team_of(threads)
+    cdef cnp.ndarray chunk, out = np.empty(sum(map(len, chunks)), dtype)
+    cdef char *to = <char *>address(out)
+    cdef const void **from_ = <const void **>malloc((count + 1) * sizeof(void *))
+    cdef void **start = <void **>malloc((count + 1) * sizeof(void *))
+    cdef size_t *bytes = <size_t *>malloc((count + 1) * sizeof(size_t))
+    cdef int code = FDP_ERR_MEMORY
+    try:
+        if from_ != NULL and start != NULL and bytes != NULL:
+            for i, chunk in enumerate(chunks):
+                if chunk.dtype != out.dtype:
+                    raise ValueError(f"chunks of {chunk.dtype} cannot be joined to {out.dtype}")
+                from_[i], start[i], bytes[i] = address(chunk), to, chunk.nbytes
+                to += bytes[i]
+            with nogil:
+                code = fdp_join(count, from_, bytes, start, &team.c)
+    finally:
+        free(from_)
+        free(start)
+        free(bytes)
+    check(code, "joining columns")
+    return out
 
 
 def lookup(codes, table, out):
@@ -121,7 +198,7 @@ def draw(codes, double[::1] lo, double[::1] hi, double[::1] mean, double[::1] lo
          double unit, uint64_t key, uint64_t row0, out):
     """Values drawn within the bins of the codes, see csrc/codes.h."""
     cdef size_t n = len(out)
-    cdef int width = codes.dtype.itemsize, type = type_of(out.dtype), code
+    cdef int width = codes.dtype.itemsize, type = type_of(out), code
     cdef const void *pc = address(codes)
     cdef void *po = address(out)
     cdef fdp_bins bins

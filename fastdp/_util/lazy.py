@@ -26,7 +26,10 @@ else:
             self._name = name
 
         def __getattr__(self, attribute: str) -> Any:
-            return getattr(_module(self._name), attribute)
+            value = getattr(_module(self._name), attribute)
+            if self._name == "pyarrow":  # every batch of rows looks up a hundred types and classes
+                self.__dict__[attribute] = value
+            return value
 
     pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
     pl, sp = _Lazy("polars"), _Lazy("scipy.sparse")

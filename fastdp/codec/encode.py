@@ -80,6 +80,7 @@ def encode_batch(
     drops = any("drop" in (c.null.action, c.overflow.action) for item in fields for c in item.parts)
     keep = np.ones(rows, dtype=np.uint8) if drops else None
     out: dict[str, np.ndarray] = {}
+    jobs: list[core.Job | None] = []
     for item in fields:
         for column in item.parts:
             out[column.name] = np.empty(rows, dtype=column.code_dtype)
@@ -90,27 +91,29 @@ def encode_batch(
             start += len(chunk)
             if len(chunk):
                 parts = {c.name: out[c.name][rows_of] for c in item.parts}
-                _encode(schema, item, chunk, parts, None if keep is None else keep[rows_of])
+                jobs.append(_encode(schema, item, chunk, parts, None if keep is None else keep[rows_of]))
+    core.encode([job for job in jobs if job is not None])
     mask = None if keep is None or keep.all() else keep.view(bool)
     return {name: out[name] for name in schema.columns if name in out}, mask
 
 
 def _encode(
     schema: Schema, item: Field, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
-) -> None:
+) -> core.Job | None:
+    """Codes a chunk of a column, or returns the job of the kernel that does."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_null(array.type):
         for column in item.parts:
             _fill(out[column.name], keep, np.ones(len(array), dtype=bool), null_code(column))
-        return
+        return None
     if isinstance(item, Derived):
         _encode_derived(item, array, out, keep)
-        return
+        return None
     source = _source_of(item, array.type)
     if isinstance(item, Places):
         _encode_places(item, source, array, out[item.name])
-        return
+        return None
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
         fraction = isinstance(item, Integer) and source.form == "decimal" and array.type.scale != 0
@@ -128,7 +131,7 @@ def _encode(
         if key not in cache:
             cache[key] = number_map(item, source)
         rule = cache[key]
-    core.encode(x, rule, valid, bit0, out[item.name], keep)
+    return x, rule, valid, bit0, out[item.name], keep
 
 
 def _encode_places(item: Places, source: Source, array: pa.Array, out: np.ndarray) -> None:
@@ -165,7 +168,7 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
         table = np.empty(len(values), dtype=np.uint32)
         if len(values):
             x, valid, bit0 = _buffers(inner.plain(values))
-            core.encode(x, number_map(item, inner), valid, bit0, table, None)
+            core.encode([(x, number_map(item, inner), valid, bit0, table, None)])
     return array.indices, table
 
 

@@ -4,7 +4,7 @@ marginals."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ SHARPEST, DULLEST, FARTHEST = 1e-25, 1e100, 1e36
 of them in float32, and in its squares."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """One block of one measurement: its rows, their noisy answers and precisions."""
 
     block: Block
@@ -79,27 +78,20 @@ def _rows(domain: Domain, block: Block) -> int:
 def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarray] | None]:
     """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat numbers); None
     where they are all cells."""
-    used: dict[frozenset[str], list[tuple[Clique, np.ndarray]] | None] = {}
-
-    def look(clique: Clique, cells: np.ndarray | None) -> None:
-        key = frozenset(clique)
-        seen = used.setdefault(key, [])
-        if cells is None:
-            used[key] = None
-        elif seen is not None:
-            seen.append((clique, cells))
-
-    for part in parts:
-        block = part.block
-        look(block.plus, None if block.matrix is not None else block.cells)
-        if block.minus:
-            look(block.minus, block.fine)
+    used: dict[frozenset[str], dict[tuple[Clique, int], np.ndarray | None]] = {}
+    blocks = [part.block for part in parts]
+    for block in {(b.key, b.plus, b.minus): b for b in blocks}.values():
+        looks = [(block.plus, None if block.matrix is not None else block.cells)]
+        for clique, cells in [*looks, (block.minus, block.fine)] if block.minus else looks:
+            used.setdefault(frozenset(clique), {})[clique, id(cells)] = cells
     out: dict[frozenset[str], tuple[Clique, np.ndarray] | None] = {}
-    for key, looks in used.items():
-        if looks is None or any(clique != looks[0][0] for clique, _ in looks):
+    for key, found in used.items():
+        cliques = {clique for clique, _ in found}
+        if len(cliques) > 1 or any(cells is None for cells in found.values()):
             out[key] = None
         else:
-            out[key] = (looks[0][0], np.unique(np.concatenate([cells for _, cells in looks])))
+            cells = np.concatenate(list(found.values()))
+            out[key] = (cliques.pop(), cells if (cells[1:] > cells[:-1]).all() else np.unique(cells))
     return out
 
 

@@ -17,7 +17,6 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError
 from ..model.layout import Place, Plan, permute_cells
 from ..model.nodes import Node
-from ..queries import Block
 from .linear_rows import Part
 from .quadratic import DirectTarget, Order, Quadratic, form
 
@@ -127,17 +126,41 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
     if not rows:
         return None, np.zeros(0), np.zeros(0), 0.0
     asked: dict[int, list[tuple[int, Part]]] = {part.order: [] for group in rows.values() for part in group}
-    entries, n = [], 0
+    entries, minus, n = [], [], 0
+    known: dict[tuple[Clique, int], np.ndarray] = {}
+
+    def spots(clique: Clique, cells: np.ndarray) -> np.ndarray:
+        """Where cells lie in the plan's vector; blocks share many of these arrays."""
+        if (key := (clique, id(cells))) not in known:
+            place = plan.places[frozenset(clique)]
+            known[key] = place.at + _where(plan.domain, place, clique, cells)
+        return known[key]
+
     for group in rows.values():
-        lines, columns, data = _entries(plan, group[0].block)
-        entries.append((n + lines, columns, data))
+        block = group[0].block
+        if block.matrix is not None:
+            matrix, place = sp.coo_array(block.matrix), plan.places[frozenset(block.plus)]
+            lines, cells = (x.astype(np.int64) for x in matrix.coords)
+            columns = place.at + _where(plan.domain, place, block.plus, cells)
+            entries.append((n + lines, columns, matrix.data.astype(np.float64)))
+        elif block.cells is None or block.minus is None or block.fine is None:
+            raise MeasurementError("a block of rows needs its cells and the amounts to subtract from them")
+        else:
+            above = spots(block.plus, block.cells)
+            entries.append((np.arange(n, n + above.size), above, np.broadcast_to(1.0, above.shape)))
+            minus.append((n, block.at, spots(block.minus, block.fine)))
         for part in group:
             asked[part.order].append((n, part))
         n += group[0].y.size
+    if minus:
+        starts, ats, below = zip(*minus)
+        lines = np.repeat(starts, [at.size for at in ats]) + np.concatenate(ats)
+        entries.append((lines, np.concatenate(below), np.broadcast_to(-1.0, lines.shape)))
     lines, columns, data = map(np.concatenate, zip(*entries))
     v, vb, constant = np.zeros(n), np.zeros(n), 0.0
     for k in sorted(asked):
-        at = np.concatenate([np.arange(start, start + part.y.size) for start, part in asked[k]])
+        starts, size = np.array([(start, part.y.size) for start, part in asked[k]]).T
+        at = np.repeat(starts + size - np.cumsum(size), size) + np.arange(size.sum())
         weight, y = (np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y"))
         mine_v, mine_vb = np.bincount(at, weight, n), np.bincount(at, weight * y, n)
         b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
@@ -152,22 +175,6 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
     for k in asked:
         constant += sum(form(target - b[where], weight) for where, weight, target in orders[k].functionals)
     return sp.csr_array((data, (lines, columns)), shape=(n, max(plan.size, 1))), v, b, constant
-
-
-def _entries(plan: Plan, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Row, place in the plan's vector, and value of every entry of a block's rows."""
-    place = plan.places[frozenset(block.plus)]
-    if block.matrix is not None:
-        entries = sp.coo_array(block.matrix)
-        columns = place.at + _where(plan.domain, place, block.plus, entries.coords[1].astype(np.int64))
-        return entries.coords[0].astype(np.int64), columns, entries.data.astype(np.float64)
-    if block.cells is None or block.minus is None or block.fine is None:
-        raise MeasurementError("a block of rows needs both its cells and the amounts to subtract from them")
-    n = block.cells.size
-    below = plan.places[frozenset(block.minus)]
-    above = place.at + _where(plan.domain, place, block.plus, block.cells)
-    columns = np.concatenate([above, below.at + _where(plan.domain, below, block.minus, block.fine)])
-    return np.concatenate([np.arange(n), block.at]), columns, np.repeat([1.0, -1.0], [n, block.fine.size])
 
 
 def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:

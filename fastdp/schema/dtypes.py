@@ -50,6 +50,7 @@ def zone(name: str) -> tzinfo:
     )
 
 
+@lru_cache(maxsize=256)
 def machine_dtype(kind: pa.DataType) -> str:
     """The numpy dtype of an Arrow integer or float type. (`to_pandas_dtype` imports pandas, half a second,
     wherever it is installed.)"""

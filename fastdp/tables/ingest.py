@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, repeat
 from typing import Any, TypeVar
 
 import numpy as np
 
+from .._core.codes import joined, largest
+from .._core.team import Team
 from .._util import threads as _threads
 from .._util.arrow import flags
 from .._util.lazy import pa
@@ -73,12 +77,10 @@ class _Column:
         for chunk in chunks:
             self.file.write(np.ascontiguousarray(chunk).data)
 
-    def finish(self) -> np.ndarray:
-        if self.rows == 0:
-            return np.empty(0, self.dtype)
+    def finish(self, team: Team) -> np.ndarray:
         if self.file is None:
             chunks, self.chunks = self.chunks, []
-            return chunks[0] if len(chunks) == 1 else np.concatenate(chunks)
+            return chunks[0] if len(chunks) == 1 else joined(chunks, self.dtype, team)
         self.file.flush()
         mapped = np.memmap(self.file, self.dtype, mode="r", shape=(self.rows,))
         self.file.close()
@@ -195,12 +197,11 @@ class Gathering:
 
     def table(self, public: bool = False, malformed: int = 0) -> Table:
         self._settle()
-        with ThreadPoolExecutor(self.threads) as pool:
-            user = pool.submit(self._numbers.finish)
-            codes = dict(zip(self._columns, pool.map(_Column.finish, self._columns.values())))
+        team = Team(self.threads)
+        codes = {name: column.finish(team) for name, column in self._columns.items()}
         about: dict[str, Any] = {"dropped": self.dropped, "null_ids": self.null_ids, "malformed": malformed}
         if (users := self.users) is not None:
-            about |= {"user": user.result(), "users": len(users), "user_hash": users.hashes()}
+            about |= {"user": self._numbers.finish(team), "users": len(users), "user_hash": users.hashes()}
         return Table(self.schema, codes, rows=self.rows, public=public, **about)
 
 
@@ -257,43 +258,40 @@ def encoded(
     parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None, threads: int
 ) -> Iterator[Encoded]:
     """Encoded batches in the order of the source, for any number of threads."""
-    types = source_types(schema)
-    one = partial(_encode, schema=schema, types=types, users=users)
+    one = partial(_encode, schema=schema, types=source_types(schema), users=users)
     return of_batches(parts, schema, wanted, one, threads)
 
 
 def of_batches(
     parts: Sequence[Part], schema: Schema, wanted: Sequence[str], one: Callable[..., Made], threads: int
 ) -> Iterator[Made]:
-    """What `one(batch, part)` makes of every batch of the parts, in the order of the batches."""
-
-    def work(part: Part, unit: Unit) -> list[Made]:
-        return [one(batch, part) for batch in sources.guarded(part.where, unit())]
-
-    def jobs() -> Iterator[Callable[[], list[Made]]]:
-        for part in parts:
-            for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
-                yield partial(work, part, unit)
-
-    return in_order(jobs(), threads)
-
-
-def in_order(jobs: Iterator[Callable[[], list[Made]]], threads: int) -> Iterator[Made]:
-    """Runs the jobs in threads and yields their results in the order of the jobs; at most `threads + 2` jobs
-    are started and not yet consumed."""
+    """What `one(batch, part)` makes of every batch of the parts, in the order of the batches; at most
+    `threads + 2` units are started and not yet consumed. Batches of a unit that is decoded faster than they
+    are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time."""
+    found = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
     if threads == 1:
-        for job in jobs:
-            yield from job()
+        for part, unit in found:
+            yield from (one(batch, part) for batch in sources.guarded(part.where, unit()))
         return
+    spare, waiting = threading.Semaphore(threads // 2), deque[Future]()
+
+    def work(part: Part, unit: Unit) -> list[Any]:
+        made: list[Any] = []
+        for batch in sources.guarded(part.where, unit()):
+            if not part.text and spare.acquire(blocking=False):
+                made.append(pool.submit(one, batch, part))
+                made[-1].add_done_callback(lambda _: spare.release())
+            else:
+                made.append(one(batch, part))
+        return made
+
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
-        waiting: deque[Future] = deque()
         try:
-            for job in jobs:
-                waiting.append(pool.submit(job))
-                if len(waiting) > threads + 1:
-                    yield from waiting.popleft().result()
-            while waiting:
-                yield from waiting.popleft().result()
+            for at in chain(found, repeat(None, threads + 2)):
+                waiting.extend([pool.submit(work, *at)] if at else [])
+                if waiting and (at is None or len(waiting) > threads + 1):
+                    for made in waiting.popleft().result():
+                        yield made.result() if isinstance(made, Future) else made
         finally:
             for future in waiting:
                 future.cancel()
@@ -323,9 +321,9 @@ def _encode(
         codes = {name: column[keep] for name, column in codes.items()}
         ids = None if ids is None else ids.filter(flags(keep))
         rows = int(np.count_nonzero(keep))
-    for name, column in codes.items():
+    for name, most in zip(codes, largest(list(codes.values()))):
         # The kernels index by code without a bounds check; this check makes that safe.
-        if rows and int(column.max()) >= schema.domain[name]:
+        if rows and most >= schema.domain[name]:
             raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
     prepared = None if users is None else users.prepare(ids)
     return Encoded(codes, prepared, rows, batch.num_rows - rows, null_ids)

@@ -8,7 +8,9 @@ cannot be decoded becomes a line that is not valid UTF-8, so that it is malforme
 from __future__ import annotations
 
 import codecs
+import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from .._util.lazy import pa
@@ -20,6 +22,8 @@ MAX_LINE = 1 << 22
 
 BLOCK = 1 << 22
 """Bytes read at a time."""
+
+Block = bytes | memoryview
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2"}
 
@@ -72,7 +76,7 @@ def open_bytes(path: str, dialect: Dialect) -> Any:
     return _Transcoded(stream, dialect.encoding) if dialect.encoding in WHOLE_ENCODINGS else stream
 
 
-def transcoder(encoding: str) -> Callable[[bytes], bytes]:
+def transcoder(encoding: str) -> Callable[[Any], Any]:
     """A function that transcodes whole lines from this encoding to UTF-8, each line independently."""
     if encoding in ("utf-8", *WHOLE_ENCODINGS):
         return lambda block: block
@@ -86,7 +90,7 @@ def transcoder(encoding: str) -> Callable[[bytes], bytes]:
         except UnicodeDecodeError:
             return _BAD
 
-    return lambda block: b"\n".join(map(one, block.split(b"\n")))
+    return lambda block: b"\n".join(map(one, bytes(block).split(b"\n")))
 
 
 def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
@@ -118,6 +122,29 @@ def body(path: str, dialect: Dialect, header: bool) -> Iterator[tuple[bytes, int
             if header:
                 block, header = block.partition(b"\n")[2], False
             yield block, left_out
+
+
+def pieces(path: str, dialect: Dialect, header: bool) -> Iterator[Callable[[], tuple[Block, int]]]:
+    """Functions that return what `body` yields. Of a plain file each reads its own bytes, so that threads
+    share the reading: the lines that begin in its BLOCK bytes."""
+    if not os.path.isfile(path) or stem(path) != path.lower() or dialect.encoding in WHOLE_ENCODINGS:
+        yield from (lambda found=found: found for found in body(path, dialect, header))
+    else:
+        yield from (partial(_lines, path, at, header) for at in range(0, os.path.getsize(path), BLOCK))
+
+
+def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
+    """The lines that begin in the BLOCK bytes from `start` on, without the header at 0; of a line that is too
+    long, enough bytes to be too long."""
+    with open(path, "rb") as file:
+        at = file.seek(max(start - 1, 0))
+        text = file.read(start - at + BLOCK + BLOCK // 64)  # most lines end within the last of these bytes
+        bound = start - at + BLOCK - 1  # the next piece begins with what follows an LF here or later
+        if not (end := text.find(b"\n", bound) + 1):
+            text += file.read(MAX_LINE)
+            end = text.find(b"\n", bound) + 1 or len(text)
+    begin = text.find(b"\n", 0, end) + 1 or end if start or header else 0
+    return memoryview(text)[begin:end], 0
 
 
 def first_line(path: str, dialect: Dialect) -> str:

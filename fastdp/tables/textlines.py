@@ -21,6 +21,7 @@ from ..errors import DataError
 from ..schema.dialect import Dialect
 from . import textblocks
 from .parts import Part, Tally, Unit, cut
+from .textblocks import Block
 
 
 def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
@@ -61,17 +62,17 @@ def delimited(path: str, dialect: Dialect) -> Part:
         column = np.full(len(names), -1, np.int32)
         column[[names.index(name) for name in columns]] = np.arange(len(columns))
 
-        def split(text: bytes, final: bool = True) -> tuple[pa.RecordBatch, int]:
+        def split(text: Block, final: bool = True) -> tuple[pa.RecordBatch, int]:
             limits = (len(columns), textblocks.MAX_LINE)
             made, rows, wrong, used = core.split(text, rule, column, *limits, keep, final)
             tally.add(wrong)
             return _batch(made, columns, rows), used
 
-        blocks = textblocks.body(path, dialect, header)
         if dialect.newlines:
-            return _records(map(transcode, _with_long_lines(blocks)), split, tally, keep)
-        body = _with_left_out(blocks, tally, keep)
-        return (partial(_cut_one, lambda block: split(transcode(block))[0], block) for block in body)
+            blocks = _with_long_lines(textblocks.body(path, dialect, header))
+            return _records(map(transcode, blocks), split, tally, keep)
+        read = partial(_cut, lambda block: split(transcode(block))[0], tally, keep)
+        return (partial(read, piece) for piece in textblocks.pieces(path, dialect, header))
 
     schema = pa.schema([(name, pa.binary()) for name in names])
     hint = _other_delimiter(names, dialect.delimiter or ",")
@@ -141,26 +142,27 @@ def json_lines(path: str, dialect: Dialect) -> Part:
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         keys = core.Texts([name.encode() for name in columns])
 
-        def members(block: bytes) -> pa.RecordBatch:
+        def members(block: Block) -> pa.RecordBatch:
             made, rows, wrong = core.json(transcode(block), keys, textblocks.MAX_LINE, keep)
             tally.add(wrong)
             return _batch(made, columns, rows)
 
-        body = _with_left_out(textblocks.body(path, dialect, False), tally, keep)
-        return (partial(_cut_one, members, block) for block in body)
+        read = partial(_cut, members, tally, keep)
+        return (partial(read, piece) for piece in textblocks.pieces(path, dialect, False))
 
     return Part(path, pa.schema([]), units, tally=tally, any_name=True)
 
 
-def _with_left_out(blocks: Iterator[tuple[bytes, int]], tally: Tally, keep: bool) -> Iterator[bytes]:
-    """The blocks. For each line that was left out because of its length, `keep` puts a malformed line (not
-    valid UTF-8) in its place; otherwise it is added to the tally."""
-    for block, left_out in blocks:
-        if keep:
-            yield b"\xff\n" * left_out + block
-        else:
-            tally.add(left_out)
-            yield block
+def _cut(
+    read: Callable[[Block], pa.RecordBatch], tally: Tally, keep: bool, piece: Callable[[], tuple[Block, int]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a piece of text. For each line that was left out because of its length, `keep` puts a
+    malformed line (not valid UTF-8) in its place; otherwise it is added to the tally."""
+    block, left_out = piece()
+    if keep and left_out:
+        block = b"\xff\n" * left_out + block
+    tally.add(0 if keep else left_out)
+    yield from cut(read(block))
 
 
 def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
@@ -170,10 +172,6 @@ def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
         for _ in range(left_out):
             yield b"\xff" * (textblocks.MAX_LINE + 1) + b"\n"
         yield block
-
-
-def _cut_one(read: Callable[[bytes], pa.RecordBatch], block: bytes) -> Iterator[pa.RecordBatch]:
-    yield from cut(read(block))
 
 
 def _records(

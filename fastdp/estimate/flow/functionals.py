@@ -15,17 +15,16 @@ counts alone, which is what makes a good approximate inverse possible (csrc/ance
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..._core.ancestors import MOST, Ancestors, SparseRows
+from ..._core.ancestors import MOST, Ancestors, SparseRows, ancestors_of
 from ..._core.tables import squares
 from ..._core.team import Team
 from ..._util.lazy import sp
-from ...domain import Domain
-from ...model.layout import Place, Plan
+from ...domain import Clique, Domain
+from ...model.layout import Place, Plan, strides
 from ..linear_rows import Part
 from ..quadratic import Quadratic
 
@@ -98,13 +97,11 @@ class Functionals:
         return [(span, number[span]) for span in spans if (number[span] >= 0).all()]
 
     def _orders(self) -> np.ndarray:
-        axes = np.zeros(max(self._plan.size, 1), np.int64)
-        for place in self._plan.places.values():
-            axes[place.at : place.at + place.size] = len(place.axes)
-        order = np.concatenate([axes[self.at], np.zeros(self.rest.shape[0], np.int64)])
+        order = np.concatenate([_of_places(self._plan, self.at, len), np.zeros(self.rest.shape[0], np.int64)])
         entry = self.rest.tocoo()
         above = entry.data < 0
-        order[self.at.size + entry.coords[0][above]] = axes[self.active[entry.coords[1][above]]]
+        fine = self.active[entry.coords[1][above]]
+        order[self.at.size + entry.coords[0][above]] = _of_places(self._plan, fine, len)
         return order
 
     def _numbers(self) -> np.ndarray:
@@ -117,8 +114,7 @@ class Functionals:
         """Which measured cells contain each functional, for the approximate inverse. The parts of a cell, its
         projections and itself, lie one after another in `place`; a remainder has those of its cell."""
         number = self._numbers()
-        begin = np.zeros(number.size, np.int64)
-        width = np.zeros(number.size, np.int64)
+        begin, width = np.zeros(number.size, np.int64), np.zeros(number.size, np.int64)
         place, end = [], 0
         for spot in self._plan.places.values():
             cells = np.flatnonzero(number[spot.at : spot.at + spot.size] >= 0)
@@ -134,32 +130,23 @@ class Functionals:
         held[entry.coords[0][entry.data > 0]] = self.active[entry.coords[1][entry.data > 0]]
         cell = np.concatenate([self.at, held])
         begin, width = begin[cell], width[cell]
-        length, blocks = np.zeros(self.size, np.int64), []
-        for count in np.unique(width):
-            rows = np.flatnonzero(width == count)
-            columns = number[places[begin[rows][:, None] + np.arange(count)]]
-            itself = np.where(rows >= self.at.size, rows, -1)
-            columns = np.concatenate([columns, itself[:, None]], axis=1)
-            measured = columns >= 0
-            length[rows] = measured.sum(axis=1)
-            blocks.append((rows, columns, measured))
-        first = np.concatenate([[0], np.cumsum(length)])
-        column, mask = np.zeros(first[-1], np.int32), np.zeros(first[-1], np.uint8)
-        for rows, columns, measured in blocks:
-            at = (first[rows][:, None] + np.cumsum(measured, axis=1) - 1)[measured]
-            parts = np.append(np.arange(1, columns.shape[1]), 0)
-            column[at], mask[at] = columns[measured], np.broadcast_to(parts, columns.shape)[measured]
-        return Ancestors(first, column, mask, begin, places, threads)
+        shape = ancestors_of(number, begin, width, places, self.at.size)
+        return Ancestors(*shape, begin, places, threads)
+
+
+def _of_places(plan: Plan, entries: np.ndarray, number: Callable[[Clique], int]) -> np.ndarray:
+    """For each entry of the plan's vector, `number` of the axes of the place that it lies in."""
+    places = plan.places.values()  # in the order of the vector
+    found = np.searchsorted([place.at for place in places], entries, side="right") - 1
+    return np.array([number(place.axes) for place in places])[found]
 
 
 def _covered(plan: Plan, quadratic: Quadratic) -> np.ndarray:
     """Which remainders are empty: every cell of S above their cell of T is fine."""
-    size = np.zeros(max(plan.size, 1))
-    for place in plan.places.values():
-        size[place.at : place.at + place.size] = plan.domain.cells(place.axes)
     assert quadratic.matrix is not None
     entry = quadratic.matrix.tocoo()
-    line, cells, above = entry.coords[0], size[quadratic.active[entry.coords[1]]], entry.data < 0
+    line, above = entry.coords[0], entry.data < 0
+    cells = _of_places(plan, quadratic.active[entry.coords[1]], plan.domain.cells)
     whole, fine = np.ones(quadratic.v.size), np.bincount(line[above], minlength=quadratic.v.size)
     whole[line[above]] = cells[above]
     whole[line[~above]] /= cells[~above]
@@ -175,20 +162,19 @@ def _parts(
     own = (spot.at + cells)[:, None]
     if 1 << len(spot.axes) > MOST:
         return own
+    axes = range(len(spot.axes))
+    sets = [frozenset(spot.axes[i] for i in axes if b >> i & 1) for b in range(1, 1 << len(axes))]
+    if not all(attrs in places for attrs in sets):
+        return own
+    onto = [places[attrs] for attrs in sets]
+    steps = [strides(domain, place.axes) for place in onto]
     numbers = cells if spot.cells is None else spot.cells[cells]
-    codes = dict(zip(spot.axes, np.unravel_index(numbers, domain.shape(spot.axes)), strict=True))
-    out = np.empty((cells.size, (1 << len(spot.axes)) - 1), np.int64)
-    bit = {a: 1 << i for i, a in enumerate(spot.axes)}
-    for k in range(1, len(spot.axes) + 1):
-        for some in combinations(spot.axes, k):
-            onto = places.get(frozenset(some))
-            if onto is None:
+    codes = np.stack(np.unravel_index(numbers, domain.shape(spot.axes)), axis=1)
+    out = codes @ np.array([[step.get(name, 0) for step in steps] for name in spot.axes])
+    for i, place in enumerate(onto):
+        if place.cells is not None:
+            at = np.minimum(np.searchsorted(place.cells, out[:, i]), max(place.size - 1, 0))
+            if not place.size or (place.cells[at] != out[:, i]).any():
                 return own
-            number = np.ravel_multi_index([codes[a] for a in onto.axes], domain.shape(onto.axes))
-            if onto.cells is not None:
-                spots = np.minimum(np.searchsorted(onto.cells, number), max(onto.size - 1, 0))
-                if not onto.size or (onto.cells[spots] != number).any():
-                    return own
-                number = spots
-            out[:, sum(bit[a] for a in some) - 1] = onto.at + number
-    return out
+            out[:, i] = at
+    return out + [place.at for place in onto]
