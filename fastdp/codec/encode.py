@@ -126,11 +126,8 @@ def _encode(
         rule = dictionary_map(item, table)
         x, valid, bit0 = _buffers(indices)
     else:
-        key = (item.name, source)
-        cache = schema.__dict__.setdefault("_encode_maps", {})
-        if key not in cache:
-            cache[key] = number_map(item, source)
-        rule = cache[key]
+        key, cache = (item.name, source), schema.__dict__.setdefault("_encode_maps", {})
+        rule = cache[key] = cache.get(key) or number_map(item, source)
     return x, rule, valid, bit0, out[item.name], keep
 
 
@@ -185,12 +182,9 @@ def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
 
 
 def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int) -> None:
-    if code == core.DROP:
-        out[where] = 0
-        if keep is not None:
-            keep[where] = 0
-    else:
-        out[where] = code
+    out[where] = 0 if code == core.DROP else code
+    if code == core.DROP and keep is not None:
+        keep[where] = 0
 
 
 def _encode_derived(

@@ -151,10 +151,7 @@ def first_line(path: str, dialect: Dialect) -> str:
     """The first line of a file: the names of its columns, which are public."""
     line = b""
     with open_bytes(path, dialect) as stream:
-        while b"\n" not in line and len(line) <= MAX_LINE:
-            chunk = stream.read(1 << 16)
-            if not chunk:
-                break
+        while b"\n" not in line and len(line) <= MAX_LINE and (chunk := stream.read(1 << 16)):
             line += chunk
     line = line.partition(b"\n")[0]
     if len(line) > MAX_LINE:
