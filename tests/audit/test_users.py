@@ -186,9 +186,7 @@ PLANTED = {
     "the noise forgets the one for the user": (
         agree, noiseplan, "_most_keys", lambda real: lambda key, cap: real(key, cap) - 1,
     ),
-    "the noise of one rate is taken for all": (
-        agree, noiseplan, "_most_keys", lambda real: lambda key, cap: 1,
-    ),
+    "the noise of one rate is for all": (agree, noiseplan, "_most_keys", lambda real: lambda key, cap: 1),
     "a user is in the table once per row": (tables, user_engine, "view_of", a_user_once_per_row),
     "groups of rows without the clip: a view that loses the users": (
         groups, user_engine, "view_of", without_users,

@@ -16,7 +16,7 @@ from fastdp.codec.bins import bins_of
 from fastdp.codec.decode import decode, stream_key
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import UsageError
-from fastdp.schema import Schema
+from fastdp.schema import Schema, dtypes
 from fastdp.schema.document import builtin_names
 
 from ..reference import codes as slow
@@ -69,43 +69,37 @@ def test_slices_decode_alone_as_within_the_whole(rows):
         assert not other["fare"].combine_chunks().equals(whole["fare"].combine_chunks())
 
 
+def listed(dtype, *values):
+    return {"kind": "categorical", "dtype": dtype, "values": list(values)}
+
+
+def whole(dtype, low, high):
+    return {"kind": "integer", "dtype": dtype, "min": low, "max": high}
+
+
 @pytest.mark.parametrize(
     ("column", "values"),
     [
-        ({"kind": "categorical", "values": [3, -1], "dtype": "int8"}, [3, -1, None]),
-        ({"kind": "categorical", "values": [0.5, 2.0], "dtype": "float32"}, [0.5, 2.0, None]),
-        ({"kind": "categorical", "values": [True, False]}, [True, False, None]),
-        ({"kind": "categorical", "values": ["a", "ü"]}, ["a", "ü", None]),
-        ({"kind": "categorical", "values": ["a", ""], "dtype": "large_string"}, ["a", "", None]),
-        ({"kind": "categorical", "values": ["a", "b"], "dtype": "string_view"}, ["a", "b", None]),
-        ({"kind": "categorical", "values": ["a", "b"], "dtype": "enum"}, ["a", "b", None]),
-        (
-            {"kind": "categorical", "values": ["2020-02-29", "1960-01-01"], "dtype": "date32"},
-            [dt.date(2020, 2, 29), dt.date(1960, 1, 1), None],
-        ),
-        ({"kind": "categorical", "values": ["2020-02-29"], "dtype": "date64"}, [dt.date(2020, 2, 29), None]),
-        (
-            {"kind": "categorical", "values": ["1.50", "-2"], "dtype": "decimal128(9, 2)"},
-            [Decimal("1.50"), Decimal("-2.00"), None],
-        ),
-        (
-            {"kind": "categorical", "values": ["2020-06-01T12:00:00.5"], "dtype": "timestamp[ms]"},
-            [dt.datetime(2020, 6, 1, 12, 0, 0, 500_000), None],
-        ),
-        ({"kind": "integer", "min": -2, "max": 300, "dtype": "int16"}, [-2, 5, 300, None]),
-        ({"kind": "integer", "min": 0, "max": 70_000, "dtype": "float64"}, [0.0, 70_000.0, None]),
-        ({"kind": "integer", "min": 0, "max": 9, "dtype": "string"}, ["0", "9", None]),
-        (
-            {"kind": "integer", "min": 0, "max": 9, "dtype": "decimal128(5, 1)"},
-            [Decimal("0.0"), Decimal("9.0"), None],
-        ),
-        ({"kind": "integer", "min": 5, "max": 2**30, "dtype": "uint64"}, [5, 2**30, None]),
+        (listed("int8", 3, -1), [3, -1]),
+        (listed("float32", 0.5, 2.0), [0.5, 2.0]),
+        (listed("bool", True, False), [True, False]),
+        (listed("string", "a", "ü"), ["a", "ü"]),
+        (listed("large_string", "a", ""), ["a", ""]),
+        (listed("string_view", "a", "b"), ["a", "b"]),
+        (listed("enum", "a", "b"), ["a", "b"]),
+        (listed("date32", "2020-02-29", "1960-01-01"), [dt.date(2020, 2, 29), dt.date(1960, 1, 1)]),
+        (listed("date64", "2020-02-29"), [dt.date(2020, 2, 29)]),
+        (listed("decimal128(9, 2)", "1.50", "-2"), [Decimal("1.50"), Decimal("-2.00")]),
+        (listed("timestamp[ms]", "2020-06-01T12:00:00.5"), [dt.datetime(2020, 6, 1, 12, 0, 0, 500_000)]),
+        (whole("int16", -2, 300), [-2, 5, 300]),
+        (whole("float64", 0, 70_000), [0.0, 70_000.0]),
+        (whole("string", 0, 9), ["0", "9"]),
+        (whole("decimal128(5, 1)", 0, 9), [Decimal("0.0"), Decimal("9.0")]),
+        (whole("uint64", 5, 2**30), [5, 2**30]),
     ],
 )
 def test_types_and_nulls_come_back_exactly(column, values):
-    schema = one(column)
-    from fastdp.schema import dtypes
-
+    schema, values = one(column), [*values, None]
     kind = dtypes.arrow(schema.columns["x"].dtype)
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     array = pa.array(values, plain)

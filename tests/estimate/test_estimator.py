@@ -1,6 +1,7 @@
 """The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad
 input."""
 
+import contextlib
 import itertools
 import math
 
@@ -13,7 +14,7 @@ from fastdp._core.infer import Engine
 from fastdp.domain import Domain
 from fastdp.errors import MeasurementError, ModelTooLargeError, UsageError
 from fastdp.estimate.estimator import fit
-from fastdp.estimate.linear_rows import check, usage
+from fastdp.estimate.linear_rows import FARTHEST, check, usage
 from fastdp.estimate.lower import lower
 from fastdp.estimate.total import estimate_total
 from fastdp.measurement import Measurement
@@ -262,6 +263,14 @@ def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
     assert np.isfinite(made).all() and made.sum() == pytest.approx(model.total)
     if value > sigma:
         assert made == pytest.approx(answers, rel=0.02)
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1.0, 1e6])
+def test_a_value_may_be_as_far_from_zero_as_its_sigma_allows(sigma):
+    for factor, fine in ((0.99, True), (1.01, False)):
+        seen = [Measurement(("a",), np.array([factor * FARTHEST * sigma, 0.0]), np.array([sigma, 2 * sigma]))]
+        with contextlib.nullcontext() if fine else pytest.raises(MeasurementError, match="times its sigma"):
+            assert np.isfinite(fit({"a": 2}, seen).total)
 
 
 # Measurements, zeros and starts that do not fit the domain are refused with a sentence that names them.

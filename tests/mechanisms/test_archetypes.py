@@ -161,6 +161,15 @@ def test_shards_can_be_drawn_alone(model):
     assert rows.owners(last).size == rows.total - last * 1000 == rows.shard(last)["fare"].size
 
 
+@pytest.mark.parametrize("limit", [100, 3000, 10**9])
+def test_as_many_rows_are_cast_as_users_have_on_average_up_to_the_limit(model, limit):
+    """With `mean` every user has the mean number of rows of its archetype, so that only rounding is left."""
+    users = np.full((4, 57), 2.0)
+    wanted = min(limit, float(users.sum(axis=1) @ model.mean_rows))
+    made = cast(model, users, limit, 200, True, 1)
+    assert made.ends[-1] <= limit and made.ends[-1] == pytest.approx(wanted, rel=0.15)
+
+
 def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, public, model, tmp_path):
     """Rows with an unlisted company: the same bytes come out as without them, everywhere."""
     odd = fastdp.simulate.taxi(300, seed=77, year=2020)

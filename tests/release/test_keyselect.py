@@ -165,6 +165,9 @@ def test_bad_arguments(name, value):
     arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | {name: value}
     with pytest.raises(UsageError):
         select_keys(trips(), schema(), **arguments)
+    if name == "keys_per_user":  # limits are inclusive
+        for most in (1, keyselect.MOST_KEYS_PER_USER):
+            assert select_keys(trips(), schema(), **arguments | {name: most}) is not None
 
 
 def test_thresholds_in_the_accountant():

@@ -103,7 +103,7 @@ def test_every_argument_has_absurd_values():
 
 @pytest.mark.parametrize("private", [False, True], ids=["written schema", "private domain"])
 def test_the_call_is_sound_where_nothing_spoils_it(world, private):
-    assert call(private, sample_seed=10**400).to_arrow().num_rows == 10
+    assert call(private, sample_seed=0 if private else 10**400).to_arrow().num_rows == 10
 
 
 @pytest.mark.parametrize("private", [False, True], ids=["written schema", "private domain"])

@@ -3,6 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import fastdp
 from fastdp.privacy.clip import MAX_CHOSEN
@@ -54,6 +55,22 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
     assert "u" in run.data.column_names
     made = fastdp.plan(schema(None), "mst", 4.0, 1e-6, rows=10_000_000)
     assert made.clip == MAX_CHOSEN and made.clip_options
+
+
+def test_a_plan_with_public_data_says_what_each_clip_would_lose():
+    """The share of rows beyond the clip, as counted user by user; the suggested clip is the one of least
+    error among those listed, and a run that chooses its own lists the same."""
+    data, bounded = flights(8000), schema(600)
+    rows = np.unique(data["u"].to_numpy(), return_counts=True)[1]
+    public = fastdp.read(data, bounded, public=True)
+    given = {"rows": 8000, "public": public}
+    fixed = fastdp.plan(bounded, "mst", 1.0, 1e-6, clip=50, **given)
+    assert fixed.clip_bias == 1 - np.minimum(rows, 50).sum() / 8000 > 0 and not fixed.clip_options
+    chosen = fastdp.plan(bounded, "mst", 1.0, 1e-6, clip="private", **given)
+    lost = [1 - np.minimum(rows, option.clip).sum() / 8000 for option in chosen.clip_options]
+    assert lost == pytest.approx([option.lost for option in chosen.clip_options])
+    best = min(chosen.clip_options, key=lambda option: option.error)
+    assert best.clip == chosen.clip_suggested and 1 < best.clip < 600
 
 
 def test_a_plan_says_when_the_noise_drowns_the_table():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from pathlib import Path
 
@@ -82,7 +81,6 @@ METADATA = {
 
 def hotel(rows=8000, seed=0):
     rng = np.random.default_rng(seed)
-    start = datetime.datetime(2025, 1, 1)
     return pd.DataFrame(
         {
             "visit": np.arange(rows),
@@ -91,13 +89,8 @@ def hotel(rows=8000, seed=0):
             "paid": rng.integers(40, 400, rows),
             "rating": rng.normal(4, 0.5, rows).round(1),
             "member": rng.random(rows) < 0.3,
-            "arrived": pd.to_datetime(
-                [start + datetime.timedelta(hours=int(h)) for h in rng.integers(0, 2000, rows)]
-            ),
-            "born": [
-                datetime.date(1950, 1, 1) + datetime.timedelta(days=int(d))
-                for d in rng.integers(0, 20_000, rows)
-            ],
+            "arrived": pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 2000, rows), "h"),
+            "born": (np.datetime64("1950-01-01") + rng.integers(0, 20_000, rows)).tolist(),
             "email": [f"{i}@example.com" for i in range(rows)],
         }
     )
