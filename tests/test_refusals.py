@@ -2,7 +2,9 @@
 written; limits are inclusive."""
 
 import math
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -16,40 +18,69 @@ from fastdp.domain import Domain
 from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.privacy import accountant, gdp
+from fastdp.privacy.accountant import Gaussian
+from fastdp.privacy.budget import Budget
+from fastdp.privacy.calibrate import calibrate
+from fastdp.queries import Sparse
 from fastdp.release import keyselect, noiseplan, reserve
+from fastdp.release.distances import whole_weights
 from fastdp.release.noiseplan import plan_histogram
+from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
 from fastdp.tables.table import Table, code_dtype
-from fastdp.userkeys import Groups, RowsPerUser
+from fastdp.userkeys import MOST_ROWS, Groups, RowsPerUser, RowsUpTo, WithoutId
 
 SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
 
 
-@pytest.mark.parametrize("check, most", [(spark.check_partitions, 2**15), (bound.check_clip, 2**43 - 1)])
-def test_limits_are_inclusive(check, most):
-    assert check(1) == 1 and check(most) == most
-    for value in (0, most + 1):
-        with pytest.raises(UsageError):
-            check(value)
+def below(x):
+    return math.nextafter(x, -math.inf)
 
 
-class NoEvent:
-    epsilon = mu = 0.1
+def request(**facts):
+    return reserve.BudgetRequest(**{"epsilon": 1.0, "delta": 1e-6, "clip": 1} | facts)
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda: accountant.mu_of(NoEvent()), lambda: gdp.epsilon_of(1e-301, 1e-6),
-        lambda: gdp.epsilon_of(1e300, 1e-6), lambda: gdp.epsilon_of(0.5, 0.0),
-        lambda: gdp.epsilon_of(0.5, 1.0), lambda: gdp.epsilon_of(0.5, 1e-301),
-        lambda: gdp.mu_from(1e30, 1e-6), lambda: noiseplan.positive(0.0, "mu"),
-        lambda: noiseplan.positive(math.inf, "mu"), lambda: noiseplan.positive(math.nan, "mu"),
-    ],
-)  # fmt: skip
-def test_numbers_of_privacy_outside_the_range_of_its_arithmetic_are_refused(call):
-    with pytest.raises(UsageError):
-        call()
+LEAST, LARGEST, NAN = 5e-324, sys.float_info.max, math.nan
+NOT_POSITIVE = (0.0, math.inf, NAN)
+RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
+    "partitions of Spark": (spark.check_partitions, (1, 2**15), (0, 2**15 + 1)),
+    "clip": (bound.check_clip, (1, 2**43 - 1), (0, 2**43)),
+    "mu to epsilon": (lambda x: gdp.epsilon_of(x, 1e-6), (0, 1e-300, 1e3), (1e-301, 1e300, -1.0, NAN)),
+    "delta to epsilon": (lambda x: gdp.epsilon_of(0.5, x), (1e-300, below(1.0)), (0.0, 1e-301, 1.0)),
+    "epsilon to mu": (lambda x: gdp.mu_from(x, 1e-6), (0.0, 1e3), (1e30, -1.0, math.inf)),
+    "epsilon of a calibration": (lambda x: calibrate(x, 1e-5), (1e-3, 1e3), (*NOT_POSITIVE, -1.0, "x")),
+    "delta of a calibration": (lambda x: calibrate(1.0, x), (1e-300, 0.99), (0.0, 1.0, NAN, None)),
+    "sensitivity": (lambda x: calibrate(1.0, 1e-5, x), (1e-9, 1e9), NOT_POSITIVE),
+    "count": (lambda n: calibrate(1.0, 1e-5, 1.0, n), (1, 10**6), (0, 1.5, "many")),
+    "method": (lambda name: calibrate(1.0, 1e-5, 1.0, 1, name), ("gdp", "classic-rdp"), ("magic",)),
+    "event": (accountant.mu_of, (Gaussian(1.0),), (SimpleNamespace(epsilon=0.1, mu=0.1),)),
+    "mu of a release": (lambda x: noiseplan.positive(x, "mu"), (LEAST, LARGEST), NOT_POSITIVE),
+    "epsilon of a run": (lambda x: request(epsilon=x), (LEAST, LARGEST), NOT_POSITIVE),
+    "delta of a run": (lambda x: request(delta=x), (LEAST, below(1.0)), (1.0, below(0.0), NAN)),
+    "budget": (lambda x: Budget(x, 1e-6), (LEAST, LARGEST), NOT_POSITIVE),
+    "delta of a budget": (lambda x: Budget(1.0, x), (0.0, below(1.0)), (1.0, below(0.0), None)),
+    "mu of a budget": (lambda x: Budget(mu=x), (LEAST, LARGEST), NOT_POSITIVE),
+    "pure part": (lambda x: Budget(1.0, 1e-6, pure=x), (0.0, below(1.0)), (1.0, below(0.0))),
+    "part for keys": (lambda x: Budget(1.0, 0.5, keys=x), (0.0, LEAST, below(0.5)), (0.5, below(0.0))),
+    "keys of a budget in mu": (lambda x: Budget(mu=1.0, keys=x), (0.0, below(1.0)), (1.0, below(0.0))),
+    "weight of a score": (lambda x: score_weights([x], 1, ""), (LEAST, below(2**20)), (0.0, 2**20, NAN)),
+    "weight of a distance": (lambda x: whole_weights([x], 1, ""), (LEAST, below(2**8)), (0.0, 2**8, NAN)),
+    "penalty": (lambda x: score_grid_number(x, ""), (0.0, -below(2**41)), (2**41, -(2**41), NAN)),
+    "unit of a query": (lambda n: Sparse(np.eye(2), n), (1, 2**20), (0, 2**20 + 1)),
+    "rows of a user": (RowsUpTo, (1, MOST_ROWS), (0, MOST_ROWS + 1)),
+    "rows without a user": (WithoutId, (1, 2**20), (0, 3, 2**21)),
+}
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_ranges_hold_what_they_say_up_to_their_ends(name):
+    call, inside, outside = RANGES[name]
+    for value in inside:
+        call(value)
+    for value in outside:
+        with pytest.raises(FastdpError):
+            call(value)
 
 
 def test_codes_are_whole_numbers_in_as_few_bytes_as_hold_them(tmp_path):

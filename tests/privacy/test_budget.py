@@ -155,17 +155,10 @@ def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():
     assert not Budget.of(mu=1.0).unlimited and not Budget.of(epsilon=1.0).unlimited
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {}, {"epsilon": 1.0, "mu": 1.0}, {"mu": 1.0, "delta": 1e-6}, {"mu": 0.0}, {"mu": math.inf},
-        {"mu": 1.0, "keys": 1.0}, {"mu": 1.0, "keys": -1e-9}, {"epsilon": 0.0},
-        {"epsilon": math.inf, "delta": 1e-6}, {"epsilon": 1.0, "delta": 1.0},
-        {"epsilon": 1.0, "delta": -1e-9}, {"epsilon": 1.0, "delta": 1e-6, "pure": 1.0},
-        {"epsilon": 1.0, "delta": 1e-6, "pure": -0.1}, {"epsilon": 1.0, "delta": 1e-6, "keys": 1e-6},
-        {"epsilon": 1.0, "delta": 1e-6, "keys": -1e-9}, {"epsilon": 1.0, "delta": 0.0, "pure": 0.5},
-    ],
-)  # fmt: skip
+ONE = {"epsilon": 1.0, "delta": 0.0}
+
+
+@pytest.mark.parametrize("wrong", [{}, ONE | {"mu": 1.0}, {"mu": 1.0, "delta": 1e-6}, ONE | {"pure": 0.5}])
 def test_budgets_that_make_no_sense_are_refused(wrong):
     with pytest.raises(UsageError):
         Budget.of(**wrong)

@@ -154,12 +154,3 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
             assert math.isclose(float(min(answer.variances) ** 0.5), line.sigma, rel_tol=1e-9)
     assert sum(share for _, share in made.charges) < 1
     assert made.to_dict()["measurements"] == made.measurements
-
-
-@pytest.mark.parametrize(
-    "options", [{"epsilon": 0.0}, {"delta": 1.0}, {"mechanism": "adagrid", "schema": None}]
-)
-def test_plans_refuse_what_runs_refuse(options):
-    arguments = {"schema": small_schema(), "mechanism": RECIPE, "epsilon": 1.0, "delta": 1e-6} | options
-    with pytest.raises(UsageError):
-        fastdp.plan(**arguments)

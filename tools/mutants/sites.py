@@ -179,10 +179,9 @@ def _is_declared(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = [n for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
-    parts = ast.Constant | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
-    values = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
+    parts = ast.Constant | ast.Tuple | ast.Load | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
     return all(n.id.isupper() for n in names) and all(
-        isinstance(part, parts) for value in values for part in ast.walk(value)
+        isinstance(part, parts) for part in ast.walk(statement.value)
     )
 
 
