@@ -51,8 +51,8 @@ def with_columns(source: Any, what: str, metric: str, columns: Sequence[str], al
 def _events(table: pa.Table, what: str) -> pa.Table:
     """The table with one row per event. A table marked as a histogram has rows that stand for `count` events
     each; any other table is returned unchanged."""
-    name = (table.schema.metadata or {}).get(b"fastdp.count", b"").decode()
-    if name not in table.column_names:
+    mark = (table.schema.metadata or {}).get(b"fastdp.count")
+    if mark is None or (name := mark.decode()) not in table.column_names:
         return table
     counts = numbers(table[name])
     if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):

@@ -45,6 +45,10 @@ MARGIN = 2
 TRIM, TAIL = 0.1, 1.0
 """Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins) plus TAIL
 standard errors of that joint count."""
+LOST = 0.01
+"""Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows: where noise is
+large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and 0.02 on simulated columns
+of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows; without it up to 67 % of the rows were cut off."""
 MANY = 0.05
 """Where cells outside the span turn out to hold more than this share of the rows, they are counted again.
 Chosen for senators' terms from 1867 to 2013, of which the years before 1900 are one cell."""
@@ -206,12 +210,14 @@ class Line:
             alive = np.flatnonzero(extents(counts, sigma))
             if not len(alive):
                 return 1, 0
-            return max(alive[0] - margin, finite[0]), min(alive[-1] + margin, finite[-1])
+            above = self.family not in ("date", "timestamp") and edges[alive[0]] >= 0
+            least = np.searchsorted(edges, 0.0) if above else finite[0]  # noise makes no number negative
+            return max(alive[0] - margin, least), min(alive[-1] + margin, finite[-1])
         first, last = (int(np.searchsorted(edges, span[0])), int(np.searchsorted(edges, span[1])) - 1)
-        few = 0.0 if self.reach else TRIM * float(counts[first : last + 1].sum()) / bins
-        noise = sigma * (SURE if self.reach else TAIL)
-        low = first + ahead(counts[first : last + 1], noise, few)
-        high = last - ahead(counts[first : last + 1][::-1], noise, few)
+        rows = float(counts[first : last + 1].sum())
+        allowed = (sigma * SURE, 0.0, LOST * rows) if self.reach else (sigma * TAIL, TRIM * rows / bins)
+        low = first + ahead(counts[first : last + 1], *allowed)
+        high = last - ahead(counts[first : last + 1][::-1], *allowed)
         return (low, high) if low <= high else (first, last)
 
     def bins(
@@ -395,10 +401,10 @@ def extents(counts: Array, sigma: float) -> Array:
         size *= 2
 
 
-def ahead(counts: Array, noise: float, few: float) -> int:
-    """How many leading cells hold together at most `few` rows plus `noise` times the root of their number; 0
-    where all cells together do."""
-    allowed = few + noise * np.sqrt(np.arange(1, len(counts) + 1))
+def ahead(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
+    """How many leading cells hold together at most `few` rows plus `noise` times the root of their number,
+    which adds at most `most`; 0 where all cells together do."""
+    allowed = few + np.minimum(noise * np.sqrt(np.arange(1, len(counts) + 1)), max(0.0, most))
     beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0
 

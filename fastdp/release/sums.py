@@ -37,7 +37,7 @@ from ..measurement import SCALE, Measurement, Request
 from ..queries import Sparse
 from ..schema.columns import OWN_CODE, Numeric, Policy
 from ..schema.decimal_places import Places
-from ..schema.inside import Grid, Rank, unit_of
+from ..schema.inside import Grid, Rank, takes_steps, unit_of
 
 PARTS, UNIT = 32, 64
 LARGEST = 2.0**39
@@ -234,9 +234,11 @@ def finished(
 
 
 def steps_of(column: Numeric) -> Places | None:
-    """The code column of the classes of round numbers that are counted; None where the schema says them."""
-    grids = STEPS.get(unit_of(column.dtype, column.whole, column.digits) or Decimal(0))
-    if grids is None or column.grids:
+    """The code column of the classes of round numbers that are counted; None where the schema says them, or
+    where numbers are too large to have any."""
+    unit = unit_of(column.dtype, column.whole, column.digits) or Decimal(0)
+    grids = STEPS.get(unit)
+    if grids is None or column.grids or not takes_steps(column, unit):
         return None
     return Places(name=f"{column.name}\0steps", source=column.source, dtype=column.dtype, grids=grids)
 

@@ -77,6 +77,11 @@ def multiple(value: float, unit: Decimal) -> bool:
     return Fraction(repr(float(value))) % Fraction(unit) == 0
 
 
+def takes_steps(column: Any, unit: Decimal) -> bool:
+    """Whether a float holds every number of the column exactly, in units of its last digit."""
+    return max(abs(e) for e in column.edges if math.isfinite(e)) / float(unit) < 1 << 53
+
+
 def check_inside(column: Any) -> None:
     """SchemaError where steps, means or rank do not fit the column."""
     unit = unit_of(column.dtype, column.whole, column.digits)
@@ -88,7 +93,7 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, where, "steps need rounded values; set whole = true or digits")
         if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
             raise fail(column.name, where, f"step (> 0) and at must be multiples of {unit}, the last digit")
-        if max(abs(e) for e in column.edges if math.isfinite(e)) / float(unit) >= 1 << 53:
+        if not takes_steps(column, unit):
             raise fail(column.name, where, "steps need numbers of at most 2^53 units of the last digit")
     if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
         raise fail(column.name, "grids", "shares must be at least 0 and add up to at most 1")

@@ -271,7 +271,9 @@ class Schema:
             return source
         if isinstance(source, str | os.PathLike):
             return cls.load(os.fspath(source))
-        raise UsageError(f"schema: expected a Schema, a path or a built-in name, got {type(source).__name__}")
+        hint = "; pass its .schema" if isinstance(getattr(source, "schema", None), Schema) else ""
+        got = type(source).__name__ + hint
+        raise UsageError(f"schema: expected a Schema, a path or a built-in name, got {got}")
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from .._util.lazy import pa, pl
@@ -41,8 +42,11 @@ DAYS_LISTED = 370
 """A span of at most this many days is drafted by its dates, a longer one by year, month and day of the week,
 or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
 ROWS_A_YEAR = 100
+EVEN = "Bins are even with round edges. Draft public data as public for bins of equal counts."
 EMPTY = 0.99
 """A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
+_CONVERT = dict.fromkeys(("money", "percentage", "number with commas"), "plain numbers such as 1234.50")
+_CONVERT |= dict.fromkeys(("date in another form", "time of day"), "2024-12-31 or 2024-12-31 23:59")
 _ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
 )
@@ -64,8 +68,7 @@ class Candidate:
     usual: int
 
     def __str__(self) -> str:
-        mean = self.rows / max(1, self.values)
-        return f"{self.name!r} ({self.values:,} values, {mean:.3g} rows each on average)"
+        return f"{self.name!r} ({self.values:,} values, {self.rows / self.values:.3g} rows each on average)"
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,10 @@ class Draft:
             "and the privacy statement of a run names it.",
             *self.notes,
         ]
-        user = () if self.schema.user is not None else self._proposed()
+        user = self._proposed() if self.users and self.schema.user is None else ()
         return toml_write.document(self.schema.to_plain(), head, before_columns=user)
 
     def _proposed(self) -> list[str]:
-        if not self.users:
-            return []
         best = self.users[0]
         return [
             "Whose rows are they? All rows of one user are protected together; without [user] each row is",
@@ -100,13 +101,13 @@ class Draft:
             "[user]",
             f"column = {toml_write.quoted(best.name)}",
             f"max_rows = {best.usual}    # LEARNT: 99 % of the values have at most so many rows",
+            *([f"Then delete [columns.{best.name}]."] if best.name in self.schema.columns else ()),
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes TOML with comments, or JSON without, by the ending of the path."""
         if str(path).endswith(".toml"):
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(self.text())
+            Path(path).write_text(self.text(), encoding="utf-8")
         else:
             self.schema.save(os.fspath(path))
 
@@ -162,10 +163,11 @@ def draft(
         looked = _Look(name, table.column(name), bins, public, names)
         if name == user:
             users.insert(0, looked.candidate())
-        elif looked.problem or looked.why:
-            left_out[name] = looked.problem or looked.why
-            if looked.why and looked.repeats:
-                users.append(looked.candidate())
+            continue
+        if not looked.problem and looked.may_be_user:
+            users.append(looked.candidate())
+        if why := looked.problem or looked.why or ("" if name else "a column without a name"):
+            left_out[name] = why
         else:
             entry = looked.entry()
             try:
@@ -176,11 +178,11 @@ def draft(
             entries[name], values[name] = entry, looked.series
             notes += looked.notes
     if not entries:
-        why = "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(f"the draft would have no column{': ' if why else ''}{why}")
+        why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+        raise SchemaError(f"the draft would have no column{why if len(table) else ': no row can be read'}")
     columns = Columns(values, entries)
     proposed = propose(columns)
-    origin = "drafted from public data" if public else "drafted from data"
+    origin = f"drafted from {'public ' if public else ''}data"
     document: dict[str, Any] = {"provenance": origin, "columns": columns.entries}
     if user is not None:
         document["user"] = {"column": user}
@@ -194,9 +196,7 @@ def draft(
     if not public:
         schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
         if any(entry["kind"] == "numeric" for entry in entries.values()):
-            notes.append(
-                "Bins are even with round edges. Draft public data as public for bins of equal counts."
-            )
+            notes.append(EVEN)
     return _finished(schema, user, users, left_out, notes)
 
 
@@ -225,14 +225,9 @@ def _finished(
     more: Sequence[str],
 ) -> Draft:
     notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
-
-    def order(u: Candidate) -> tuple[bool, bool, float]:
-        return u.name != user, not _WHO.search(u.name), -u.rows / max(1, u.values)
-
-    ranked = sorted(users, key=order)
+    ranked = sorted(users, key=lambda u: (u.name != user, not _WHO.search(u.name), -u.rows / u.values))
     if user is None and ranked:
-        names = " or ".join(map(str, ranked[:3]))
-        notes.append(f"Possible user column: {names}; see [user] below.")
+        notes.append(f"Possible user column: {' or '.join(map(str, ranked[:3]))}; see [user] below.")
     elif user is None:
         notes.append("No column looks like a user id, so each row counts as a separate user.")
     else:
@@ -295,11 +290,11 @@ class _Look:
     def _why(self) -> str:
         """Why the column is taken for an identifier or free text; "" if it is not."""
         rows = len(self.values)
-        if rows < 50 or self.family not in ("string", "int") or self.category:
+        if rows < 50 or not (self.whole or self.family == "string") or self.category:
             return ""
-        if self.family == "int":
+        if self.whole:
             every = self.distinct == rows and rows >= 200 and self.high - self.low >= RANGE
-            named = bool(_ID.search(self.name)) and self.distinct > RANGE
+            named = bool(_ID.search(self.name)) and self.distinct > 2 * FEW
             looks = f"a number of {self.distinct:,} values that looks like an identifier"
             return looks if every or named else ""
         named = bool(_ID.search(self.name) or _WHO.search(self.name)) and self.distinct > 2 * FEW
@@ -310,20 +305,23 @@ class _Look:
     def _check_words(self) -> None:
         kinds = textkinds.count_kinds(self.values)
         most = max(kinds, key=lambda kind: kinds[kind])
-        if kinds[most] <= 0.9 * len(self.values):
-            return
-        if most in ("money", "percentage", "number with commas"):
-            self.problem = f"texts of the kind {most!r}; the reader takes plain numbers such as 1234.50"
-        elif most in ("date in another form", "time of day"):
-            self.problem = f"texts of the kind {most!r}; the reader takes 2024-12-31 and 2024-12-31 23:59"
+        if kinds[most] > 0.9 * len(self.values) and most in _CONVERT:
+            self.problem = f"texts of the kind {most!r}: convert them to {_CONVERT[most]}"
 
     @property
-    def repeats(self) -> bool:
-        return 2 * self.distinct <= len(self.values) and self.distinct > 1
+    def may_be_user(self) -> bool:
+        """Whether the values may be user ids: they repeat, and look like identifiers, are named like ids or
+        people, or all have equally many rows, as in a panel."""
+        kind = self.whole or self.family == "string"
+        if not kind or self.distinct < 2 or 2 * self.distinct > len(self.values):
+            return False
+        named = self.distinct >= OFTEN / 2 and (_ID.search(self.name) or _WHO.search(self.name))
+        panel = self.distinct > FEW and self.values.value_counts().get_column("count").n_unique() == 1
+        return bool(self.why or named or panel)
 
     def candidate(self) -> Candidate:
         usual = int(self.values.value_counts().get_column("count").quantile(0.99, "higher") or 1)
-        return Candidate(self.name, self.distinct, len(self.values), usual)
+        return Candidate(self.name, max(1, self.distinct), len(self.values), usual)
 
     def entry(self) -> dict[str, Any]:
         assert self.dtype is not None
@@ -386,9 +384,7 @@ class _Look:
             if (midnight := (seconds == 0).sum() / len(seconds)) >= MIDNIGHT:
                 step = 86_400
                 if midnight < 1:
-                    self.notes.append(
-                        f"{self.name!r}: times of day, in {1 - midnight:.1%} of it, are left out."
-                    )
+                    self.notes.append(f"{self.name!r}: {1 - midnight:.1%} have a time of day, left out.")
             else:
                 step = next(s for s in STEPS if bool((seconds % s == 0).all()))
         if days >= DAYS_LISTED and len(self.values) < ROWS_A_YEAR * years:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.lazy import pa
+from .._util.progress import LOG
 from ..errors import UsageError
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
@@ -16,15 +17,19 @@ from . import sources
 def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
     """The schema in which every column of the source has `domain = "private"` and the kind that its type
     suggests; a boolean column is complete, since its values are public. What the texts of a column are, is
-    found in the run; in text files, which have no types, of every column. UsageError names a column whose
-    type suggests no kind."""
+    found in the run; in text files, which have no types, of every column. A column whose type suggests no
+    kind, such as a list or nothing but nulls, is left out with a warning."""
     first = sources.open_parts(source, dialect)[0]
     columns: dict[str, Any] = {}
     untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:
         if field.name == user or not field.name:  # row numbers have no name
             continue
-        columns[field.name] = _entry(first.where, field, first.is_text(field.name) or field.name in untyped)
+        entry = _entry(field, first.is_text(field.name) or field.name in untyped)
+        if entry is None:
+            LOG.warning("column %r is left out: fastdp cannot make values of %s", field.name, field.type)
+        else:
+            columns[field.name] = entry
     if first.any_name:
         raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")
     if user is not None and user not in first.schema.names:
@@ -37,8 +42,8 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     return Schema.from_dict(plain).with_dialect(dialect)
 
 
-def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
-
+def _entry(field: pa.Field, untyped: bool) -> dict[str, Any] | None:
+    """What the schema says of a column; None for a type that it cannot have."""
     if untyped:
         return {"kind": "any", "domain": "private"}
     kind = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
@@ -48,8 +53,7 @@ def _entry(where: str, field: pa.Field, untyped: bool) -> dict[str, Any]:
         kind = pa.binary()
     dtype = dtypes.name_of(kind)
     if dtype is None:
-        what = f"column {field.name!r} has type {field.type}, without a domain"
-        raise UsageError(f"{where}: {what}; leave it out")
+        return None
     family = dtypes.family(dtype)
     kinds = {"bool": "categorical", "string": "any", "timestamp": "timestamp"}
     entry = {"kind": kinds.get(family, "numeric")}

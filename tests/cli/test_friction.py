@@ -54,20 +54,19 @@ def test_paths_are_checked_before_anything_heavy_is_imported(command, tmp_path):
     assert "no file 'none.csv'" in done.stderr and done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(
-    ("python", "command"),
-    [
-        ("give one (schema=).", "give one (--schema)."),
-        ("go on with: the same call and resume=True", "go on with: the same call and --resume"),
-        ("domain='private', with user=", "--domain private, with --user"),
-        ('give dialect={"delimiter": ";"}, or', "give --dialect 'delimiter = \";\"', or"),
-        ("raise max_cells= or memory=", "raise --max-cells or --memory"),
-        ("public data must be read with public=True", "public data must be read with public=True"),
-        ("no file 'data/user=5/a.csv'", "no file 'data/user=5/a.csv'"),
-    ],
-)
-def test_the_command_line_names_options_where_the_library_names_parameters(python, command):
-    assert common.as_options(python) == command
+OPTIONS = {
+    "give one (schema=).": "give one (--schema).",
+    "go on with: the same call and resume=True": "go on with: the same call and --resume",
+    "domain='private', with user=": "--domain private, with --user",
+    'give dialect={"delimiter": ";"}, or': "give --dialect 'delimiter = \";\"', or",
+    "raise max_cells= or memory=": "raise --max-cells or --memory",
+    "public data must be read with public=True": "public data must be read with public=True",
+    "no file 'data/user=5/a.csv'": "no file 'data/user=5/a.csv'",
+}
+
+
+def test_the_command_line_names_options_where_the_library_names_parameters():
+    assert {text: common.as_options(text) for text in OPTIONS} == OPTIONS
 
 
 def test_an_error_of_the_library_names_no_option(tmp_path):

@@ -39,20 +39,13 @@ def test_every_source_gives_the_same(tables, tmp_path):
     pq.write_table(truth, tmp_path / "t.parquet")
     feather.write_feather(truth, tmp_path / "t.arrow", compression="uncompressed")
     pl.from_arrow(truth).write_csv(tmp_path / "t.csv")
-    sources = [
-        truth,
-        pl.from_arrow(truth),
-        pl.from_arrow(truth).lazy(),
-        truth.to_pandas(),
-        truth.to_reader(),
-        str(tmp_path / "t.parquet"),
-        tmp_path / "t.arrow",
-        tmp_path / "t.csv",
-        {name: truth[name].to_numpy() for name in truth.column_names},
-    ]
+    truth.to_pandas().to_csv(tmp_path / "index.csv")  # a first column without a name, which counts nothing
+    frames = [truth, pl.from_arrow(truth), pl.from_arrow(truth).lazy(), truth.to_pandas(), truth.to_reader()]
+    files = [str(tmp_path / "t.parquet"), *(tmp_path / name for name in ("t.arrow", "t.csv", "index.csv"))]
+    sources = [*frames, *files, {name: truth[name].to_numpy() for name in truth.column_names}]
     scores = [fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources]
     for other in scores[1:]:
-        assert other["deid2"] == scores[0]["deid2"]
+        assert other["deid2"] == scores[0]["deid2"] and other["rows"] == scores[0]["rows"]
         assert other["kmarginal"]["score"] == pytest.approx(scores[0]["kmarginal"]["score"])
 
 

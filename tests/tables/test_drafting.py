@@ -103,6 +103,19 @@ def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, fram
         fastdp.draft(frame, drop=["remarks"])
 
 
+@pytest.mark.parametrize("ids", ["id", "float", "Subject", "firm"])
+def test_numbers_that_repeat_like_users_are_proposed(ids):
+    """Whoever takes such a draft as it is would protect rows, not people. Clock times are not people."""
+    who = np.repeat(np.arange(15 if ids == "Subject" else 150), 8)
+    clock = [f"{i // 60:02d}:{i % 60:02d}" for i in np.tile(np.arange(len(who) // 4), 4)]
+    table = pl.DataFrame({"id" if ids == "float" else ids: who + 0.0 if ids == "float" else who, "at": clock})
+    drafted = fastdp.draft(table.with_columns(x=pl.Series(np.arange(len(who)) % 7)))
+    assert [(u.name, u.usual) for u in drafted.users] == [(table.columns[0], 8)]
+    assert ("Then delete [columns." in drafted.text()) == (ids in ("Subject", "firm"))
+    with pytest.raises(FastdpError, match=r"got Draft; pass its \.schema"):
+        fastdp.synthesize(table, schema=drafted, epsilon=1.0)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [
@@ -110,7 +123,7 @@ def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, fram
         ("empty.csv", "", "the first line is empty"),
         ("blank.tsv", "\n1\t2\n", "the first line is empty"),
         ("other.csv", "a;b;c\n1;2;3\n", "looks delimited by ';'"),
-        ("deep.jsonl", '{"a": [1]}\n', "the draft would have no column: 'a'"),
+        ("deep.jsonl", '{"a": [1]}\n', "the draft would have no column: no row can be read"),
     ],
 )
 def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says):
