@@ -218,11 +218,7 @@ def _constrained(document: Mapping[str, Any], proposed: Sequence[dict[str, Any]]
 
 
 def _finished(
-    schema: Schema,
-    user: str | None,
-    users: Sequence[Candidate],
-    left_out: Mapping[str, str],
-    more: Sequence[str],
+    schema: Schema, user: str | None, users: list[Candidate], left_out: dict[str, str], more: list[str]
 ) -> Draft:
     notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
     ranked = sorted(users, key=lambda u: (u.name != user, not _WHO.search(u.name), -u.rows / u.values))
@@ -391,8 +387,7 @@ class _Look:
             wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins)
             ends = range(self.low.year // wide, self.high.year // wide + 2)
             edges = [f"{min(max(1, y * wide), 9999):04d}-01-01" for y in ends]
-            kind = {"dtype": "date32"} if step == 86_400 else {}
-            return {"kind": "numeric", "edges": edges} | kind
+            return {"kind": "numeric", "edges": edges} | ({"dtype": "date32"} if step == 86_400 else {})
         parts = ("date",) if days < DAYS_LISTED else ("year", "month", "day_of_week")
         made: dict[str, Any] = {
             "kind": "timestamp",

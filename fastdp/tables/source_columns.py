@@ -56,9 +56,6 @@ def _entry(field: pa.Field, untyped: bool) -> dict[str, Any] | None:
         return None
     family = dtypes.family(dtype)
     kinds = {"bool": "categorical", "string": "any", "timestamp": "timestamp"}
-    entry = {"kind": kinds.get(family, "numeric")}
-    if family == "bool":
-        entry["overflow"] = "drop"
-    if not field.nullable:
-        entry["null"] = "drop"
-    return {**entry, "dtype": dtype, "domain": "private"}
+    entry = {"kind": kinds.get(family, "numeric"), "dtype": dtype, "domain": "private"}
+    entry |= {"overflow": "drop"} if family == "bool" else {}
+    return entry | ({} if field.nullable else {"null": "drop"})
