@@ -20,9 +20,8 @@ ROWS = 3000
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(0)
-    times = [
-        dt.datetime(2013, 1, 1) + dt.timedelta(minutes=15 * int(m)) for m in rng.integers(0, 35_000, ROWS)
-    ]
+    start, quarters = dt.datetime(2013, 1, 1), rng.integers(0, 35_000, ROWS)
+    times = [start + dt.timedelta(minutes=15 * int(m)) for m in quarters]
     return pl.DataFrame({
         "flight_id": np.arange(ROWS) + 10**6, "tailnum": [f"N{i:05d}" for i in rng.integers(0, 150, ROWS)],
         "carrier": rng.choice(["AA", "B6", "DL"], ROWS), "scheduled": times, "day": [t.date() for t in times],
@@ -75,6 +74,9 @@ def test_every_line_learnt_is_marked_and_the_file_loads(place, tmp_path):
     learnt = re.findall(r"^(?:# LEARNT\n)?(values|min|max|edges|order|require) = (?!\[false)", text, re.M)
     assert len(learnt) == text.count("# LEARNT\n") == text.count("LEARNT\n") > 10
     assert len(fastdp.Schema.load(tmp_path / "flights.toml").learnt) == len(learnt)
+    (tmp_path / "less.toml").write_text(text.replace('"DL"]  # LEARNT', '"DL"]'))
+    less = fastdp.Schema.load(tmp_path / "less.toml").learnt
+    assert set(drafted.schema.learnt) - set(less) == {"columns.carrier.values"}, "a mark deleted is gone"
     assert '# column = "tailnum"' in text and "# max_rows = " in text and "public bound" in text
     # what is proposed is a schema once the marks are taken off
     on = re.sub(r"^# (?=\[user\]|column|max_rows)", "", text, flags=re.M)
@@ -218,9 +220,8 @@ def test_relations_between_columns_are_proposed_and_hold_in_the_output():
     assert "height follows from town" in texts
     assert len([name for name in drafted.schema.learnt if name.startswith("constraint")]) == len(texts)
     assert drafted.schema.fields["grade"].kind == "integer", "whole floats with nulls are listed"
-    run = fastdp.synthesize(
-        frame.drop("skew"), "mst", 1.0, 1e-5, schema=fastdp.draft(frame, drop=["skew"]).schema, seed=1
-    )
+    schema = fastdp.draft(frame, drop=["skew"]).schema
+    run = fastdp.synthesize(frame.drop("skew"), "mst", 1.0, 1e-5, schema=schema, seed=1)
     made = pl.DataFrame(pl.from_arrow(run.data))
     local = made["when"].dt
     assert (made["day"] == local.day()).all() and (made["start"] <= made["end"]).all()
@@ -231,7 +232,7 @@ def test_relations_between_columns_are_proposed_and_hold_in_the_output():
     heights = {"Aix": 173.5, "Bonn": 60.25, "Ulm": 478.0}
     assert made["height"].to_list() == [heights[t] for t in made["town"]]
     assert any("LEARNT" in note for note in run.privacy["notes"])
-    assert run.privacy["schema"]["learnt"] == list(fastdp.draft(frame, drop=["skew"]).schema.learnt)
+    assert run.privacy["schema"]["learnt"] == list(schema.learnt)
 
 
 def test_public_data_is_drafted_without_marks_and_with_even_bins():
@@ -242,15 +243,6 @@ def test_public_data_is_drafted_without_marks_and_with_even_bins():
     even = len(frame) / 20  # equal up to ties, which three digits make below 1
     assert counts.max() < 3 * even and counts.min() > even / 3
     assert fastdp.draft(frame).schema.learnt
-
-
-def test_a_mark_that_is_deleted_is_gone(tmp_path):
-    text = fastdp.draft(people()).text()
-    (tmp_path / "a.toml").write_text(text)
-    learnt = fastdp.Schema.load(tmp_path / "a.toml").learnt
-    assert learnt == fastdp.draft(people()).schema.learnt and "columns.town.values" in learnt
-    (tmp_path / "a.toml").write_text(text.replace('"Ulm"]  # LEARNT', '"Ulm"]'))
-    assert set(learnt) - set(fastdp.Schema.load(tmp_path / "a.toml").learnt) == {"columns.town.values"}
 
 
 @pytest.mark.parametrize(

@@ -179,14 +179,8 @@ def test_public_data_that_is_the_private_file(tmp_path):
     pq.write_table(ROWS, other)
     os.link(path, tmp_path / "hard.parquet")
     os.symlink(path, tmp_path / "soft.parquet")
-    for same in (
-        path,
-        str(path),
-        folder,
-        str(folder / "*.parquet"),
-        tmp_path / "hard.parquet",
-        [other, path],
-    ):
+    found = [str(folder / "*.parquet"), tmp_path / "hard.parquet", [other, path]]
+    for same in (path, str(path), folder, *found):
         assert overlap(same, path) and overlap(path, same)
         with pytest.raises(UsageError, match="is the private data"):
             fastdp.synthesize(path, "mst", 1.0, schema=SCHEMA, public=same)
