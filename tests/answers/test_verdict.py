@@ -60,9 +60,8 @@ def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
     """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean C, 1 - 1/e
     of the rows count. The clip is at most the schema's bound, and without a guess of users it is 1."""
     judged = []
-    monkeypatch.setattr(
-        "fastdp.answers.verdict.expected", lambda *given: judged.append(given) or expected(*given)
-    )
+    watched = lambda *given: judged.append(given) or expected(*given)  # noqa: E731
+    monkeypatch.setattr("fastdp.answers.verdict.expected", watched)
     schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
     for users in (None, 10_000, 3000, 1000, 250, 1):
         fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users, clip="private")

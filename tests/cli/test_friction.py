@@ -69,15 +69,6 @@ def test_the_command_line_names_options_where_the_library_names_parameters():
     assert {text: common.as_options(text) for text in OPTIONS} == OPTIONS
 
 
-def test_an_error_of_the_library_names_no_option(tmp_path):
-    with pytest.raises(FastdpError, match=r"schema=.*domain='private'.*user=") as caught:
-        fastdp.synthesize(ROWS, "mst", 1.0, 1e-6)
-    assert "--" not in str(caught.value)
-    ROWS.to_pandas().to_csv(tmp_path / "a.csv", index=False)
-    done = fastdp_cli("synth", "a.csv", "-e", "1", cwd=tmp_path, check=False)
-    assert "--schema" in done.stderr and "--domain private" in done.stderr and "schema=" not in done.stderr
-
-
 def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatch):
     import pyarrow.parquet as pq
 

@@ -69,6 +69,19 @@ def test_slices_decode_alone_as_within_the_whole(rows):
         assert not other["fare"].combine_chunks().equals(whole["fare"].combine_chunks())
 
 
+@pytest.mark.parametrize("per_day", [1, 3, 24])
+def test_columns_that_are_only_written_follow_the_shift(per_day):
+    """Shifts are numbered through the week; an hour is any of the shift; without a shift both are null."""
+    outputs = {"day": {"from": "shift", "part": "day_of_week"}, "hour": {"from": "shift", "part": "hour"}}
+    column = {"kind": "integer", "max": 7 * per_day - 1, "null": "code", "overflow": "drop"}
+    schema = Schema.from_dict({"columns": {"shift": column}, "outputs": outputs})
+    codes = np.repeat(np.arange(7 * per_day + 1), 200)
+    made = decode(schema, {"shift": codes.astype(np.uint8)}, 1, outputs=True)
+    day, hour = (made[name].to_numpy()[: 1400 * per_day] for name in ("day", "hour"))
+    assert np.array_equal(day * per_day + hour // (24 // per_day), codes[: 1400 * per_day])
+    assert set(hour) == set(range(24)) and made["day"].null_count == made["hour"].null_count == 200
+
+
 def listed(dtype, *values):
     return {"kind": "categorical", "dtype": dtype, "values": list(values)}
 

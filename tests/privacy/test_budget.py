@@ -142,11 +142,7 @@ def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():
     keyed = Budget.of(mu=1.0, keys=2e-6)
     assert keyed.admits([Threshold(0.1, 1e-6)] * 2) and not keyed.admits([Threshold(0.1, 1e-6)] * 3)
     spent = [Pure(5.0), Gaussian(4.0)]
-    for over in (
-        Budget.of(epsilon=1.0, delta=1e-6),
-        Budget.of(epsilon=3.0, delta=1e-6, pure=1.0),
-        Budget.of(mu=1.0),
-    ):
+    for over in (Budget.of(epsilon=1.0, delta=1e-6), parted, Budget.of(mu=1.0)):
         left = over.left(spent)
         assert left["mu"] == left["pure_epsilon"] == left["epsilon"] == 0.0
     free = Budget()

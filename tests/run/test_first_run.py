@@ -62,8 +62,7 @@ def test_a_plan_with_public_data_says_what_each_clip_would_lose():
     error among those listed, and a run that chooses its own lists the same."""
     data, bounded = flights(8000), schema(600)
     rows = np.unique(data["u"].to_numpy(), return_counts=True)[1]
-    public = fastdp.read(data, bounded, public=True)
-    given = {"rows": 8000, "public": public}
+    given = {"rows": 8000, "public": fastdp.read(data, bounded, public=True)}
     fixed = fastdp.plan(bounded, "mst", 1.0, 1e-6, clip=50, **given)
     assert fixed.clip_bias == 1 - np.minimum(rows, 50).sum() / 8000 > 0 and not fixed.clip_options
     chosen = fastdp.plan(bounded, "mst", 1.0, 1e-6, clip="private", **given)

@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
+from scipy.stats import norm
 
 import fastdp
 from fastdp.engines.local import local
@@ -340,3 +341,15 @@ def test_a_total_is_the_mean_by_precision_of_both(groups, answers, variance, own
         weights = 1 / (len(here) * variance), 1 / (own * factor**2)
         mean = (weights[0] * sum(here) + weights[1] * asked[k] * factor) / sum(weights)
         assert totals[k] == pytest.approx(mean) and errors[k] == pytest.approx(1 / sum(weights))
+
+
+@given(st.integers(0, 1000), st.floats(0.01, 0.9), st.floats(0.01, 0.5))
+def test_large_shares_stay_only_where_the_true_count_is_surely_that_large(seed, share, rate):
+    """By a normal distribution around the count, of the noise's variance and that of a Poisson count."""
+    rng = np.random.default_rng(seed)
+    counts, variance, block = rng.integers(0, 60, 40), rng.uniform(0, 50, 40), rng.integers(0, 3, 40)
+    made = count_estimates.hold_back(counts.astype(float), variance, block, share, rate)
+    for count, spread, b, kept in zip(counts, variance, block, made, strict=True):
+        bar = share * counts[block == b].sum()
+        sure = norm.cdf(count, bar, math.sqrt(spread + count * (1 - share) + 1e-9)) >= 1 - rate
+        assert kept == (count if sure else min(count, max(math.ceil(bar) - 1, 0)))

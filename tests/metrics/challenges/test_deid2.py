@@ -63,9 +63,8 @@ def test_distances_of_groups_equal_the_twin_whether_cells_or_rows_are_fewer(seed
     for rows in rng.integers(0, 200, 2):
         group = rng.integers(0, rng.integers(1, groups + 1), rows)
         sides.append((group, [rng.integers(0, size, rows) for size in sizes]))
-    packed = [
-        score.group_rows(g.astype(np.uint32), [c.astype(np.uint8) for c in cs], groups) for g, cs in sides
-    ]
+    small = [(g.astype(np.uint32), [c.astype(np.uint8) for c in cs]) for g, cs in sides]
+    packed = [score.group_rows(*side, groups) for side in small]
     found = score.grouped_pairs(*packed[0], *packed[1], np.array(sizes, np.int32), 2)
     for g, line in enumerate(found):
         for (i, j), distance in zip(combinations(range(len(sizes)), 2), line, strict=True):
