@@ -50,7 +50,7 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "delta to epsilon": (lambda x: gdp.epsilon_of(0.5, x), (1e-300, below(1.0)), (0.0, 1e-301, 1.0)),
     "epsilon to mu": (lambda x: gdp.mu_from(x, 1e-6), (0.0, 1e3), (1e30, -1.0, math.inf)),
     "epsilon of a calibration": (lambda x: calibrate(x, 1e-5), (1e-3, 1e3), (*NOT_POSITIVE, -1.0, "x")),
-    "delta of a calibration": (lambda x: calibrate(1.0, x), (1e-300, 0.99), (0.0, 1.0, NAN, None)),
+    "delta of a calibration": (lambda x: calibrate(1.0, x), (1e-300, 0.99), (0.0, below(1.0), 1.0, NAN)),
     "sensitivity": (lambda x: calibrate(1.0, 1e-5, x), (1e-9, 1e9), NOT_POSITIVE),
     "count": (lambda n: calibrate(1.0, 1e-5, 1.0, n), (1, 10**6), (0, 1.5, "many")),
     "method": (lambda name: calibrate(1.0, 1e-5, 1.0, 1, name), ("gdp", "classic-rdp"), ("magic",)),

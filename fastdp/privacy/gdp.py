@@ -235,7 +235,7 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
     moved, distance = x, 2.0 * _U
     while not holds(moved):
         if distance > 1e-6:
-            raise ArithmeticError("the directed rounding did not converge")
+            raise UsageError("delta is too close to 1 to calibrate noise; choose a smaller delta")
         moved = x * (1.0 + direction * distance)
         distance *= 2.0
     return moved

@@ -179,7 +179,7 @@ def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsil
     assert cost + made.mu**2 * math.fsum(shares) == pytest.approx(made.mu**2, rel=1e-9)
 
 
-@pytest.mark.parametrize("method, epsilon", product(["clip", "hierarchy"], [0.2, 8.0]))
+@pytest.mark.parametrize("method, epsilon", list(product(["clip", "hierarchy"], [0.2, 8.0])))
 def test_laplace_noise_of_a_plan_costs_its_epsilon(method, epsilon):
     """Discrete Laplace noise of scale b has variance 1 / (cosh(1 / b) - 1), and costs cap / b."""
     made = planned("usercounts", {"noise": "laplace", "cap": CAP, "method": method}, epsilon, delta=0.0)
