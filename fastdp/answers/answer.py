@@ -108,19 +108,12 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     at, whole = lines.group, lines.whole
     estimate = groups.estimate[at] * (lines.part if groups.additive else 1.0)
     noise, bins = groups.noise[at], groups.bins[at]
-    down, up = (part[at] for part in groups.clipping)
     hidden = np.zeros(at.size, bool) if groups.hidden is None else groups.hidden[at]
-    if groups.low is None or groups.high is None:
-        low, high = estimate - bins, estimate + bins
-        low_error, high_error = np.hypot(noise, down), np.hypot(noise, up)
-    else:
-        low, high = groups.low.estimate[at], groups.high.estimate[at]
-        low_error, high_error = groups.low.error[at], groups.high.error[at]
+    low, high = groups.low.estimate[at], groups.high.estimate[at]
+    low_error, high_error = groups.low.error[at], groups.high.error[at]
     if not whole.all():
-        top = groups.estimate[at] if groups.high is None else groups.high.estimate[at]
-        bottom = groups.estimate[at] if groups.low is None else groups.low.estimate[at]
-        low, low_error = np.where(whole, low, np.minimum(bottom, 0.0)), np.where(whole, low_error, 0.0)
-        high = np.where(whole, high, np.maximum(top, 0.0))
+        low, low_error = np.where(whole, low, np.minimum(low, 0.0)), np.where(whole, low_error, 0.0)
+        high = np.where(whole, high, np.maximum(high, 0.0))
         bins = np.where(whole, bins, np.maximum(high - low, 0.0) / 2)
         if not groups.additive:
             hidden = hidden | ~whole
@@ -128,7 +121,7 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     if groups.floor is not None:
         floor = np.where(whole, groups.floor.estimate[at], 0.0), np.where(whole, groups.floor.error[at], 0.0)
     sampling = a.sampled(groups.linear, groups.less)[at]
-    ends = estimate, noise, np.maximum(down, up), bins, low, low_error, high, high_error
+    ends = estimate, noise, np.maximum(*groups.clipping)[at], bins, low, low_error, high, high_error
     return _Numbers(*ends, hidden, sampling, groups.signed, groups.notes, floor)
 
 

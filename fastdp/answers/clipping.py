@@ -12,8 +12,9 @@ most the product of their standard deviations. The variance of the shares, as a 
 constant column, is the column's lift: how much more often than by chance two rows of a user agree. Where the
 run released it, the allowance shrinks with its square root.
 
-Users with very many rows may be too few to stand out of the noise of the histogram. The upper end allows for
-them: the tail of rows per user is taken to go on as the histogram ends (`_unseen`).
+Users with very many rows may be too few to stand out of the noise of the histogram. The upper end and the
+spread of the factor allow for them: the tail of rows per user is taken to go on as the histogram ends
+(`_unseen`).
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ Array = np.ndarray
 Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
 HISTOGRAM = "rows per user"
+UNKNOWN = "nothing says how many rows were left out"
+NOBODY = np.zeros(0)
 REACH = 1.5
 """Chosen on flights by aircraft, where airlines own either busy or idle aircraft: without noise it covers 91
 to 98 % of cells above 300 rows at clips from 16 to 200 (the share left out: 80 to 87 %, 2: 94 to 100 %); of
@@ -131,19 +134,18 @@ def clipping_of(
     clip, choice, bound = part.get("clip"), part.get("clip_choice"), schema.max_rows_per_user
     if clip is None:
         return Clipping(known=False, text="the statement names no clip")
-    of_users = statement.get("mechanism", {}).get("users", {})
+    of_users = dict(statement.get("mechanism", {}).get("users", {}))
+    if "max_rows" in (statement.get("schema", {}).get("found") or {}):
+        of_users["limit"] = clip_rules.MAX_CHOSEN
     if choice is not None:
         return from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], of_users, total)
-    if bound is not None and clip >= bound:
+    if bound is not None and clip >= bound and "limit" not in of_users:
         text = f"no rows are left out if no user has more than {bound} rows, as the schema says"
         return Clipping(text=text, cluster=bound)
     found = next((m for m in measurements if m.label == HISTOGRAM), None)
     if found is None or bound is None:
-        return Clipping(
-            known=False,
-            text=f"rows counted at clip {clip}: no histogram of rows per user was released, so nothing says "
-            "how many rows were left out",
-        )
+        text = f"rows counted at clip {clip}: no histogram of rows per user was released, so {UNKNOWN}"
+        return Clipping(known=False, text=text)
     return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total)
 
 
@@ -174,51 +176,66 @@ def from_histogram(
     clip: int, values: Sequence[float], bound: int, sigma: float, of_users: Stated = NONE, total: Total = None
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `of_users`: what
-    the statement says of users, where the run counted its rows. `total`: as in `clipping_of`."""
+    the statement says of users, where the run counted its rows; its `limit` is the most rows that a user may
+    have, where the bound was found in the run and users may have more. `total`: as in `clipping_of`."""
     sizes, users = (np.array(x, float) for x in clip_rules.from_histogram(values, bound, sigma))
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
-    cluster, most = float(np.square(sizes) @ users) / rows, bound
-    edges = np.array(clip_rules.size_edges(bound))
+    cluster, most = float(np.square(sizes) @ users) / rows, of_users.get("rows_up_to", {}).get("most", bound)
+    edges, limit = np.array(clip_rules.size_edges(bound)), of_users.get("limit")
+    if limit and len(edges) < 3:
+        return Clipping(known=False, text=f"users may have more than the {bound} rows found, and {UNKNOWN}")
     ends = np.append(edges[1:] - 1, bound)
     middle = (edges + ends) / 2
+    tail, few = _unseen(values, sigma, edges, limit or bound, most)
+    unseen = float(few @ (tail - most))
     if "rows_up_to" in of_users:
-        error, most = sigma * float(np.linalg.norm(np.minimum(middle, clip))), of_users["rows_up_to"]["most"]
+        error = sigma * float(np.linalg.norm(np.minimum(middle, clip)))
         if total is not None and total[1] < error and total[0] > 0:
             kept, error = total
         rows, (low, high) = max(float(of_users["rows"]), kept), of_users["rows_up_to"]["interval"]
-        unseen = min(_unseen(values, sigma, edges, bound, most), of_users["rows_interval"][1] - high)
-        sides = (rows - low) / Z95, (high + max(unseen, 0.0) - rows) / Z95
+        unseen = unseen if limit else max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
+        sides = (rows - low) / Z95, (high + unseen - rows) / Z95
         # Rows that were counted beyond those of the histogram are of users who do not stand out in it.
-        more = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
-        sizes, users = np.append(sizes, most), np.append(users, more)
+        others = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
+        sizes, users = np.append(sizes, most), np.append(users, others)
         down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
     else:
         # Bins in which nobody stands out count as empty in the factor; their noise says how many rows may be
         # there.
         noise = sigma * float(np.linalg.norm(middle - rows / kept * np.minimum(middle, clip)))
         seen = np.maximum(clip_rules.seen(values, sigma), 0.0) @ np.where(ends > clip, ends - edges, 0.0)
-        down = up = math.hypot(noise, float(seen) / math.sqrt(12)) / rows
+        down = math.hypot(noise, float(seen) / math.sqrt(12)) / rows
+        up = math.hypot(down, unseen / Z95 / rows)
     lost = min(max(1 - kept / rows, 0.0), 0.999)
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
-    if text and most < bound:
-        text += f", and the upper end allows for users with more than {most:,} rows"
-    factors, spread, inside = _spreads(of_users.get("row_groups", [1]), sizes, users, clip)
-    about = max(lost, REACH * spread), *_parts(of_users), tuple(factors), inside / max(spread, 1e-9)
+    if unseen > 5e-4 * rows:
+        more = f"the upper end allows for users with more than {most:,} rows"
+        text = f"{text}, and {more}" if text else more
+    groups = of_users.get("row_groups", [1])
+    factors = tuple(_spreads(groups, sizes, users, clip)[0])
+    _, spread, inside = _spreads(groups, np.append(sizes, tail), np.append(users, few), clip)
+    about = max(lost, REACH * spread), *_parts(of_users), factors, inside / max(spread, 1e-9)
     return Clipping(rows / kept, lost, (down, up), True, text, cluster, *about)
 
 
-def _unseen(values: Sequence[float], sigma: float, edges: np.ndarray, bound: int, most: int) -> float:
-    """Rows beyond `most` of users who do not stand out. There are as many such users as the histogram says,
-    or as follow from the last octave in which users stand out; rows per user have a Pareto tail. Its index is
-    that of this octave, or of the last one before `most`, since most tails grow steeper."""
+def _unseen(
+    values: Sequence[float], sigma: float, edges: Array, bound: int, most: int
+) -> tuple[Array, Array]:
+    """Users with more than `most` rows who do not stand out, by octave: rows per user, and users. There are
+    as many as the histogram says, or as follow from the last octave in which users stand out; rows per user
+    have a Pareto tail. Its index is that of this octave, or of the last one before `most`, since most tails
+    grow steeper."""
     above, noise = np.cumsum(values[::-1])[::-1], sigma * np.sqrt(np.arange(len(edges), 0, -1))
     last = int(np.flatnonzero(above > CLEAR * noise).max(initial=2))
     at = int(np.searchsorted(edges, most + 1))
-    if not last < len(edges) > at >= 2 or not above[last] > 0:
-        return 0.0
+    if not (last < len(edges) and at >= 2 and most < bound and above[last] > 0):
+        return NOBODY, NOBODY
     index = math.log(max(above[last - 2] / above[last], 1.0)) / math.log(edges[last] / edges[last - 2])
-    users = max(min(above[at] + noise[at] / 2, above[last] * (most / edges[last]) ** -index), 1e-9)
-    steeper = max(index, math.log2(max(above[at - 2] / users, 1.0))) - 1 + 1e-9
-    return users * most * (1 - (bound / most) ** -steeper) / steeper
+    seen = above[at] + noise[at] / 2 if at < len(edges) else math.inf
+    users = max(min(seen, above[last] * (most / edges[last]) ** -index), 1e-9)
+    steeper = max(index, math.log2(max(above[at - 2] / users, 1.0)))
+    octaves = np.minimum(most * 2.0 ** np.arange(math.ceil(math.log2(bound / most)) + 1), bound)
+    above = users * (octaves[:-1] / most) ** -steeper
+    return np.sqrt(octaves[:-1] * octaves[1:]), above - np.append(above[1:], 0.0)

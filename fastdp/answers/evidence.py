@@ -70,19 +70,17 @@ def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Col
     column that is not the schema's (groups of users, which rows of a run may have) is summed over."""
     measurements = list(measurements)
     joined = {a for m in measurements if len(m.clique) > 1 for a in m.clique if a not in domain}
-    ones = {m.clique[0]: m.values.size for m in measurements if len(m.clique) == 1}
-    groups = {a: size for a, size in ones.items() if a in joined}
+    groups = {a: m.values.size for m in measurements for a in m.clique if len(m.clique) == 1 and a in joined}
     found = [_marginal(m, Domain({**domain, **groups}), codes) for m in measurements]
     kept = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
     summed = [m if keep == m.axes else m.summed(keep) for m, keep in kept if keep or not m.axes]
-    unsure = {a: _unsure([m for m in summed if m.axes == (a,) and m.values.size == domain[a]]) for a in codes}
-    return [replace(m, unsure={a: u for a, u in unsure.items() if u is not None}) for m in summed]
+    fine = {a: [m for m in summed if m.axes == (a,) and m.values.size == domain[a]] for a in codes}
+    unsure = {a: _unsure(ones) for a, ones in fine.items() if ones}
+    return [replace(m, unsure=unsure) for m in summed]
 
 
-def _unsure(ones: Sequence[Marginal]) -> np.ndarray | None:
+def _unsure(ones: Sequence[Marginal]) -> np.ndarray:
     """The codes with fewer than `CERTAIN` standard errors of rows, by 1-ways over all codes of a column."""
-    if not ones:
-        return None
     precision = sum(1 / m.variances for m in ones)
     return sum(m.values / m.variances for m in ones) <= CERTAIN * np.sqrt(precision)
 
@@ -121,8 +119,5 @@ def code_maps(table: pa.Table | None) -> dict[str, np.ndarray]:
         return {}
     names = np.asarray(table.column("column").to_pylist(), object)
     code, merged = (np.array(table.column(c).to_pylist(), np.int64) for c in ("code", "compressed"))
-    out = {}
-    for name in dict.fromkeys(names.tolist()):
-        here = names == name
-        out[name] = merged[here][np.argsort(code[here], kind="stable")]
-    return out
+    rows = {name: np.flatnonzero(names == name) for name in dict.fromkeys(names.tolist())}
+    return {name: merged[at[np.argsort(code[at], kind="stable")]] for name, at in rows.items()}

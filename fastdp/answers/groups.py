@@ -40,10 +40,10 @@ class End:
 @dataclass(eq=False)
 class Groups:
     """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound. `linear`,
-    `less`: the estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: where the
-    estimate is only bounded. `floor`: rows that count, of which there are at least as many in the table.
-    `hidden`: groups without an interval, `notes` says why. `additive`: the number of a part of a group lies
-    between 0 and that of the group. `signed`: it may be negative."""
+    `less`: the estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: the ends
+    of what bins and cells that are partly selected allow. `floor`: rows that count, of which there are at
+    least as many in the table. `hidden`: groups without an interval, `notes` says why. `additive`: the number
+    of a part of a group lies between 0 and that of the group. `signed`: it may be negative."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -51,13 +51,17 @@ class Groups:
     bins: np.ndarray
     linear: sparse.csr_array
     less: np.ndarray | None = None
-    low: End | None = None
-    high: End | None = None
+    low: End = field(init=False)
+    high: End = field(init=False)
     floor: End | None = None
     hidden: np.ndarray | None = None
     additive: bool = True
     signed: bool = False
     notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self):
+        self.low = End(self.estimate - self.bins, np.hypot(self.noise, self.clipping[0]))
+        self.high = End(self.estimate + self.bins, np.hypot(self.noise, self.clipping[1]))
 
 
 @dataclass(eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,7 @@ def kept_of_users(user: str | None, statement: Statement, makes_users: bool = Fa
         return []
     roles = mechanism.get("users")
     if isinstance(roles, Mapping):
-        constant, repeated = (_names(roles.get(k)) for k in ("constant", "repeated"))
+        constant, repeated = ([str(v) for v in roles.get(k) or ()] for k in ("constant", "repeated"))
         free = [n for n in roles.get("agreement", ()) if n not in (*constant, *repeated)]
         kept = ["rows per user"]
         kept += [f"one value per user in {listed(constant)}"] if constant else []
@@ -154,7 +154,3 @@ def kept_of_users(user: str | None, statement: Statement, makes_users: bool = Fa
         return ["Synthetic users have the habits of users in the public data, not those of true users."]
     random = "Which rows are of one user is random: habits, sequences and values per user mean nothing."
     return [f"Synthetic users keep the number of rows per user. {random}"]
-
-
-def _names(value: Any) -> Sequence[str]:
-    return [str(v) for v in value] if isinstance(value, list | tuple) else []

@@ -70,9 +70,7 @@ def remark(column: Column, code: int) -> str:
 def select(column: Column, condition: Any) -> Selection:
     """The codes that a condition selects: a value, a list of values, a range (low, high) with low <= value <
     high (None: no limit), or a Python `range`. UsageError names the column and what it takes."""
-    part = np.zeros(column.size)
-    touched = np.zeros(column.size, bool)
-    sure = np.zeros(column.size, bool)
+    part, (touched, sure) = np.zeros(column.size), np.zeros((2, column.size), bool)
     if isinstance(condition, range):
         if condition.step != 1:
             raise UsageError(f"where, column {column.name!r}: the range must have step 1, got {condition!r}")

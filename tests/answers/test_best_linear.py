@@ -73,8 +73,7 @@ def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
     table = estimate(found, wanted)
     x, covariance = least_squares(found, wanted, table.maps)
     np.testing.assert_allclose(table.x, x, rtol=1e-8, atol=1e-8)
-    weights = sparse.csr_array(rng.normal(size=(5, x.size)))
-    less = rng.normal(size=5)
+    weights, less = sparse.csr_array(rng.normal(size=(5, x.size))), rng.normal(size=5)
     dense = weights.toarray() - less[:, None]
     for w, got in ((weights.toarray(), table.variances(weights)), (dense, table.variances(weights, less))):
         np.testing.assert_allclose(got, np.einsum("ij,jk,ik->i", w, covariance, w), rtol=1e-6, atol=1e-9)
@@ -127,13 +126,11 @@ def test_merging_by_noise_does_not_move_sums(told):
 
 REPLICATES = 800
 TOLERANCE = 4.5 * np.sqrt(0.95 * 0.05 / REPLICATES)
-"""A false alarm in one of a few hundred thousand runs: replicates are independent, and one cell is looked at
-in each."""
+"""A false alarm in one of a few hundred thousand runs: one cell of each replicate is looked at."""
 
 
 def covered(scale):
-    """The part of independent replicates in which the 95 % interval of a cell holds its truth, the stated
-    noise being `scale` times the true one."""
+    """How often a 95 % interval of a cell holds its truth, if the stated noise is `scale` times the true."""
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 50, tuple(SIZES.values()))
     pair, hits = truth.sum(2).reshape(-1), 0
