@@ -126,7 +126,7 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
     if not rows:
         return None, np.zeros(0), np.zeros(0), 0.0
     asked: dict[int, list[tuple[int, Part]]] = {part.order: [] for group in rows.values() for part in group}
-    entries, minus, n = [], [], 0
+    entries, rest, n = [], [], 0
     known: dict[tuple[Clique, int], np.ndarray] = {}
 
     def spots(clique: Clique, cells: np.ndarray) -> np.ndarray:
@@ -146,21 +146,20 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
         elif block.cells is None or block.minus is None or block.fine is None:
             raise MeasurementError("a block of rows needs its cells and the amounts to subtract from them")
         else:
-            above = spots(block.plus, block.cells)
-            entries.append((np.arange(n, n + above.size), above, np.broadcast_to(1.0, above.shape)))
-            minus.append((n, block.at, spots(block.minus, block.fine)))
+            rest.append((n, block.at, spots(block.plus, block.cells), spots(block.minus, block.fine)))
         for part in group:
             asked[part.order].append((n, part))
         n += group[0].y.size
-    if minus:
-        starts, ats, below = zip(*minus)
+    if rest:
+        starts, ats, above, below = zip(*rest)
+        lines = _ranges(starts, [cells.size for cells in above])
+        entries.append((lines, np.concatenate(above), np.ones(lines.size)))
         lines = np.repeat(starts, [at.size for at in ats]) + np.concatenate(ats)
-        entries.append((lines, np.concatenate(below), np.broadcast_to(-1.0, lines.shape)))
+        entries.append((lines, np.concatenate(below), np.full(lines.size, -1.0)))
     lines, columns, data = map(np.concatenate, zip(*entries))
     v, vb, constant = np.zeros(n), np.zeros(n), 0.0
     for k in sorted(asked):
-        starts, size = np.array([(start, part.y.size) for start, part in asked[k]]).T
-        at = np.repeat(starts + size - np.cumsum(size), size) + np.arange(size.sum())
+        at = _ranges(*zip(*((start, part.y.size) for start, part in asked[k])))
         weight, y = (np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y"))
         mine_v, mine_vb = np.bincount(at, weight, n), np.bincount(at, weight * y, n)
         b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
@@ -175,6 +174,12 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
     for k in asked:
         constant += sum(form(target - b[where], weight) for where, weight, target in orders[k].functionals)
     return sp.csr_array((data, (lines, columns)), shape=(n, max(plan.size, 1))), v, b, constant
+
+
+def _ranges(starts: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    """`size` numbers from `start` on, for each pair, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.repeat(starts + np.asarray(sizes) - ends, sizes) + np.arange(ends[-1])
 
 
 def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:

@@ -144,7 +144,7 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
         ):
             for bits, width in ((None, 4), (valid, 2)):
                 codes_made, keep = np.zeros(rows, f"u{width}"), np.ones(rows, np.uint8)
-                codes.encode(x, ready, bits, 3 if bits is not None else 0, codes_made, keep)
+                codes.encode([(x, ready, bits, 3 if bits is not None else 0, codes_made, keep)])
                 facts = [codes.TYPES[x.dtype.str[1:]], rule, fields.get("lo", 0), fields["count"], *outside]
                 facts += [3 if bits is not None else 0, width]
                 out.case("encode", [x, facts, *arrays, bits], [codes_made, keep])
@@ -505,7 +505,7 @@ def limit_cases(out: File, rng: np.random.Generator) -> None:
                 for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
                     x = np.array(real if dtype[0] == "f" else [w for w in whole if _fits(w, dtype)], dtype)
                     made, keep = np.zeros(x.size, "u1"), np.ones(x.size, np.uint8)
-                    codes.encode(x, codes.Map(rule, **use), None, 0, made, keep)
+                    codes.encode([(x, codes.Map(rule, **use), None, 0, made, keep)])
                     facts = [
                         codes.TYPES[dtype],
                         rule,
