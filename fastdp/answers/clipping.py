@@ -211,8 +211,7 @@ def from_histogram(
     lost = min(max(1 - kept / rows, 0.0), 0.999)
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
     if unseen > 5e-4 * rows:
-        more = f"the upper end allows for users with more than {most:,} rows"
-        text = f"{text}, and {more}" if text else more
+        text = ", and ".join(filter(None, (text, f"the upper end allows for users with over {most:,} rows")))
     groups = of_users.get("row_groups", [1])
     factors = tuple(_spreads(groups, sizes, users, clip)[0])
     _, spread, inside = _spreads(groups, np.append(sizes, tail), np.append(users, few), clip)
