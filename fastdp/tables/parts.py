@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .._util.lazy import pa
 
 BATCH_ROWS = 1 << 17
-"""Rows of one record batch. In memory at once are at most (threads + 2) times this many rows, and one row
+"""Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows, and one row
 group of Parquet, or one block of text, per thread."""
 
 Unit = Callable[[], Iterable["pa.RecordBatch"]]
