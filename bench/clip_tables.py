@@ -142,7 +142,8 @@ def errors(table, mechanism: str, epsilon: float, clip: int, seeds: int) -> tupl
 def excess(by_clip: dict[int, float], choices: list[dict], alone: float) -> tuple[float, list[int]]:
     """(error of the clips that the rule takes over the least, these clips)."""
     with patch.object(clip_rules, "ALONE", alone):
-        rule = [clip_rules.from_release(c["users"], c["noise"], c["bound"], c["sigma"]).clip for c in choices]
+        keys = ("users", "noise", "bound", "sigma", "displaced")
+        rule = [clip_rules.from_release(*(c[k] for k in keys)).clip for c in choices]
     at = np.interp(np.log(rule), np.log(list(by_clip)), list(by_clip.values()))
     return float(at.mean() / min(by_clip.values()) - 1), rule
 

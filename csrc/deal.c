@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define CANDIDATES 16 /* rows that are proposed for each place (chosen on flights and Chicago trips) */
+#define FRESH 20.0    /* see deal.h (chosen on simulated trips, flights, Chicago trips and events) */
 
 typedef struct {
     const fdp_deal_plan *plan;
@@ -81,7 +82,7 @@ static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alp
     double urns = 1.0, proposed = k;
     for (int64_t f = 0; f < c->features; f++) {
         const double t = (double)c->mine_has[value[f]] * c->unused / c->left[value[f]];
-        urns *= (t + alpha[f]) / (k + alpha[f]);
+        urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f]);
         proposed += t;
     }
     return urns / proposed;

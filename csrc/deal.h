@@ -23,7 +23,9 @@ typedef struct {
  * first is any row; the others share the value of a random feature (or of none) with a random earlier row of
  * the user. Let c_f be how many of the user's k rows have the candidate's value of f, s_f the share of unused
  * rows that have it, and t_f = c_f / s_f. Urns that are independent between features draw the candidate with
- * a density of product (t_f + alpha_f) / (k + alpha_f) over the unused rows, proposals have the density
+ * a density of product ((1 - w_f) (t_f + alpha_f) / (k + alpha_f) + w_f) over the unused rows. The share w_f =
+ * alpha_f / (FRESH + alpha_f) is drawn afresh however many rows there are: users with many rows have favourites
+ * and much else, where urns alone would give them too few values. Proposals have the density
  * (1 + sum t_f / k) / (features + 1). One candidate is taken, with probability in proportion to the ratio.
  *
  * equal[group * features + f] is the sum over the group's users with n >= 2 rows of floor(2^20 S / (n (n -

@@ -36,9 +36,7 @@ class Progress:
     @property
     def seconds_left(self) -> float | None:
         """An estimate, None where nothing can be said yet."""
-        if self.fraction < 0.02:
-            return None
-        return self.seconds * (1 - self.fraction) / self.fraction
+        return None if self.fraction < 0.02 else self.seconds * (1 - self.fraction) / self.fraction
 
 
 class Reporter:

@@ -124,7 +124,7 @@ class OrderGroup:
             least, most = np.fmin.reduce(finite), np.fmax.reduce(finite)
         lows = []
         for item, (low, _) in zip(self.items, ends):
-            lows.append(np.where(np.isneginf(low), _floor(least, item.step) - 1, low))
+            lows.append(np.where(np.isneginf(low), -_ceil(-least, item.step) - 1, low))
         if len(self.items) == 2:
             item, (low, high) = self.items[1], ends[1]
             return [lows[0], np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high)]
@@ -242,10 +242,6 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
     step = float(DAY if day else field.step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))
     return Item(field.name, columns, low, high, f"time {zone}", step, fixed, "date" in field.names)
-
-
-def _floor(values: np.ndarray, step: float) -> np.ndarray:
-    return -_ceil(-values, step)
 
 
 def _ceil(values: np.ndarray, step: float) -> np.ndarray:

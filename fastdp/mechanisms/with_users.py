@@ -12,7 +12,7 @@ import numpy as np
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..measurement import Measurement
-from ..privacy.clip import choice_bound, size_edges
+from ..privacy.clip import GROUPED, SHIFTED, choice_bound, size_edges
 from ..release.gateway import Session
 from ..schema import Schema
 from ..schema.constraints import columns_of
@@ -136,13 +136,14 @@ class _Users:
         rows, job = self.session.part(1 - self.cost), self.job
         if not self.config.may_choose_clip:
             return rows, job
-        counted = measure_users(self.config, rows, job, lambda: self.config.clip_criteria(rows.domain))
+        grouped = self.config.users_by_default
+        counted = measure_users(self.config, rows, job, displaced=GROUPED if grouped else SHIFTED)
         if counted.histogram is not None:
             bound, values, mu = most_rows(job.schema), counted.histogram.values, part_mu(rows, 1.0)
             self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
             least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
             edges = row_groups(self.coarse, bound, rows.clip, least)
-            if len(edges) > 1 and self.config.users_by_default:
+            if len(edges) > 1 and grouped:
                 self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
                 rows = self.session.part(1 - self.cost, self.groups)
                 job = replace(job, schema=rows.schema)

@@ -61,9 +61,7 @@ def decimal(value: float) -> Fraction:
 
 def epsilon_at(events: Sequence[Event], delta: float) -> float:
     """The epsilon that these events compose to at this delta (infinite where delta 0 meets a Gaussian)."""
-    if not events:
-        return 0.0
-    return float(accountant.compose(events).epsilon(delta))
+    return 0.0 if not events else float(accountant.compose(events).epsilon(delta))
 
 
 def combined_mu(events: Sequence[Event]) -> float:

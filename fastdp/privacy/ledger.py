@@ -263,9 +263,7 @@ class Reservation:
                     f"step {number} ({label!r}) of run {self.run!r} asks a different question than before "
                     "the interruption; resume a run with the same program, settings and public data"
                 )
-            if step.answer is None:
-                return None
-            return work.get_arrays(self.run, part, number, step.answer)
+            return None if step.answer is None else work.get_arrays(self.run, part, number, step.answer)
 
     def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Store a step's noisy answers; returns the answers that count.

@@ -218,7 +218,7 @@ class Session:
         return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
 
     def choose_clip(
-        self, noise: Sequence[float], *, mu: float, label: str
+        self, noise: Sequence[float], *, mu: float, label: str, displaced: float = clip_rules.SHIFTED
     ) -> tuple[Measurement, clip_rules.ClipChoice]:
         """Measures the histogram of rows per user, and sets `clip` by it, once; only where the run was opened
         for it.
@@ -226,8 +226,9 @@ class Session:
         Unit user, add or remove: one user with any number of rows is in one of the public bins up to the
         schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip
         is post-processing of it and of public numbers (`noise`: of the planned marginals, by
-        `clip_rules.unit_noise`). Later requests are chosen adaptively: each is as private as its own mu says
-        at any clip, and all compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
+        `clip_rules.unit_noise`; `displaced`: SHIFTED or GROUPED of `clip_rules`). Later requests are chosen
+        adaptively: each is as private as its own mu says at any clip, and all compose to sqrt(sum of mu^2).
+        Proof: docs/explain/bounds.md.
         """
         steps = self.__steps
         if steps.clip is not None:
@@ -237,8 +238,9 @@ class Session:
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0)
         measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
         values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
-        choice = clip_rules.from_release(values, noise, bound, sigma)
-        steps.choose(choice, clip_rules.described(choice, label, bound, values, noise, sigma), label)
+        choice = clip_rules.from_release(values, noise, bound, sigma, displaced)
+        about = clip_rules.described(choice, label, bound, values, noise, sigma, displaced)
+        steps.choose(choice, about, label)
         return measured, choice
 
     def select_l1(

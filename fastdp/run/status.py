@@ -114,6 +114,4 @@ class RunStatus:
             path = path.path
         if not isinstance(path, str | os.PathLike):
             return None
-        if not Path(path).exists():
-            return None
-        return Ledger(path, timeout=ASK_SECONDS)
+        return None if not Path(path).exists() else Ledger(path, timeout=ASK_SECONDS)

@@ -109,9 +109,7 @@ class Synthesizer:
             self._drawn += 1
         if self._frame == "pandas":
             return table.to_pandas()
-        if self._frame == "polars":
-            return pl.from_arrow(table)
-        return table
+        return pl.from_arrow(table) if self._frame == "polars" else table
 
     def __repr__(self) -> str:
         values = [(field, getattr(self, field.name)) for field in fields(self)]

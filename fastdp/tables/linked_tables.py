@@ -193,10 +193,9 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
     codes = {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain}
     numbers = np.arange(len(at), dtype=np.uint32)
     own_hashes = np.ascontiguousarray(hashes[at])
-    made = [Table(links.schemas[0], codes, rows=len(at), user=numbers, users=len(at), user_hash=own_hashes)]
-    for schema, name in zip(links.schemas[1:], linked.children):
-        made.append(_child(read[name], schema, own, counts[name] > 0, hashes, links, name))
-    return made
+    parent = Table(links.schemas[0], codes, rows=len(at), user=numbers, users=len(at), user_hash=own_hashes)
+    children = zip(links.schemas[1:], linked.children)
+    return [parent, *(_child(read[n], s, own, counts[n] > 0, hashes, links, n) for s, n in children)]
 
 
 def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes, links: Links, name) -> Table:

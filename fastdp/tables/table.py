@@ -180,6 +180,4 @@ def as_schema(
     """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of codes), the
     schema of columns that are already coded."""
 
-    if not isinstance(schema, Mapping):
-        return Schema.of(schema)
-    return Schema.from_domain(schema, user=user)
+    return Schema.of(schema) if not isinstance(schema, Mapping) else Schema.from_domain(schema, user=user)

@@ -26,6 +26,10 @@ MOST_JOINT, LEAST_EXCESS, SURE = 3, 0.25, 3.0
 """Pairs of columns that get urns of their own: how many at most, and by which part, and by how many standard
 errors, users repeat them more often than urns of single columns bring about (chosen on flights and Chicago
 trips)."""
+MOST_SHORT, MIXED_COST = 0.1, 0.05
+"""Rows of the smallest users are dealt together with those of the next group of users, where users of a group
+fall short of their agreement by more than MOST_SHORT of it for want of rows that agree, and if the shortfall
+becomes smaller by MIXED_COST (chosen on events and patients, docs/guide/users.md, at epsilon 10)."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
@@ -37,7 +41,8 @@ class Dealer:
     """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column and for
     each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
     users by their number of rows, which decides as constants do which rows a user may get ("": none), and
-    the groups' lower edges."""
+    the groups' lower edges. `mixed`: so many groups are not told apart from the one after them, counted from
+    the smallest users."""
 
     people: People
     roles: Roles
@@ -45,6 +50,7 @@ class Dealer:
     groups: Groups = ALL
     joint: tuple[tuple[str, str], ...] = ()
     order: Order | None = None
+    mixed: int = 0
 
     def deal(self, codes: Codes, seed: int, threads: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
@@ -57,7 +63,9 @@ class Dealer:
         names = (*self.roles.constant, *([column] if column else ()))
         generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
         wanted = self.people.draw(len(next(iter(codes.values()))), generator)
-        group = np.searchsorted(edges, wanted, "right") - 1
+        group = np.maximum(np.searchsorted(edges, wanted, "right") - 1 - self.mixed, 0)
+        if column:
+            codes = {**codes, column: np.maximum(codes[column].astype(np.int64) - self.mixed, 0)}
         fixed = self.people.constants(wanted, generator) | {column: group}
         of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
         groups = codes[column][first] if column else np.zeros(len(first), np.int64)
@@ -126,20 +134,34 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     made = Dealer(people, roles, urn(goal, by_chance), groups)
     if not place or not len(next(iter(some.values()))):
         return made
-    made = _tuned(made, goal, some, seed, threads)
+    least, found = np.inf, made
+    for mixed in range(len(groups[1])):
+        tried, short = _repeating(replace(made, mixed=mixed), goal, rates, some, seed, threads)
+        cost = max(short, MOST_SHORT) + MIXED_COST * mixed
+        if cost < least:
+            least, found = cost, tried
+        if short <= MOST_SHORT or cost > least:
+            break
+    return found
+
+
+def _repeating(made: Dealer, goal, rates, some, seed, threads) -> tuple[Dealer, float]:
+    """The dealer with urns for the goal and for what users repeat together, and its shortfall."""
+    made, short = _tuned(made, goal, some, seed, threads)
     joint, aims = _together(made, rates, some, seed, threads) if rates.pairs else ((), goal)
     if not joint:
-        return made
+        return made, short
     more = np.append(made.alpha, np.full(aims.shape, 100.0), axis=1)
     goal, made = np.append(goal, aims, axis=1), replace(made, joint=joint, alpha=more)
     return _tuned(made, goal, some, seed + TRIALS, threads)
 
 
-def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dealer:
-    """The dealer with the parameters by which trial dealings come nearest to the goal. An urn adds the lift
+def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tuple[Dealer, float]:
+    """The dealer with the parameters by which trial dealings come nearest to the goal, and the part of the
+    agreement beyond chance by which columns fall short of it. An urn adds the lift
     1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of alpha
     by the log-odds of the lift, at most by 1; the mean over the second half of the trials counts."""
-    at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
+    at_random, columns = replace(made, alpha=np.full_like(made.alpha, FREE)), len(made.roles.repeated)
     base, _ = _agreement(at_random, some, seed, threads)
     log_alpha, tried = np.log(made.alpha), []
     for trial in range(TRIALS):
@@ -148,7 +170,9 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> Dea
         log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, 9), log_alpha)
         tried.append(log_alpha)
         made = replace(made, alpha=np.exp(log_alpha))
-    return replace(made, alpha=np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
+    short, wanted = ((users * np.maximum(x, 0.0))[:, :columns].sum() for x in (goal - now, goal - base))
+    made = replace(made, alpha=np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
+    return made, float(short / max(wanted, 1e-9))
 
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:

@@ -58,9 +58,7 @@ class Order:
     shift: np.ndarray
     described: Mapping[str, Any]
 
-    def exchanged(
-        self, codes, take, chunks, values, users, owner, seed: int, threads: int, tries: int = TRIES
-    ):
+    def exchanged(self, codes, take, chunks, values, users, owner, seed: int, threads: int, tries=TRIES):
         """(rows in order, sums before, sums after): rows, given by `take`, user after user in order. `owner`
         is changed in place. chunks: (first user, first row) of each; users: (rows, group) of each."""
         from .._core import deal as core
@@ -74,20 +72,17 @@ class Order:
         held = (values, users[0], users[1], len(GROUPS), _kinds(users[0]), len(KINDS))
         times = (cell.astype(np.uint32), end.astype(np.uint32), self.key.ends)
         pairs = (sides[0], sides[1], np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
-        goal = (self.key.gaps, self.shift)
-        return core.order_rows(
-            chunks[1], chunks[0], *held, *times, *pairs, *goal, tries, owner, seed, threads
-        )
+        rest = (self.key.gaps, self.shift, tries, owner, seed, threads)
+        return core.order_rows(chunks[1], chunks[0], *held, *times, *pairs, *rest)
 
     def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:
         """The order whose users move from what a trial dealing brought about, users with `wanted` rows, to
         the goal, where the difference stands out of noise."""
         many = np.bincount(_kinds(wanted)[wanted > 1], minlength=len(KINDS))
         pairs, rest = len(self.key.pairs), [many.sum(), len(wanted)]
-        counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, 2 * self.key.ends]))
-        scale = np.append(
-            np.ones(len(counts) - 2 * self.key.ends), np.full(2 * self.key.ends, rest[0] / rest[1])
-        )
+        ends = 2 * self.key.ends
+        counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, ends]))
+        scale = np.append(np.ones(len(counts) - ends), np.full(ends, rest[0] / rest[1]))
         apart = scale * goal.rates - before / (1 << 20) / np.maximum(counts, 1)
         sure = (np.abs(apart) > SURE * scale * goal.errors) & (counts > 0)
         return replace(self, shift=np.where(sure, apart, 0.0))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..privacy.clip import outstanding
 from .rates import shrunk
 
 Codes = Mapping[str, np.ndarray]
@@ -107,7 +108,7 @@ def last_bin(values: np.ndarray, errors: np.ndarray) -> int:
     """The last bin that has users for sure; 0 where none has: one that stands out of the noise of all bins
     and follows on bins with users, or stands out by far (SURE). Large users are spread thinly, so up to
     four bins after it also count as far as their sum stands out."""
-    bar = _bar(len(values))
+    bar = outstanding(len(values))
     window = np.append(0.0, np.ones(len(OCTAVE)))  # the bins just before each
     sums, variances = (np.convolve(x, window)[: len(values)] for x in (values, errors**2))
     follows = (sums > np.sqrt(variances)) | (values > SURE * errors)
@@ -116,11 +117,6 @@ def last_bin(values: np.ndarray, errors: np.ndarray) -> int:
     tail, noise = (x[last + 1 : last + 1 + len(OCTAVE)] for x in (values, errors))
     thin = np.flatnonzero((np.cumsum(tail) > bar * np.sqrt(np.cumsum(noise**2))) & (tail > noise))
     return last + (int(thin[-1]) + 1 if len(thin) else 0)
-
-
-def _bar(bins: int) -> float:
-    """Standard errors above which noise lifts one of so many empty bins in about 5 % of all histograms."""
-    return float(np.sqrt(2 * np.log(20.0 * max(bins, 2))))
 
 
 def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:

@@ -68,7 +68,7 @@ def forced(clip):
     """Every histogram gives this clip."""
     real = clip_rules.from_release
 
-    def choice(values, noise, bound, sigma=None):
+    def choice(values, noise, bound, sigma=None, displaced=0.2):
         return clip_rules.ClipChoice(clip, real(values, noise, bound, sigma).lines, 0.0)
 
     with patch.object(clip_rules, "from_release", choice):
@@ -191,7 +191,7 @@ def test_planted_choice_from_counts_without_noise(tmp_path):
     exact = [500.0 if e == 1 else 0.0 for e in clip_rules.size_edges(BOUND)]
     calls = []
 
-    def planted(values, noise, bound, sigma=None):
+    def planted(values, noise, bound, sigma=None, displaced=0.2):
         calls.append(values)
         return real(exact if len(calls) <= 2 else values, noise, bound, sigma)
 
@@ -206,10 +206,8 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     assert honest["bound"]["clip"] == [entry["clip"]]
     assert honest["bound"]["clip_from"] == [choice["from"]]
     assert choice["from"] == "noisy histogram of rows per user"
-    assert (
-        clip_rules.from_release(choice["users"], choice["noise"], BOUND, choice["sigma"]).clip
-        == entry["clip"]
-    )
+    again = clip_rules.from_release(choice["users"], choice["noise"], BOUND, choice["sigma"])
+    assert again.clip == entry["clip"]
     assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
 
     def lie(change):
@@ -220,6 +218,7 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     assert lie(lambda p: p["clip_choice"].update(users=[0.0] * 14 + [9e6]))
     assert lie(lambda p: p["clip_choice"].update(sigma=p["clip_choice"]["sigma"] / 2))
     assert lie(lambda p: p["clip_choice"].update(lost=0.99))
+    assert lie(lambda p: p["clip_choice"].update(displaced=0.3))
     assert lie(lambda p: p["clip_choice"].update(release="another"))
     assert lie(lambda p: p["releases"].append(p["releases"].pop(0)))
     assert lie(lambda p: p.update(clip=p["clip"] + 1))

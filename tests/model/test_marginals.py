@@ -100,9 +100,7 @@ def test_sizes_of_wide_graphs():
     rng = np.random.default_rng(5)
     sizes = rng.choice([2, 3, 10, 300], 130)
     domain = Domain({f"a{i}": int(n) for i, n in enumerate(sizes)})
-    graph, cliques = Graph(sizes), []
-    for i in range(1, 130):
-        cliques.append((f"a{i}", f"a{rng.integers(0, i)}"))
+    graph, cliques = Graph(sizes), [(f"a{i}", f"a{rng.integers(0, i)}") for i in range(1, 130)]
     for clique in cliques:
         graph.add([int(a[1:]) for a in clique])
     assert graph.cells() == junction_tree(domain, cliques, 1 << 300).cells

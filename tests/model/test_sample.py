@@ -71,9 +71,7 @@ def chi_square_tail(observed, p):
     o = np.append(observed[big], observed[~big].sum())
     e = np.append(n * p[big], max(n * p[~big].sum(), 0))
     o, e = (o, e) if e[-1] >= 5 else (o[:-1], e[:-1])
-    if len(o) < 2:
-        return 1.0
-    return stats.chi2.sf(((o - e) ** 2 / e).sum(), len(o) - 1)
+    return 1.0 if len(o) < 2 else stats.chi2.sf(((o - e) ** 2 / e).sum(), len(o) - 1)
 
 
 @settings(max_examples=60, deadline=None)

@@ -87,6 +87,15 @@ def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
     assert (gap[nearest == 0] <= gap[nearest > 0].max() + 1e-8).all()
 
 
+@pytest.mark.parametrize("noise", [0.0, 1.0, 30.0, 1e4])
+def test_groups_of_users_allow_for_a_lower_clip_that_leaves_out_not_too_much(noise):
+    values = [40.0] * len(clip_rules.size_edges(200))
+    rules = (clip_rules.SHIFTED, clip_rules.GROUPED)
+    plain, grouped = (clip_rules.from_release(values, [noise], 200, 1.0, d) for d in rules)
+    assert grouped.clip <= plain.clip and grouped.line.lost <= max(clip_rules.MOST_LOST, plain.line.lost)
+    assert noise != 30.0 or grouped.clip < plain.clip
+
+
 def test_an_empty_table_has_a_clip_too():
     choice = clip_rules.from_release([-3.0] * 15, [5.0], 200, 1.0)
     assert 1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)

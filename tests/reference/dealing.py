@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.reference.sample import ORDER, Stream, key_of
 
-CANDIDATES = 16
+CANDIDATES, FRESH = 16, 20.0
 
 
 def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[list[float]], seed: int):
@@ -23,7 +23,7 @@ def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[l
         for f in range(features):
             has = sum(rows[r][f] == rows[row][f] for r in mine)
             t = float(has) * len(unused) / sum(rows[r][f] == rows[row][f] for r in unused)
-            urns *= (t + alpha[f]) / (k + alpha[f])
+            urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f])
             proposed += t
         return urns / proposed
 

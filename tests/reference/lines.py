@@ -90,9 +90,7 @@ class _Number(str):
 def _depth(value) -> int:
     if isinstance(value, list):
         return 1 + max((_depth(v) for v in value), default=0)
-    if isinstance(value, tuple):
-        return 1 + max((_depth(v) for _, v in value), default=0)
-    return 0
+    return 1 + max((_depth(v) for _, v in value), default=0) if isinstance(value, tuple) else 0
 
 
 def _texts(value):

@@ -75,10 +75,7 @@ def _strip(stream: Stream, table: list[int]) -> int:
 def _accepted(stream: Stream, u: int, strip: int | None) -> tuple[bool, int | None]:
     """Whether v < exp(-z), and the second word of u where it was drawn."""
     v = stream.word()
-    if strip is None:
-        z64 = u >> 4
-    else:
-        z64 = (2 * strip * u + (u * u >> 64)) >> 9
+    z64 = u >> 4 if strip is None else (2 * strip * u + (u * u >> 64)) >> 9
     line = 2**64 - 1 - z64
     if v + 2 < line:
         return True, None

@@ -30,10 +30,8 @@ def test_a_dialect_survives_files_and_changes_no_code(tmp_path):
 def test_what_is_left_open_is_decided_by_the_name():
     assert Dialect().named("x.csv").delimiter == "," and Dialect().named("x.csv").quote == '"'
     assert Dialect().named("x.TSV").delimiter == "\t" and Dialect().named("x.tsv").quote == ""
-    assert (
-        Dialect(quote='"').named("x.tsv").quote == '"'
-        and Dialect(delimiter=";").named("x.tsv").delimiter == ";"
-    )
+    assert Dialect(quote='"').named("x.tsv").quote == '"'
+    assert Dialect(delimiter=";").named("x.tsv").delimiter == ";"
 
 
 @pytest.mark.parametrize(

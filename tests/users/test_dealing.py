@@ -149,6 +149,19 @@ def test_users_get_rows_of_their_group():
     dealt, owner = made.deal(codes, 1, 2)
     assert list(dealt) == ["b"] and (dealt["b"] == codes["b"]).all()
     assert np.mean((np.bincount(owner)[owner] >= 4) == codes["group"]) > 0.97
+    _, owner = replace(made, mixed=1).deal(codes, 1, 2)
+    assert np.mean((np.bincount(owner)[owner] < 4)[codes["group"] == 1]) > 0.05, "not told apart"
+
+
+def test_groups_are_mixed_where_their_rows_cannot_agree():
+    """Rows of the smallest users have other values each, of 6 in 7 rows; those of other users have 6 values.
+    By themselves they cannot agree in half of their pairs."""
+    codes = {"b": np.random.default_rng(4).integers(0, 6, 20_000).astype(np.uint32)}
+    rates = Rates(("b",), np.array([0.5]), 0.001, np.full((len(GROUPS), 1), 0.5))
+    codes["group"] = (np.arange(20_000) >= 4_000).astype(np.uint32)
+    scarce = codes | {"b": np.where(codes["group"] | (codes["b"] == 0), codes["b"], 6 + np.arange(20_000))}
+    made = [dealer(people(), rates, Roles((), ("b",)), c, 4, 2, ("group", (1, 4))) for c in (codes, scarce)]
+    assert [m.mixed for m in made] == [0, 1]
 
 
 @pytest.mark.parametrize("groups", [("", (1,)), ("group", (1, 16))])
@@ -182,11 +195,8 @@ def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     assert 2 * ours < min(others)
     left = np.bincount(rows["a"], keep["a"][0, rows["a"]].clip(0, 1), 4)
     assert groups[0] or np.abs(left / left.sum() - shares(made)).sum() < 0.04
-    noise, all_rows = (
-        (crowd, rows, 16, groups, 1e6, {"a"}),
-        (crowd, {"a": a.repeat(size)}, 1024, ("", (1,)), 0.0),
-    )
-    assert all(np.ptp(balanced(*given)[1]["a"]) < 0.05 for given in (noise, all_rows))
+    for given in ((rows, 16, groups, 1e6, {"a"}), ({"a": a.repeat(size)}, 1024, ("", (1,)), 0.0)):
+        assert np.ptp(balanced(crowd, *given)[1]["a"]) < 0.05
 
 
 def test_groups_of_rows_have_enough_rows_each():
@@ -288,10 +298,8 @@ def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
         totals = rows.sum(), np.minimum(rows, sizes.most).sum()
         ends = sizes.interval, sizes.seen_interval
         missed += [not low <= total <= high for total, (low, high) in zip(totals, ends)]
-        assert (
-            ends[0][0] == ends[1][0] <= min(sizes.rows, ends[1][1])
-            and max(sizes.rows, ends[1][1]) <= ends[0][1]
-        )
+        assert ends[0][0] == ends[1][0] <= min(sizes.rows, ends[1][1])
+        assert max(sizes.rows, ends[1][1]) <= ends[0][1]
         drawn = sizes.draw(20_000, rng)
         tails.append(np.percentile(drawn, [90, 99]) / np.percentile(rows, [90, 99]) - 1)
     assert missed.max() <= 9

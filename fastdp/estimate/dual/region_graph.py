@@ -204,9 +204,7 @@ def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Tea
         return None  # all codes merged: an answer about the total alone
     regions = [_fused(partitions, names, group) for names, group in groups.items()]
     sets = _closed(partitions, [r.names for r in regions])
-    if sets is None:
-        return None
-    return Regions(partitions, regions, _constraints(partitions, regions, sets))
+    return None if sets is None else Regions(partitions, regions, _constraints(partitions, regions, sets))
 
 
 def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:

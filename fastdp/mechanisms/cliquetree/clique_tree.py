@@ -78,9 +78,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         return [item for item in self.wanted(domain).items if len(item) > 1]
 
     def run(self, session: Session, job: Job) -> Outcome:
-        users = measure_users(
-            self, session, job, lambda: self.clip_criteria(session.domain, public=job.public is not None)
-        )
+        users = measure_users(self, session, job)
         columns, rest = len(session.domain), 1 - users.share
         workload = bool(self.reported_items(session.domain))
         wanted = self.wanted(session.domain)
@@ -123,10 +121,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         reported = state.workload_distances(model)
         errors = state.workload.workload_errors(model, merged.total, reported)
         distances = reported | state.final_distances(model)
-        left_out, over_groups = (
-            state.left_out,
-            [list(clique) for clique, grouped in state.precision if grouped],
-        )
+        over_groups = [list(clique) for clique, grouped in state.precision if grouped]
         used = state.priors.describe(state.measured) if state.priors else None
         return Outcome(
             rows=merged.rows(
@@ -143,13 +138,13 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             tables=released_tables(merged, distances),
             notes=merged.notes
             + beside.notes
-            + left_out_notes(left_out, self.limit)
+            + left_out_notes(state.left_out, self.limit)
             + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
                 "noise_ratio": ratio,
                 **beside.details,
-                **({"left_out": [list(p) for p in left_out]} if left_out else {}),
+                **({"left_out": [list(p) for p in state.left_out]} if state.left_out else {}),
                 **({"over_groups": over_groups} if over_groups else {}),
                 **({"workload": errors} if errors else {}),
                 **({"public": used} if used else {}),

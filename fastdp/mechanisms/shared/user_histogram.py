@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from ...privacy.clip import PRIVATE, size_edges, unit_noise
+from ...privacy.clip import PRIVATE, SHIFTED, size_edges, unit_noise
 from ...release.gateway import Session
 from ...userkeys import RowsPerUser
 from ..base import Config, Ids, Job, Planned, Users
@@ -38,14 +38,16 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(left * s / sum(shares) for s in shares)
 
 
-def measure_users(config: Config, session: Session, job: Job, criteria: Criteria | None = None) -> Users:
+def measure_users(
+    config: Config, session: Session, job: Job, criteria: Criteria | None = None, displaced: float = SHIFTED
+) -> Users:
     """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
-    the run is to choose one, by its effect on the marginals of `criteria` (default: the config's). Must be
-    the first call on the session, unless the job has the histogram."""
+    the run is to choose one, by its effect on the marginals of `criteria` (default: the config's) and on rows
+    (`displaced`: see `privacy.clip`). Must be the first call on the session, unless the job has the
+    histogram."""
     if job.users is not None:
         return job.users
-    user = session.schema.user is not None
-    public = job.public is not None
+    user, public = session.schema.user is not None, job.public is not None
     share = users_share(config, public=public, user=user)
     bound = session.schema.max_rows_per_user
     if not share or (bound is None and config.clip != PRIVATE):
@@ -54,7 +56,7 @@ def measure_users(config: Config, session: Session, job: Job, criteria: Criteria
         planned = criteria or partial(config.clip_criteria, session.domain, public=public)
         mu = part_mu(session, share)
         noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in planned()))
-        measured, choice = session.choose_clip(noise, mu=mu, label=LABEL)
+        measured, choice = session.choose_clip(noise, mu=mu, label=LABEL, displaced=displaced)
         return Users(measured, share, choice.clip_correction)
 
     key = RowsPerUser(size_edges(bound))

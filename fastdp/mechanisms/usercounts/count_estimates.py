@@ -31,9 +31,7 @@ class Noise:
     whole: float
 
     def scale(self, share: float) -> float:
-        if self.pure:
-            return self.cap / (self.whole * share)
-        return math.sqrt(self.cap / share) / self.whole
+        return self.cap / (self.whole * share) if self.pure else math.sqrt(self.cap / share) / self.whole
 
     def std(self, share: float) -> float:
         """Standard error of one answer."""
