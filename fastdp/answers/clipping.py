@@ -153,12 +153,13 @@ def _parts(of_users: Stated) -> tuple[dict[str, float], dict[str, float]]:
     """`Clipping.parts` and `between` from the agreement of users' rows. Rows of a user may agree seldom and
     still lie near each other: of normal values of which a part r of the variance lies between users, rows of
     a user agree 1 / sqrt(1 - r) times as often as by chance. If they agree or are unrelated, r is the lift.
-    The larger one counts."""
-    doubt, by_chance = 2 * of_users.get("standard_error", 0.0), of_users.get("by_chance", {})
-    agreement = of_users.get("agreement", {})
-    rates = {n: (max(a + doubt, by_chance[n]), by_chance[n]) for n, a in agreement.items()}
-    parts = {n: min(1.0, (a - c) / (1 - c + 1e-9) + LEAST_PART) for n, (a, c) in rates.items()}
-    return parts, {n: max(parts[n], 1 - (c / a) ** 2) for n, (a, c) in rates.items() if a > 0}
+    The larger one counts. Rows that agree clearly less often than by chance are of a counter, such as the
+    number of a visit: its large values are those of busy users alone."""
+    doubt, agreement = 2 * of_users.get("standard_error", 0.0), of_users.get("agreement", {})
+    rates = {n: (a + doubt, of_users["by_chance"][n] + 1e-9) for n, a in agreement.items()}
+    lifts = ((n, max((a - c) / (1 - c + 2e-9), 1 - a / c)) for n, (a, c) in rates.items())
+    parts = {n: min(1.0, lift + LEAST_PART) for n, lift in lifts}
+    return parts, {n: max(parts[n], 1 - (c / max(a, c)) ** 2) for n, (a, c) in rates.items()}
 
 
 def _spreads(edges: Sequence[int], sizes: Array, users: Array, clip: int) -> tuple[Array, float, float]:

@@ -364,9 +364,8 @@ def test_the_command_line_asks_the_same(run):
 
 
 def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
-    """Users have 1 to 100 rows, of which 5 count. Half of the rows have a code: `owner` is constant and its
-    users have more rows, `leaning` is drawn by row with odds by the user's size, `free` is drawn by row. A
-    count is off by at most sd(factor) sd(share) (Cauchy and Schwarz), and the allowance follows that."""
+    """Users have 1 to 100 rows, of which 5 count; half of them have a code. `owner` is constant, of users
+    with more rows; `leaning` is drawn by row, odds by size, `free` evenly. Bound: sd(factor) sd(share)."""
     rng = np.random.default_rng(0)
     rows = np.ceil(100 ** rng.random(3000)).astype(np.int64)
     user = np.repeat(np.arange(3000), rows)
@@ -387,8 +386,9 @@ def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
     cells, counts = np.unique(user * 64 + bins, return_counts=True)
     same = np.bincount(cells // 64, counts * (counts - 1))[many] / (rows * (rows - 1))[many]
     agree["near"], chance["near"] = same.mean(), np.square(np.bincount(bins) / len(user)).sum()
+    agree["visit"], chance["visit"] = 0.0, 0.2  # the first, second, ... row of a user
     parts, between = _parts({"agreement": agree, "by_chance": chance, "standard_error": 0.0})
-    assert parts["near"] < 0.2, "rows agree seldom"
+    assert parts["near"] < 0.2 and parts["visit"] == 1, "rows agree seldom; no row is another's visit"
     assert between["near"] == pytest.approx(0.3, abs=0.06), "but lie near"
     clipping = Clipping(factor, 1 - 1 / factor, reach=1.5 * np.sqrt(varied) / factor, parts=parts)
     reach = [clipping.over((name,)).reach for name in codes]
