@@ -27,7 +27,8 @@ MOST_CELLS = 1 << 22
 class Facts:
     """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished
     model from the data, in rows that count, by set of columns (see `misfit.shrunk`). `sums`: noise of the
-    sums inside the bins of a column, in rows, where the run released them."""
+    sums inside the bins of a column, in rows, where the run released them. `missing`: (share of the rows
+    outside the domain that the run found, standard error) by column."""
 
     schema: Schema
     marginals: Sequence[Marginal]
@@ -36,6 +37,7 @@ class Facts:
     codes: Mapping[str, np.ndarray] = field(default_factory=dict)
     distances: Mapping[frozenset[str], float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
+    missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
     _tables: dict[Clique, Table | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -58,7 +60,8 @@ class Facts:
         clipping = clipping.divided_by(frozenset(divided))
         released = _distances(tables.get("distances"), schema.modelled)
         distances = shrunk(released, expected_sizes(released, marginals, codes))
-        return cls(schema, marginals, clipping, model, codes, distances, _sums(statement))
+        missing = statement.get("schema", {}).get("found", {}).get("missing", {})
+        return cls(schema, marginals, clipping, model, codes, distances, _sums(statement), missing)
 
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None where nothing says how large they are."""

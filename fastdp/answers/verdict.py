@@ -74,21 +74,23 @@ def found(facts: Facts) -> Verdict:
         by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(np.square(errors).sum())
         shown = float(table.x[table.x > Z95 * errors].sum()) - by_chance
         outside = facts.schema.columns[a].overflow_target if a in facts.schema.columns else None
+        beyond = facts.missing.get(a, (0.0,))[0] > 0.5  # numbers beyond the bounds count as the nearest one
         if total is None or not shown > float(total.x[0]) / 2:
             drowned.append(a)
-        elif outside is not None and table.x[outside] > float(total.x[0]) / 2:
+        elif beyond or (outside is not None and table.x[outside] > float(total.x[0]) / 2):
             lost.append(a)
     if not half:
         return Verdict(())
     lines = [f"single columns: noise of about {float(np.median(half)):,.0f} rows on each count (95 %)"]
     lines.append(_drowning(drowned, len(half)))
-    told = f"values lost, {len(lost)} of {len(half)} columns: most rows have no value of {listed(lost)}"
-    lines += [told] if lost else []
+    of = f"{len(lost)} of {len(half)}"
+    lines += [f"values lost, {of} columns: most rows lie outside the domain of {listed(lost)}"] * bool(lost)
     pairs, inside = math.comb(len(sizes), 2), facts.measured_pairs()
     if pairs:
         known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
-        named = listed([" with ".join(sorted(p)) for p in sorted(inside, key=sorted)]) or "none"
-        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured ({named}); others are {known}")
+        names = [" with ".join(sorted(p)) for p in sorted(inside, key=sorted)]
+        named = f" ({listed(names)})" if names else ""
+        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured{named}; others are {known}")
     sets: dict[frozenset[str], float] = {}  # their precision: what is measured several times is known better
     for m in (m for m in facts.marginals if len(m.axes) > 1 and m.complete):
         sets[frozenset(m.axes)] = sets.get(frozenset(m.axes), 0.0) + 1 / float(np.median(m.variances))

@@ -157,6 +157,8 @@ def plan(
         + len(outline.cliques or lines) * rows * COUNT_ROW
         + FIT_CALLS * cells * FIT_CELL
     ) / max(1.0, 0.9 * workers) + 0.5
+    said = "the number of users is not used: the schema has no user column, so each row is a user"
+    unused = [said] if users and schema.user is None else []
     return Plan(
         recipe.mechanism,
         float(epsilon),
@@ -173,7 +175,7 @@ def plan(
         int(max(data, after) + 150e6),
         seconds,
         rows,
-        (*outline.notes, *_constrained(schema, zeros), plan_note(config)),
+        (*outline.notes, *_constrained(schema, zeros), plan_note(config), *unused),
         0.0 if pure or not delta else max(0.0, 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole),
         *_clip(public, bound, mu, config, schema, outline, rows),
         model_exact=largest.exact,
@@ -185,13 +187,7 @@ def plan(
 
 
 def _linked_plan(
-    schema: Any,
-    mechanism: Any,
-    epsilon: Any,
-    delta: float,
-    rows: Any,
-    limits: RunOptions,
-    threads: int | None,
+    schema: Any, mechanism: Any, epsilon: Any, delta: Any, rows: Any, limits: RunOptions, threads: int | None
 ) -> Plan:
     """The plans of linked tables, each that of a run with the table's own part of the budget."""
     links = links_of(schema, mechanism)

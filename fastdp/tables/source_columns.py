@@ -27,7 +27,7 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
             continue
         entry = _entry(field, first.is_text(field.name) or field.name in untyped)
         if entry is None:
-            LOG.warning("column %r is left out: fastdp cannot make values of %s", field.name, field.type)
+            LOG.warning("fastdp: warning: column %r is left out: no values of %s", field.name, field.type)
         else:
             columns[field.name] = entry
     if first.any_name:

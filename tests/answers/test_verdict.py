@@ -40,20 +40,22 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
     outside = [Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)]  # few rows have a listed value
     lost = found(Facts.of({}, fastdp.Schema.from_dict({"columns": {"a": listed}}), outside, {}, None))
     assert lost.warn and any("values lost, 1 of 1 columns" in line for line in lost.lines)
+    beyond = {"schema": {"found": {"missing": {"a": [0.8, 0.1]}}}}  # clamped, so that no code says it
+    lost = found(Facts.of(beyond, fastdp.Schema.from_domain({"a": 40}), ones[:1], {}, None))
+    assert lost.warn and drowns != any("values lost, 1 of 1 columns" in line for line in lost.lines)
 
 
 def test_a_plan_says_what_its_budget_can_show():
     schema = fastdp.Schema.from_domain({"a": 2, "b": 500}, user="id")
-    plans = [
-        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users, public=None).verdict
-        for users in (None, 100, 10_000)
-    ]
+    ask, facts = ("cliquetree", 1.0, 1e-6), {"rows": 10_000, "public": None}
+    plans = [fastdp.plan(schema, *ask, users=u, **facts).verdict for u in (None, 100, 10_000)]
+    alone = fastdp.plan(fastdp.Schema.from_domain({"a": 2}), *ask, users=9, **facts)
+    assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"
     assert "at clip 1," in plans[0][0] and "at clip 100" in plans[1][0] and "at clip 1," not in plans[1][0]
     assert "b" in plans[1][1] and plans[2] != plans[1]
     small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000).verdict for e in (0.1, 10.0))
     assert small != large
-    text = str(fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000))
-    assert "What this budget can show on 10,000 rows" in text
+    assert "What this budget can show on 10,000 rows" in str(fastdp.plan(schema, *ask, rows=10_000))
 
 
 def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
@@ -91,8 +93,7 @@ def test_what_was_lost_is_named_with_its_share():
     one of three pairs was measured, one is too large, and the model is off by 20 % of the rows in another."""
     plain = fastdp.Schema.from_domain({"a": 4, "b": 2, "c": 2}, user="id").to_plain()
     plain["user"] = {"column": "id", "max_rows": 64}
-    texts = {"kind": "categorical", "dtype": "string", "values": ["x", "y", "z"], "null": "drop"}
-    plain["columns"]["a"] = texts
+    plain["columns"]["a"] = {"kind": "string", "values": ["x", "y", "z"], "null": "drop"}
     schema = fastdp.Schema.from_dict(plain)
     users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
     choice = {"users": users, "bound": 64, "sigma": 0.01}
