@@ -53,9 +53,8 @@ def test_a_plan_says_what_its_budget_can_show():
     assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"
     assert "at clip 1," in plans[0][0] and "at clip 100" in plans[1][0] and "at clip 1," not in plans[1][0]
     assert "b" in plans[1][1] and plans[2] != plans[1]
-    small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000).verdict for e in (0.1, 10.0))
-    assert small != large
-    assert "What this budget can show on 10,000 rows" in str(fastdp.plan(schema, *ask, rows=10_000))
+    small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000) for e in (0.1, 10.0))
+    assert small.verdict != large.verdict and "What this budget can show on 10,000 rows" in str(large)
 
 
 def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
@@ -96,11 +95,11 @@ def test_what_was_lost_is_named_with_its_share():
     plain["columns"]["a"] = {"kind": "string", "values": ["x", "y", "z"], "null": "drop"}
     schema = fastdp.Schema.from_dict(plain)
     users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
-    choice = {"users": users, "bound": 64, "sigma": 0.01}
-    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 16, "clip_choice": choice}]}
+    part = {"clip": 16, "clip_choice": {"users": users, "bound": 64, "sigma": 0.01}}
+    statement = {"unit": {"kind": "user"}, "parts": [part]}
     statement["mechanism"] = {"name": "cliquetree", "left_out": [["b", "c"]]}
-    counted = [Measurement(("a",), np.array([800.0, 60, 40, 100]), 1.0)]
-    counted.append(Measurement(("a", "b"), np.array([400.0, 400, 50, 50, 50, 50]), 1.0))
+    cells = {("a",): [800.0, 60, 40, 100], ("a", "b"): [400.0, 400, 50, 50, 50, 50]}
+    counted = [Measurement(clique, np.array(values), 1.0) for clique, values in cells.items()]
     tables = {
         "codes": pa.table({"column": ["a"] * 4, "code": [0, 1, 2, 3], "compressed": [0, 1, 1, 2]}),
         "distances": pa.table({"columns": [["a", "c"]], "distance": [400.0], "standard_error": [1e-6]}),
