@@ -91,3 +91,32 @@ int fdp_exchange(int64_t groups, int columns, int own, int items, uint32_t *code
     }
     return FDP_OK;
 }
+
+int fdp_exchange_gains(int64_t rows, int columns, int own, int others, const uint64_t *key,
+                       const uint8_t *groups, const int32_t *other, const double *scores, uint64_t slots,
+                       uint64_t *key_of, int64_t *waiting, int64_t *one, int64_t *two, double *gains,
+                       int64_t *pairs) {
+    if (rows < 0 || slots <= (uint64_t)rows || (slots & (slots - 1)) != 0) return FDP_ERR_ARGUMENT;
+    int64_t found = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const uint64_t mixed = key[i] * 0x9E3779B97F4A7C15ull;
+        uint64_t slot = (mixed ^ mixed >> 32) & (slots - 1);
+        while (waiting[slot] != -2 && key_of[slot] != key[i]) slot = (slot + 1) & (slots - 1);
+        if (waiting[slot] < 0) {
+            key_of[slot] = key[i], waiting[slot] = i;
+            continue;
+        }
+        const int64_t j = waiting[slot];
+        const uint8_t *a = groups + j * columns, *b = groups + i * columns;
+        waiting[slot] = -1;
+        if (a[own] == b[own]) continue;
+        const double *s = scores + 256 * own;
+        for (int k = 0; k < others; k++) {
+            const double *t = scores + 256 * other[k];
+            gains[found * others + k] = (s[b[own]] - s[a[own]]) * (t[a[other[k]]] - t[b[other[k]]]);
+        }
+        one[found] = j, two[found++] = i;
+    }
+    *pairs = found;
+    return FDP_OK;
+}

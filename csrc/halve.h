@@ -38,4 +38,15 @@ int fdp_exchange(int64_t groups, int columns, int own, int items, uint32_t *code
                  const int64_t *offset, const int64_t *weight, int32_t scale, int64_t step, int32_t *counts,
                  int64_t *cells);
 
+/* Rows that may exchange codes, two by two, and what each of `others` columns gains by it. A row's partner is
+ * the next row of the same key that has none yet. Of these pairs those are written whose `groups` [rows x
+ * columns] of the column `own` differ: the rows to one and two, and to gains [pairs x others]
+ * (s(two) - s(one)) (t_j(one) - t_j(two)), s and t_j the scores [columns x 256] of the rows' groups of `own`
+ * and of other[j]. key_of, waiting: room for `slots`, a power of two above rows; waiting holds -2 everywhere.
+ * pairs: their number. */
+int fdp_exchange_gains(int64_t rows, int columns, int own, int others, const uint64_t *key,
+                       const uint8_t *groups, const int32_t *other, const double *scores, uint64_t slots,
+                       uint64_t *key_of, int64_t *waiting, int64_t *one, int64_t *two, double *gains,
+                       int64_t *pairs);
+
 #endif

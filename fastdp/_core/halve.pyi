@@ -4,6 +4,10 @@ import numpy as np
 
 Found = tuple[np.ndarray, np.ndarray] | None
 
+def exchange_gains(
+    key: np.ndarray, groups: np.ndarray, own: int, others: Sequence[int], scores: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+
 class Items:
     room: int
     def __init__(

@@ -19,6 +19,34 @@ cdef extern from "halve.h" nogil:
                      const int64_t *ends, const int32_t *other, const uint64_t *stride, const uint64_t *size,
                      const int64_t *offset, const int64_t *weight, int32_t scale, int64_t step,
                      int32_t *counts, int64_t *cells)
+    int fdp_exchange_gains(int64_t rows, int columns, int own, int others, const uint64_t *key,
+                           const uint8_t *groups, const int32_t *other, const double *scores, uint64_t slots,
+                           uint64_t *key_of, int64_t *waiting, int64_t *one, int64_t *two, double *gains,
+                           int64_t *pairs)
+
+
+def exchange_gains(const uint64_t[::1] key, const uint8_t[:, ::1] groups, int own, others,
+                   const double[:, ::1] scores):
+    """(rows, their partners, float64 [pairs x others]): what pairs of rows with the same key gain for each of
+    the `others` (columns of `groups`) by exchanging codes of the column `own`. `scores` [columns x 256]."""
+    cdef int64_t rows = key.shape[0], pairs = 0
+    cdef int code, columns = groups.shape[1], n = len(others)
+    cdef uint64_t slots = 1 << (2 * rows + 1).bit_length()
+    if rows == 0 or groups.shape[0] != rows or scores.shape[0] != columns or scores.shape[1] != 256 or n == 0 or not all(
+        0 <= c < columns for c in (own, *others)
+    ):
+        raise ValueError("keys, groups and scores do not fit")
+    cdef const int32_t[::1] other = np.array(others, np.int32)
+    cdef uint64_t[::1] key_of = np.empty(slots, np.uint64)
+    cdef int64_t[::1] waiting = np.full(slots, -2, np.int64)
+    one, two, gains = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty((rows // 2 + 1, n))
+    cdef int64_t[::1] first = one, second = two
+    cdef double[:, ::1] out = gains
+    with nogil:
+        code = fdp_exchange_gains(rows, columns, own, n, &key[0], &groups[0, 0], &other[0], &scores[0, 0], slots,
+                                  &key_of[0], &waiting[0], &first[0], &second[0], &out[0, 0], &pairs)
+    check(code, "finding rows that exchange codes")
+    return one[:pairs], two[:pairs], gains[:pairs]
 
 
 cdef class Items:

@@ -28,14 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 HELP = tomllib.loads((files(__package__) / "help.toml").read_text("utf-8"))
-STAGES = {
-    "read": "reading and encoding",
-    "measure": "measuring",
-    "fit": "fitting the model",
-    "sample": "drawing rows",
-    "ids": "dealing user ids",
-    "write": "decoding and writing",
-}
+STAGES = HELP["stages"]
 """What a run does in each of its stages."""
 Command = TypeVar("Command", bound=Callable[..., None])
 

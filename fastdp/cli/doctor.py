@@ -11,15 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from .._util.threads import available
+from .common import HELP
 
 REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "typer", "rich")
-OPTIONAL = {
-    "autodp": "a second accountant by other authors",
-    "numba": "fastdp.compiled: your own metrics and queries at compiled speed",
-    "pandas": "run.to_pandas()",
-    "duckdb": "DuckDB relations as sources",
-    "scikit-learn": "the utility metric",
-}
 VECTORS = ("sve2", "sve", "asimd", "neon", "avx512f", "avx2", "avx", "sse4_2")
 
 
@@ -41,7 +35,7 @@ def facts() -> dict[str, Any]:
         "threads": available(),
         "kernels": kernels,
         "packages": packages,
-        "optional": {name: _version(name) for name in OPTIONAL},
+        "optional": {name: _version(name) for name in HELP["optional"]},
         "problems": problems,
     }
 
@@ -57,7 +51,7 @@ def text(report: dict[str, Any]) -> str:
         + ", ".join(f"{name} {number or 'MISSING'}" for name, number in report["packages"].items()),
     ]
     for name, number in report["optional"].items():
-        lines.append(f"optional: {name} {number or 'not installed'} ({OPTIONAL[name]})")
+        lines.append(f"optional: {name} {number or 'not installed'} ({HELP['optional'][name]})")
     lines += [f"PROBLEM: {problem}" for problem in report["problems"]] or ["no problem found"]
     return "\n".join(lines)
 

@@ -21,7 +21,7 @@ from ..metrics.inputs import KNOWN_USERS, as_arrow
 from ..metrics.scores import several
 from ..tables.drafting import draft
 from ..tables.table import Table
-from . import collect as collecting, quotes, runs as running, sections, workload
+from . import collect as collecting, quotes, runs as running, sections, words, workload
 from .blocks import page_file, sections_said
 from .score_list import normalise
 from .svg import big, text
@@ -93,11 +93,12 @@ def render(data: ReportData) -> str:
     main = "\n".join(drawn[k](data) if k in drawn else getattr(sections, k)(data) for k in names)
     shown = {k: v["nav"] for k, v in sections_said().items() if f'<section id="{k}"' in main}
     nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in shown.items())
-    banner, end = WORDS[data["with_truth"]]
+    kind = "private" if data["with_truth"] else "public"
+    banner, end = words.SAID[kind]
     fields = {
         "title": text(data["title"]),
         "subtitle": _subtitle(data),
-        "kind": "private" if data["with_truth"] else "public",
+        "kind": kind,
         "banner": banner,
         "nav": f'<nav aria-label="Sections">{nav}</nav>',
         "picker": _picker(data),
@@ -194,21 +195,6 @@ def _subtitle(data: ReportData) -> str:
 
     tables = [*([{"name": "truth", **data["truth"]}] if data["truth"] else []), *data["tables"]]
     return text(" · ".join(f"{t['name']}: {size(t)}" for t in tables))
-
-
-WORDS = {
-    True: (
-        "<b>Not private.</b> This page was made with the true data. Keep it where the true data is kept; do "
-        "not publish it.",
-        "It holds exact figures of the true data.",
-    ),
-    False: (
-        "<b>May be published.</b> Made without the true data, from the released table and its privacy "
-        "statement alone.",
-        "It holds released figures only.",
-    ),
-}
-"""The banner and the end of pages with the truth, and of those without."""
 
 
 def _picker(data: ReportData) -> str:

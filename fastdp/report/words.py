@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tomllib
 
+from .blocks import page_file
 from .svg import big, percent, points
 
 
@@ -69,35 +71,13 @@ def strength(promise: dict) -> str:
     return "" if epsilon is None else next(word for most, word in STRENGTH.items() if epsilon <= most)
 
 
-MADE = (
-    "<p>The rows were made from noisy totals. One that equals a real record does so by chance, and "
-    "everything on this page was computed from what was released; the true data was not opened for it.</p>"
+SAID = tomllib.loads(page_file("words.toml"))
+MADE, NO_STATEMENT, QUOTE, NOT_FOR, KINDS = (
+    SAID[key] for key in ("made", "no_statement", "quote", "not_for", "kinds")
 )
-NO_STATEMENT = (
-    '<p class="verdict none">No privacy statement</p><p>This table came without one. Treat it as if '
-    "it carried no guarantee until its maker shows it (<code>privacy.json</code>).</p>"
-)
-QUOTE = "To quote a number use run.answer, whose intervals know noise, clip and what was not measured."
-NOT_FOR = (
-    "Not for: facts about one person, rare combinations, intervals computed from the rows, or linking with "
-    "other data by the synthetic ids."
-)
-KINDS = {
-    "column": "single columns",
-    "pair": "pairs of columns",
-    "correlation": "correlations",
-    "mean": "group means",
-    "gap": "gaps between a user's rows",
-    "identity": "identities",
-    "dependency": "dependencies",
-}
 CLOSE = {0.03: "close to the truth", 0.1: "near the truth", 0.3: "off in places", math.inf: "far off"}
-CERTAIN = {
-    0.6: "can hardly tell",
-    0.75: "can guess, but not tell,",
-    0.95: "may become fairly, but not fully, sure",
-    math.inf: "may well find out",
-}
+CERTAIN = {0.6: "can hardly tell", 0.75: "can guess, but not tell,"}
+CERTAIN |= {0.95: "may become fairly, but not fully, sure", math.inf: "may well find out"}
 """How certain an attacker may become whose guesses are right at less than this rate; it never claims more
 protection than the rate shows."""
 UNSURE = "should not be able to tell"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
+from importlib import resources
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ from numpy.typing import ArrayLike
 from .._util.threads import each, resolve
 from ..errors import UsageError, is_whole
 
+WORLD = tomllib.loads(resources.files(__package__).joinpath("world.toml").read_text("utf-8"))
+"""Places, distances and rules that do not depend on a seed."""
 BITS = 15
 CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it must not change
 

@@ -10,7 +10,6 @@ Persons are drawn independently; there are no households.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,15 +17,9 @@ import numpy as np
 from .._util.lazy import pa
 from ..errors import UsageError
 from ..schema.document import load
-from ._draw import check_int, in_chunks, lookup, pick
+from ._draw import WORLD, check_int, in_chunks, lookup, pick
 
-_NAMES = (
-    "Alabama,Arizona,Arkansas,California,Colorado,Connecticut,Delaware,Florida,Georgia,Idaho,Illinois,"
-    "Indiana,Iowa,Kansas,Kentucky,Louisiana,Maine,Maryland,Massachusetts,Michigan,Minnesota,Mississippi,"
-    "Missouri,Montana,Nebraska,Nevada,New Hampshire,New Jersey,New Mexico,New York,North Carolina,"
-    "North Dakota,Ohio,Oklahoma,Oregon,Pennsylvania,Rhode Island,South Carolina,South Dakota,Tennessee,Texas,"
-    "Utah,Vermont,Virginia,Washington,West Virginia,Wisconsin,Wyoming"
-).split(",")
+_NAMES, _CONDITIONS = WORLD["census"]["states"], WORLD["census"]["conditions"]
 STATES = dict(zip(_NAMES, sorted({*range(1, 57)} - {2, 3, 7, 11, 14, 15, 43, 52})))
 """The 48 states of 1940 by their code in the birthplace and migration columns (birthplace detail: code x
 100)."""
@@ -37,59 +30,17 @@ _TENS = "METAREA OWNERSHP HIGRADE EDUC EMPSTAT CLASSWKR MIGRATE5 VETSTAT"
 REFINES = {10: _TENS.split(), 100: "GQTYPE RACE HISPAN BPL MBPL FBPL MTONGUE".split()}
 """By divisor: the columns whose code is that of the detailed column (with a D) without its last digits."""
 
-RULES = """
-SEA 48..53 = COUNTY; SUPDIST 10..40 = COUNTY; ENUMDIST 1..3020 ~ COUNTY; WARD 1..5 ~ CITY if city else 0
-CITYPOP 110..3224 = CITY if city else 0; FARM 1..2 ~ URBAN
-GQ 1..5 ~; GQTYPED 100..950 ~ GQ if grouped else 0; GQFUNDS 11..25 ~ GQ if grouped else 0; SPLIT ~ GQ
-AGEMONTH 0..11 ~ if newborn else 99; RESPONDT ~ AGE SEX; MARST ~ AGE if adult else 6; RACED 100..600 ~
-FAMSIZE 1..21 ~ MARST AGE; NCHLT5 0..3 ~ MARST AGE if adult else 0; MARRNO 1..2 ~ AGE if mother else 0
-AGEMARR 14..40 ~ AGE if mother else 0; CHBORN 1..19 ~ AGE if mother else 0
-MBPLD 100..50100 ~ BPLD AGE if asked else 0; FBPLD 100..50100 ~ MBPLD BPLD if asked else 0
-NATIVITY 1..4 ~ MBPLD FBPLD if asked else 0; CITIZEN 1..4 ~ BPLD if foreign else 0
-MTONGUED 100..4800 ~ MBPLD if asked else 0; HISPRULE 1..6 ~ BPLD if foreign else 0
-HISPAND 100..480 ~ HISPRULE if spanish else 0; SPANNAME 1..2 ~ HISPRULE
-SCHOOL ~ AGE; HIGRADED 0..200 ~ AGE SCHOOL; EDUCD 1..110 = HIGRADED
-EMPSTATD 10..34 ~ AGE SEX if adult else 0; OCC 1..902 ~ SEX HIGRADED if works else 997
-OCC1950 0..970 = OCC if works else 999; IND 1..131 ~ OCC if works else 997
-IND1950 105..946 = IND if works else 0; CLASSWKRD 10..29 ~ OCC IND if works else 0
-INCNONWG 1..2 ~ OCC AGE if adult else 0; OCCSCORE 4..80 = OCC1950 if works else 0
-SEI 3..96 = OCC1950 if works else 0; PRESGL 93..815 = OCC if works else 0
-ERSCOR50 20..1000 = OCC1950 if works else 9999; EDSCOR50 10..1000 = OCC if works else 9999
-NPBOSS50 15..995 = OCC1950 if works else 9999; DURUNEMP 1..998 ~ AGE if seeks else 999
-WKSWORK1 1..52 ~ OCC EMPSTATD if works else 0
-HRSWORK1 1..98 ~ OCC EMPSTATD if works else 0; UOCC 1..902 ~ OCC if usual else 999
-UOCC95 0..970 = UOCC if usual else 999; UIND 1..131 ~ UOCC if usual else 999
-UCLASSWK 1..7 ~ UOCC if usual else 0
-MIGRATE5D 10..40 ~ AGE if older else 0; SAMEPLAC 1..2 ~ MIGRATE5D if moved else 0
-SAMESEA5 1..4 = MIGRATE5D if older else 0
-VETSTATD 10..20 ~ AGE if man else 0; VET1940 1..2 = VETSTATD if man else 0
-VETPER 1..5 ~ AGE if veteran else 0; VETWWI 1..2 = VETSTATD if man else 0
-VETCHILD 1..2 ~ AGE if child else 0; SSENROLL 1..2 ~ EMPSTATD if asked else 0
-"""
-"""What columns follow from: `COLUMN [LOW..HIGH] ~ PARENTS` is drawn from the codes of its list, by a
-distribution that depends on the parents; `=` is a function of its parent. `if CONDITION else CODE`: the code
-of all persons that the condition leaves out."""
 _RULE = re.compile(r"(\w+)(?: (\d+)\.\.(\d+))? ([~=]) ?([\w ]*?) ?(?:if (\w+) else (\d+))?$")
 
 Columns = dict[str, np.ndarray]
-CONDITIONS: dict[str, Callable[[Columns], np.ndarray]] = {
-    "city": lambda p: p["CITY"] > 0,
-    "grouped": lambda p: p["GQ"] >= 3,
-    "newborn": lambda p: p["AGE"] == 0,
-    "older": lambda p: p["AGE"] >= 5,
-    "adult": lambda p: p["AGE"] >= 14,
-    "asked": lambda p: p["SLREC"] == 2,
-    "mother": lambda p: (p["SLREC"] == 2) & (p["SEX"] == 2) & (p["MARST"] < 6),
-    "man": lambda p: (p["SLREC"] == 2) & (p["SEX"] == 1) & (p["AGE"] >= 17),
-    "child": lambda p: (p["SLREC"] == 2) & (p["AGE"] < 18),
-    "veteran": lambda p: p["VETSTATD"] == 20,
-    "foreign": lambda p: p["BPLD"] >= 15_000,
-    "spanish": lambda p: p["HISPRULE"] > 0,
-    "works": lambda p: (p["EMPSTATD"] >= 10) & (p["EMPSTATD"] < 30),
-    "seeks": lambda p: p["EMPSTATD"] // 10 == 2,
-    "usual": lambda p: (p["SLREC"] == 2) & (p["OCC"] < 997),
-    "moved": lambda p: p["MIGRATE5D"] > 10,
-}
+CONDITION = re.compile(r"(\w+) (>=|==|<|>) (\d+)")
+COMPARE = {">=": np.greater_equal, "==": np.equal, "<": np.less, ">": np.greater}
+
+
+def meets(condition: str, p: Columns) -> np.ndarray:
+    """Who meets one of the conditions of world.toml."""
+    parts = CONDITION.findall(_CONDITIONS[condition])
+    return np.all([COMPARE[sign](p[name], int(code)) for name, sign, code in parts], axis=0)
 
 
 def census_cities() -> dict[int, str]:
@@ -138,7 +89,7 @@ class _World:
         self.births = np.array([self.state * 100, *(100 * np.array(others)), *far])
         away = np.r_[np.full(len(others), 0.4 / len(others)), np.full(13, 0.1 / 13)]
         self.birth = lookup([[stay, *((1 - stay) * 2 * away)] for stay in (0.86, 0.5, 0.25)])  # by age
-        self.rules = [self._rule(text) for text in re.split(r"[;\n]\s*", RULES.strip())]
+        self.rules = [self._rule(text) for text in re.split(r"[;\n]\s*", WORLD["census"]["rules"].strip())]
 
     def _rule(self, text: str) -> _Rule:
         match = _RULE.match(text)
@@ -166,7 +117,7 @@ class _World:
             at = np.minimum(np.searchsorted(listed, p[parent]), len(listed) - 1)
             group = group * steps + at * steps // len(listed)
         values = rule.codes[group if rule.table is None else pick(rule.table, group, rng)]
-        return np.where(CONDITIONS[rule.condition](p), values, rule.otherwise) if rule.condition else values
+        return np.where(meets(rule.condition, p), values, rule.otherwise) if rule.condition else values
 
     def persons(self, size: int, rng: np.random.Generator) -> Columns:
         """All columns of `size` persons."""
@@ -186,7 +137,7 @@ class _World:
         p["SIZEPL"] = sizes[np.searchsorted([1, 40, 60, 80, 100, 200, 400, 1000], p["URBPOP"], "right")]
         p["METRO"] = np.where(p["METAREAD"] == 0, 1, np.where(p["CITY"] > 0, 2, 3))
         p["NATIVITY"] = np.where(p["BPLD"] >= 15_000, 5, p["NATIVITY"])
-        p["LABFORCE"] = np.where(p["AGE"] < 14, 0, np.where(CONDITIONS["works"](p), 2, 1))
+        p["LABFORCE"] = np.where(p["AGE"] < 14, 0, np.where(meets("works", p), 2, 1))
         p["WKSWORK1"] = np.where((p["WKSWORK1"] > 0) & (rng.random(size) < 0.5), 52, p["WKSWORK1"])
         p["HRSWORK1"] = np.where((p["HRSWORK1"] > 0) & (rng.random(size) < 0.5), 44, p["HRSWORK1"])
         p["WKSWORK2"] = np.searchsorted([1, 14, 27, 40, 48, 50], p["WKSWORK1"], "right")

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastdp.simulate._draw import check_int
+from fastdp.simulate._draw import WORLD, check_int
 
 from .._util.lazy import pa
 
 CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 ORIGINS = ("EWR", "JFK", "LGA")
-DESTINATIONS = {
-    "ATL": 746, "BOS": 187, "BUF": 301, "CLE": 410, "CLT": 541, "DCA": 212, "DEN": 1617, "DFW": 1383,
-    "DTW": 502, "FLL": 1074, "IAD": 224, "IAH": 1410, "LAS": 2240, "LAX": 2465, "MCO": 946, "MIA": 1092,
-    "MSP": 1017, "ORD": 729, "PBI": 1027, "PHX": 2143, "RDU": 427, "RSW": 1072, "SEA": 2412, "SFO": 2578,
-    "SJU": 1600, "SLC": 1983, "TPA": 1003, "XNA": 1142,
-}  # fmt: skip
+DESTINATIONS = WORLD["destinations"]
 """Airport -> distance in miles."""
 _WORLD = 1903
 

@@ -247,7 +247,7 @@ def test_what_one_answer_explains_is_not_asked_for_again():
     def chosen(model):
         tables, found = {c: model.marginal(c) for c in pairs}, distances(model)
         scored = [screening.Candidate(c, d, 36.0) for c, d in found.items()]
-        good = screening.worthwhile(scored, 1.0, 100.0)
+        good = screening.worthwhile(scored, 1.0, 100.0, 1.0)
         kept = screening.unexplained(good, screening.following(tables), 1.0, 100.0)
         return found, [c.clique for c in kept if set(c.clique) not in ({"a", "p"}, {"b", "q"})]
 

@@ -115,7 +115,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             state = CliqueTreeState(self, session, job, merged, plan, public, first)
         for number in range(len(plan.batches)):
             state.round(number)
-        model = state.fit(self.stop, None, state.trends())
+        model = state.last_fit()
+        steering = state.steering(model)
         state.settle()
         merged = state.merged
         reported = state.workload_distances(model)
@@ -131,6 +132,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 state.workload.spread(),
                 HalvingRule(session.domain, state.workload.halving(session.domain)),
                 beside.conditionals(merged.shape),
+                steering,
             ),
             measurements=(*users.released, *released, *state.ones_at_last, *state.measured),
             model=model,
@@ -146,6 +148,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 **beside.details,
                 **({"left_out": [list(p) for p in state.left_out]} if state.left_out else {}),
                 **({"over_groups": over_groups} if over_groups else {}),
+                **({"trends": [list(pair) for pair in steering.changes]} if steering.changes else {}),
                 **({"workload": errors} if errors else {}),
                 **({"public": used} if used else {}),
                 "merged_to": {name: merged.domain[name] for name in merged.codes},

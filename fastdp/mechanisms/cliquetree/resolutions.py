@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on adult at
 epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
-LEAST_GROUPS, MOST_GROUPS, FEW = 4, 64, 4
-"""FEW: groups of a column in which trends are kept (`CliqueTreeState.trends`). Chosen on 30,000 rows of
-flights, ma2019, adult and generated tables of 16 to 32 bins."""
+LEAST_GROUPS, MOST_GROUPS = 4, 64
 LEAST_CODES = 1.5
 """Columns with fewer codes than this many per group are not grouped."""
 
@@ -44,20 +42,23 @@ def group_count(total: float, sigma: float) -> int:
     return min(MOST_GROUPS, max(LEAST_GROUPS, round(count)))
 
 
-def group_maps(merged: Merged, schema: Schema, count: int) -> dict[str, np.ndarray]:
-    """Merged code -> group, of every column that has an order and enough codes."""
+def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
+    """Of every column that has an order, the merged codes that have no place in it: those of rare values, of
+    nulls and of values outside the domain."""
     out = {}
-    for a, n in merged.domain.items():
-        column = schema.columns[a]
-        if n < LEAST_CODES * count or (isinstance(column, Categorical) and isinstance(column.values[0], str)):
-            continue
-        codes = merged.compression.code_map(a)
-        alone = np.bincount(codes, minlength=n) > 1  # rare values that share a code
-        alone[codes[column.base :]] = True  # nulls and values outside the domain
-        groups = neighbour_groups(merged.ones_shape[a], alone, count)
-        if groups.max() + 1 < n:
-            out[a] = groups
+    for a, column in schema.columns.items():
+        if a in merged.domain and not (isinstance(column, Categorical) and isinstance(column.values[0], str)):
+            codes = merged.compression.code_map(a)
+            out[a] = np.bincount(codes) > 1
+            out[a][codes[column.base :]] = True
     return out
+
+
+def group_maps(merged: Merged, alone: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
+    """Merged code -> group, of every ordered column that has enough codes. `alone`: see `ordered`."""
+    enough = [a for a, apart in alone.items() if apart.size >= LEAST_CODES * count]
+    groups = {a: neighbour_groups(merged.ones_shape[a], alone[a], count) for a in enough}
+    return {a: g for a, g in groups.items() if g.max() + 1 < g.size}
 
 
 def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndarray:

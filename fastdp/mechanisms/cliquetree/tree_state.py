@@ -13,6 +13,7 @@ import numpy as np
 from ..._util.threads import resolve
 from ...domain import Clique, Domain
 from ...measurement import Measurement, Request
+from ...model.junction_tree import NO_LIMIT, junction_tree
 from ...model.marginals import marginals
 from ...queries import Binned
 from ..shared import screening
@@ -20,7 +21,9 @@ from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.screening import Candidate, Key, ScreeningResult, Structure, accounted, candidates, forest
-from .resolutions import FEW, ModelCodes, composed, group_count, group_maps, neighbour_groups, removed
+from ..shared.steering import Steering
+from .resolutions import ModelCodes, composed, group_count, group_maps, ordered, removed
+from .trends import affordable, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
 if TYPE_CHECKING:
@@ -82,10 +85,13 @@ class CliqueTreeState:
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
         self.queries: dict[Clique, Binned | None] = {}  # how each marginal was asked for, the first time
         self.screened: set[Clique] = set()
+        self.trends: list[Measurement] = []  # released over the groups `few`
+        self.few: dict[str, np.ndarray] = {}
         self.groups: dict[str, np.ndarray] = {}
-        if plan.batches and not self.workload.items:
+        self.alone = {} if self.workload.items else ordered(merged, session.schema)
+        if plan.batches:
             count = group_count(merged.total, self.sigma(math.fsum(plan.batches)))
-            self.groups = group_maps(merged, session.schema, count)
+            self.groups = group_maps(merged, self.alone, count)
 
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
@@ -97,6 +103,8 @@ class CliqueTreeState:
         last = number == len(self.plan.batches) - 1
         self.held |= {c.key: c for c in batch}
         self.unspent = 0.0 if self.held else share
+        if last and result is not None:
+            share -= self.measure_trends(result, share)
         if last and not self.held:
             self.ones_at_last = measure_ones(self.session, share, "1-ways at last", self.workload.weight)
             self.merged = self.merged.with_ones(self.ones_at_last)
@@ -228,7 +236,8 @@ class CliqueTreeState:
         sigma = self.sigma(share)
         least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
         self.held = {key: self.again(c, result, sigma) for key, c in self.held.items()}
-        good = screening.worthwhile(self.scored(result, sigma), sigma, least)
+        left = self.sigma(share + math.fsum(self.plan.batches[number + 1 :]))
+        good = screening.worthwhile(self.scored(result, sigma, left), sigma, least, left)
         if number:
             good = screening.unexplained(good, screening.following(result.estimates), sigma, least)
         batch = self.within_limit(number, good)
@@ -238,14 +247,15 @@ class CliqueTreeState:
         spent = math.fsum(self.precision.values()) * self.unit
         return screening.affordable_batch(fresh, list(self.held.values()), spent, share * self.unit), share
 
-    def scored(self, result: ScreeningResult, sigma: float) -> list[Candidate]:
-        """The candidates of a screening round, for measurements at noise `sigma`."""
+    def scored(self, result: ScreeningResult, sigma: float, left: float) -> list[Candidate]:
+        """The candidates of a screening round, for measurements at noise `sigma`; `left`: their noise when
+        later batches have measured them again."""
         total, estimates = self.merged.total, result.estimates
         weight = dict(zip(result.cliques, result.weights))
         scored = candidates(result.cliques, estimates, result.distances, sigma, total, weight)
         if self.priors is not None:
             scored = self.priors.improved(scored, estimates, result.noise, sigma, total)
-        return [self.best_resolution(c, result, sigma) for c in scored]
+        return [self.best_resolution(c, result, sigma, left) for c in scored]
 
     def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
         """A marginal that was measured before, with the effective cells that the model now has in it: before
@@ -256,7 +266,9 @@ class CliqueTreeState:
         table = self.over_groups(held.clique, table) if held.grouped else table
         return replace(held, cells=max(1.0, effective_cells(table, sigma)))
 
-    def best_resolution(self, fine: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
+    def best_resolution(
+        self, fine: Candidate, result: ScreeningResult, sigma: float, left: float
+    ) -> Candidate:
         """The candidate over groups where that leaves the smaller error over all codes, or where the one over
         all codes is not worth measuring; else as it is. Over groups it is worth what it tells of them."""
         clique = fine.clique
@@ -265,8 +277,8 @@ class CliqueTreeState:
         table = {clique: self.over_groups(clique, result.estimates[clique])}
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
         (coarse,) = candidates([clique], table, distance, sigma, self.merged.total, weight)
-        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * sigma * coarse.cells)
-        worth = fine.gain(sigma) > max(gain, LATER_GAIN * result.noise)
+        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * left * coarse.cells)
+        worth = fine.gain(left) > gain and fine.gain(sigma) > LATER_GAIN * result.noise
         return fine if worth else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
@@ -281,9 +293,9 @@ class CliqueTreeState:
             ]
         batch: dict[Clique, Candidate] = {}
         groups, structure = self.structure([])
-        for ordered, most in orders:
+        for order, most in orders:
             most = max(most, structure.cells())
-            for c in ordered:
+            for c in order:
                 if c.clique in batch:
                     continue
                 larger = not c.grouped and any(a in groups for a in c.clique)
@@ -312,20 +324,45 @@ class CliqueTreeState:
         order = {a: i for i, a in enumerate(domain)}
         return sorted(fine, key=lambda c: (-self.workload.weight(c), [order[a] for a in c]))[:room]
 
-    def trends(self) -> list[Measurement]:
-        """What measured pairs of ordered columns say over a few groups of the model's codes, for the last
-        fit. A fit draws cells towards independence as far as noise explains them, and with them trends that
-        show in no cell by itself; in sums of many cells they stand out of the noise. They are functions of
-        the answers, and no further evidence: only the fit sees them."""
-        codes, out = self.codes, []
-        rows = codes.final().ones_shape
-        few = {a: neighbour_groups(rows[a], np.zeros(rows[a].size, bool), FEW) for a in self.groups}
-        for m in map(codes.measurement, self.measured):
-            if len(m.clique) == 2 and m.query is None and few.keys() >= set(m.clique):
-                query = Binned(codes.domain.shape(m.clique), [few[a] for a in m.clique])
-                sums, variances = query.product(m.values), query.product(m.variances)
-                out.append(Measurement(m.clique, sums, np.sqrt(variances), query, label=m.label))
-        return out
+    def measure_trends(self, result: ScreeningResult, share: float) -> float:
+        """Releases trends of pairs that are not measured; the share of mu^2 that they cost."""
+        codes, held = self.codes, [clique for clique, _ in self.held]
+        self.few = few_groups(codes, self.alone)
+        distances = dict(zip(result.cliques, result.distances)) | dict(result.grouped)
+        pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
+        left = {p: distances[p] for p in pairs if not contained(p, held)}
+        asked, each = affordable(left, share, self.unit, self.merged.total)
+        queries = [Binned(codes.domain.shape(p), [self.few[a] for a in p]) for p in asked]
+        requests = [Request(p, part_mu(self.session, each), query) for p, query in zip(asked, queries)]
+        if requests:
+            self.trends = self.session.measure(requests, "trends", recode=codes.final().codes)
+        return each * len(requests)
+
+    def last_fit(self) -> Model:
+        """The finished model. It also sees sums of measured pairs, and trends that its cliques can hold."""
+        more = summed(self.measured, self.few, self.codes)
+        if self.trends:
+            cliques = [*(m.clique for m in self.measured), *self.merged.zeros]
+            tree = junction_tree(self.codes.domain, cliques, NO_LIMIT)
+            more += [m for m in self.trends if contained(m.clique, tree.cliques)]
+        return self.fit(self.config.stop, None, more)
+
+    def steering(self, model: Model) -> Steering:
+        """What the finished model lacks of the trends that its cliques do not hold."""
+        final, full, total = self.codes.final(), self.merged.compression.code_map, self.merged.total
+        every = {a: np.minimum(np.arange(g.size), 255) for a, g in self.few.items()}
+        coarse, fine = (
+            {a: group_scores(final, a, g, self.alone[a][full(a)]) for a, g in groups.items()}
+            for groups in (self.few, every)
+        )
+        alike = {a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()}
+        outside = [m for m in self.trends if not contained(m.clique, model.cliques)]
+        tables, changes = marginals(model, [m.clique for m in outside], resolve(self.job.threads)), {}
+        for m in outside:
+            weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1)
+            kept = math.prod(alike[a] / total for a in m.clique)
+            changes[m.clique] = lacking(m, tables[m.clique], weights, total) / max(kept, 0.5)
+        return Steering(every, fine, changes)
 
     def fit(self, stop: str, start: Model | None, more: Sequence[Measurement] = ()) -> Model:
         codes = self.codes
@@ -362,3 +399,7 @@ class CliqueTreeState:
         mu, codes = part_mu(self.session, share), self.merged.codes
         released = self.session.distances(list(estimates), estimates, mu=mu, label=label, recode=codes)
         return dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
+
+
+def contained(clique: Clique, cliques: Sequence[Clique]) -> bool:
+    return any(set(clique) <= set(q) for q in cliques)

@@ -274,14 +274,20 @@ class _Groups:
         return out
 
 
-def equal_rows(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(rows in an order that brings equal combinations together, where each combination's rows end)."""
-    key, size = np.zeros(len(columns[0]), np.int64), 1
+def row_keys(columns: Sequence[np.ndarray], shape: Sequence[int], rows: int) -> np.ndarray:
+    """int64: a number of each row, the same for rows that agree in all columns and for no others."""
+    key, size = np.zeros(rows, np.int64), 1
     for codes, n in zip(columns, shape):
         if size * n >= 1 << 62:
             distinct, key = np.unique(key, return_inverse=True)
             size = len(distinct)
         key, size = key * n + codes, size * n
+    return key
+
+
+def equal_rows(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in an order that brings equal combinations together, where each combination's rows end)."""
+    key = row_keys(columns, shape, len(columns[0]))
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order])) + 1
     return order, np.append(edges, len(order)) if len(order) else edges

@@ -27,6 +27,7 @@ from .code_compression import Compression, Conditional, Expansion, alike, equal_
 from .halving import Halving
 from .model_rows import ModelRows
 from .one_ways import averaged, estimate_total, independent, noise_tv
+from .steering import Steering
 
 MAX_CANDIDATES = 1 << 14
 """The most marginals that one screening round asks for."""
@@ -119,24 +120,30 @@ class Merged:
         spread: Mapping[str, Sequence[str]] | None = None,
         halving: Callable[[int], Halving | None] | None = None,
         beside: Sequence[Conditional] = (),
+        steering: Steering | None = None,
     ) -> ExpandedRows:
-        """Rows of the model with merged codes expanded. `spread`, `beside`: see `Expansion`. `halving`:
-        see `BalancedRows`."""
+        """Rows of the model with merged codes expanded. `spread`, `beside`: see `Expansion`. `halving`,
+        `steering`: see `ExpandedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, beside=beside)
-        if halving is None:
-            return ExpandedRows(model, total, seed, expansion)
-        return BalancedRows(model, total, seed, expansion, halving)
+        return ExpandedRows(model, total, seed, expansion, halving, steering)
 
 
 class ExpandedRows(ModelRows):
-    """Rows of a model of merged codes, in the schema's codes."""
+    """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow besides.
+    `halving`: how many rows are drawn several times over and halved, shard by shard, so that the marginals of
+    a workload, or all pairs, are closer to the model's (see `halving`); None: no halving."""
 
-    def __init__(self, model: Model, total: int, seed: int, expansion: Expansion):
+    def __init__(
+        self,
+        model: Model,
+        total: int,
+        seed: int,
+        expansion: Expansion,
+        halving: Callable[[int], Halving | None] | None = None,
+        steering: Steering | None = None,
+    ):
         super().__init__(model, total, seed)
-        self._expansion = expansion
-
-    def shard(self, i: int) -> dict[str, np.ndarray]:
-        return self._expansion(super().shard(i), i)
+        self._expansion, self._halving_of, self._steering = expansion, halving, steering or Steering()
 
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)
@@ -149,26 +156,9 @@ class ExpandedRows(ModelRows):
         made = self._expansion.reseeded(seed)(drawn, 0, known)
         return {name: made[name] for name in drawn}
 
-
-class BalancedRows(ExpandedRows):
-    """Rows that are drawn several times over and halved, so that the marginals of a workload, or all pairs,
-    are closer to the model's (see `halving`), shard by shard. `halving`: how a number of rows is halved;
-    None: not at all."""
-
-    def __init__(
-        self,
-        model: Model,
-        total: int,
-        seed: int,
-        expansion: Expansion,
-        halving: Callable[[int], Halving | None],
-    ):
-        super().__init__(model, total, seed, expansion)
-        self._halving_of = halving
-
     @property
     def halving(self) -> Halving | None:
-        return self._halving_of(self.total)
+        return None if self._halving_of is None else self._halving_of(self.total)
 
     @property
     def shard_rows(self) -> int:
@@ -177,12 +167,12 @@ class BalancedRows(ExpandedRows):
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         halving = self.halving
-        if halving is None:
-            return super().shard(i)
-        rows, shard_rows = self.total << halving.levels, self.shard_rows << halving.levels
-        drawn = self.model.sample(rows, seed=self._seed, shard=i, shard_rows=shard_rows)
+        levels = 0 if halving is None else halving.levels
+        shard_rows = self.shard_rows << levels
+        drawn = self.model.sample(self.total << levels, seed=self._seed, shard=i, shard_rows=shard_rows)
         rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
-        return halving(self._expansion(drawn, i), rng, self._exchanging)
+        rows = self._expansion(self._steering(self.model, drawn, rng), i)
+        return rows if halving is None else halving(rows, rng, self._exchanging)
 
     def _exchanging(self, name: str, rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
         """See `halving.Groups`."""
@@ -195,8 +185,8 @@ class BalancedRows(ExpandedRows):
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
         """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost time."""
         plain = copy(self)
-        plain._halving_of = lambda rows: None
-        return super(BalancedRows, plain).some(count, seed)
+        plain._halving_of = None
+        return super(ExpandedRows, plain).some(count, seed)
 
 
 def merge(

@@ -170,10 +170,10 @@ def accounted(
     return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
 
 
-def worthwhile(scored: Iterable[Candidate], sigma: float, least: float) -> list[Candidate]:
-    """Candidates worth more than `least` at this noise, or explained by public data; those worth most come
-    first."""
-    kept = [(c.worth(sigma), c) for c in scored if c.gain(sigma) > least or c.explained > 0]
+def worthwhile(scored: Iterable[Candidate], sigma: float, least: float, left: float) -> list[Candidate]:
+    """Candidates worth more than `least` at this noise, or explained by public data; those worth most at the
+    noise that is `left` after the last batch come first."""
+    kept = [(c.worth(left), c) for c in scored if c.gain(sigma) > least or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 

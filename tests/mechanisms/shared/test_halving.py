@@ -12,7 +12,7 @@ from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import halving
 from fastdp.mechanisms.shared.halving import LEVELS, HalvingRule
-from fastdp.mechanisms.shared.merged_codes import BalancedRows, ExpandedRows, merge
+from fastdp.mechanisms.shared.merged_codes import ExpandedRows, merge
 from fastdp.mechanisms.shared.model_rows import GroupedRows
 from fastdp.mechanisms.shared.workload_weights import Workload
 
@@ -116,7 +116,6 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
     pair = Measurement(("a", "b"), truth.reshape(-1), 1.0)
     model = fit(domain, [pair, Measurement(("c",), np.full(3, truth.sum() / 3), 1.0)])
     total, compressed = 1501, merge(domain, ones, 3.0)
-    monkeypatch.setattr(BalancedRows, "shard_rows", 600)
     monkeypatch.setattr(ExpandedRows, "shard_rows", 600)
     item = Workload(domain, [("b", "c"), ("a", "c")]).halving(domain)
     made, some = {}, compressed.rows(model, total, 1).some(50, 3)
@@ -127,7 +126,6 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
     }.items():
         shards = [rows.shard(i) for i in range(3)]
         assert [len(s["a"]) for s in shards] == [600, 600, 301]
-        assert isinstance(rows, BalancedRows) == (name != "plain")
         assert np.array_equal(rows.some(50, 3)["a"], some["a"])  # trials do not pay for halvings
         inside = GroupedRows(rows, "c", None)
         assert sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
