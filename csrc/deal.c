@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define CANDIDATES 16 /* rows that are proposed for each place (chosen on flights and Chicago trips) */
-#define FRESH 20.0    /* see deal.h (chosen on simulated trips, flights, Chicago trips and events) */
+#define FRESH 20.0    /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
 
 typedef struct {
     const fdp_deal_plan *plan;
