@@ -234,11 +234,11 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
         yield "the histogram from which the clip was chosen is not the first release"
     if entry["sigma"] != first.get("sigma"):
         yield "the noise stated for the choice of the clip is not the histogram's noise"
-    displaced = entry.get("displaced", SHIFTED)
-    chosen = from_release(entry["users"], entry["noise"], entry["bound"], entry["sigma"], displaced)
-    if displaced not in (SHIFTED, GROUPED):
+    if (displaced := entry.get("displaced", SHIFTED)) not in (SHIFTED, GROUPED):
         yield f"no clip is chosen by an error of {displaced} for each share of rows lost"
-    elif chosen.clip != clip:
+        return
+    chosen = from_release(entry["users"], entry["noise"], entry["bound"], entry["sigma"], displaced)
+    if chosen.clip != clip:
         yield f"the clip is stated as {clip}, but the histogram gives {chosen.clip}"
     elif abs(chosen.line.lost - entry["lost"]) > 1e-9:
         yield "the stated rows lost at the clip are not those that the histogram gives"
