@@ -102,7 +102,7 @@ class Output:
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
         """One table per shard, in order; threads decode the next shards ahead. Always at least one table."""
         if self.rows.total == 0:
-            yield self.arrow_schema().empty_table()
+            yield pa.Table.from_batches([], self.arrow_schema())
             return
         yield from self._finished(reporter, lambda table, i: table)
 

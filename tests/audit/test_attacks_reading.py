@@ -88,10 +88,10 @@ def test_a_lack_of_memory_does_not_tell_the_number_of_rows(monkeypatch):
     """numpy's own error says how long the array would have been."""
     from fastdp.tables import ingest
 
-    def concatenate(chunks):
+    def joined(*_):
         raise MemoryError("Unable to allocate 1.2 GiB for an array with shape (150000007,)")
 
-    monkeypatch.setattr(ingest.np, "concatenate", concatenate)
+    monkeypatch.setattr(ingest, "joined", joined)
     rows = pa.table({"who": np.arange(300_000), "a": np.zeros(300_000, np.int64)})
     with pytest.raises(MemoryError) as caught:
         fastdp.read(rows, schema())
