@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from typing import ClassVar, Literal
 
@@ -57,8 +56,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen, for a share
     `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up to three columns,
     grown from the pairs for which noisy distances say that the public data is close to the private data.
-    `trust_public`: they are chosen from public data alone, at no cost, whether or not it is close (as
-    published). `rounds`: how the rest of mu^2 is divided among the rounds; inside a round all measurements
+    `rounds`: how the rest of mu^2 is divided among the rounds; inside a round all measurements
     have the same share. Without `rounds` all measurements of all rounds have the same share, as published."""
 
     name: ClassVar[str] = "adagrid"
@@ -70,7 +68,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threshold: float = 5.0
     rounds: tuple[float, ...] | None = None
     selection: float = 0.1
-    trust_public: bool = False
     stop: Literal["refined", "noise", "tol", "published"] = "refined"
 
     def __post_init__(self):
@@ -82,9 +79,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not LEAST_SHARE <= self.selection < 1:
             raise ValueError(f"selection must be at least {LEAST_SHARE:g} and below 1")
         if self.outer is None:
-            least = WAYS if self.trust_public else 2
-            if self.rounds is not None and len(self.rounds) < least:
-                raise ValueError(f"rounds: expected at least {least} shares, because `outer` is not given")
+            if self.rounds is not None and len(self.rounds) < 2:
+                raise ValueError("rounds: expected at least 2 shares, because `outer` is not given")
             if self.copies:
                 raise ValueError("copies: they repeat marginals of `outer`, so `outer` is needed too")
             return
@@ -98,11 +94,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise ValueError(f"copies: {copy.clique} is not contained in a marginal of `outer`")
 
     def run(self, session: Session, job: Job) -> Outcome:
-        public = job.public is not None
-        outer_given = self.outer_beforehand(job.public)
-        criteria = partial(self.clip_criteria, session.domain, public=public, outer=outer_given)
-        users = measure_users(self, session, job, criteria)
-        outer, ones, left, about = self.choose(session, job, outer_given, 1 - users.share)
+        users = measure_users(self, session, job)
+        outer, ones, left, about = self.choose(session, job, 1 - users.share)
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
         shares = self.shares(sets)
@@ -135,21 +128,14 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"outer": [list(s) for s in outer], **about},
         )
 
-    def outer_beforehand(self, public: Public | None) -> Cliques | None:
-        """Outer marginals that are fixed before anything is measured: by the recipe, or by trusted public
-        data; None where they are chosen in the run."""
-        if self.outer is None and public is not None and self.trust_public:
-            return public.choose_outer()
-        return self.outer
-
     def choose(
-        self, session: Session, job: Job, outer_given: Cliques | None, left: float
+        self, session: Session, job: Job, left: float
     ) -> tuple[Cliques, list[Measurement], float, dict]:
         """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left, how public
         data was used, for the statement)."""
-        if outer_given is not None:
-            return outer_given, [], left, {}
-        selection, rest = self.split(left, private=True)
+        if self.outer is not None:
+            return self.outer, [], left, {}
+        selection, rest = self.split(left)
         public = PublicMarginals.of(job.public)
         if public is None:
             pairs, ones = private_pairs(session, selection, job.after_ones, job.zeros)
@@ -164,19 +150,17 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         about = {"believed": [list(c.clique) for c in screened.pairs if c.explained > 0]}
         return outer, ones, rest + for_choice - screened.spent, {"public": about}
 
-    def split(self, left: float, *, private: bool) -> tuple[float, float]:
-        """`left` of mu^2 as (share for choosing the outer marginals, share for measuring). `private`: whether
-        they are chosen privately; else the choice is free."""
-        return (left * self.selection, left * (1 - self.selection)) if private else (0.0, left)
+    def split(self, left: float) -> tuple[float, float]:
+        """`left` of mu^2 as (share for choosing the outer marginals, share for measuring)."""
+        return left * self.selection, left * (1 - self.selection)
 
     def check(self, schema: Schema) -> None:
         if self.outer is not None:
             self.shares(closure(schema.modelled, self.outer))
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
-        outer = self.outer_beforehand(public)
-        if outer is not None:
-            return tree_size(domain, maximal([*closure(domain, outer), *fixed]))
+        if self.outer is not None:
+            return tree_size(domain, maximal([*closure(domain, self.outer), *fixed]))
         pairs = largest_forest(domain, MAX_PAIR_CELLS, fixed)
         if public is None or fixed:
             return pairs
@@ -203,16 +187,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
 
-    def clip_criteria(
-        self, domain: Domain, *, public: bool = False, user: bool = True, outer: Cliques | None = None
-    ) -> list[Planned]:
+    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
         """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run will
         choose."""
         left = 1 - users_share(self, public=public, user=user)
-        outer = self.outer if outer is None else outer
-        if outer is not None:
-            return self.planned(domain, outer, left)
-        part = self.split(left, private=not (public and self.trust_public))[1] / (2 * len(domain) - 1)
+        if self.outer is not None:
+            return self.planned(domain, self.outer, left)
+        part = self.split(left)[1] / (2 * len(domain) - 1)
         return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
 
     def planned(self, domain: Domain, outer: Cliques, left: float) -> list[Planned]:
@@ -227,11 +208,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         charges = [("rows per user", taken)] if taken else []
         if self.outer is None:
             left = 1 - taken
-            if public and self.trust_public:
-                notes = ("outer marginals would be chosen from the public data",)
-                charges.append(("marginals of the chosen sets", left))
-                return Outline((), tuple(charges), (), notes)
-            for_pairs, for_sets = self.split(left, private=True)
+            for_pairs, for_sets = self.split(left)
             for_ones, for_choice = pair_shares(for_pairs)
             charges += [("private choice of pairs", for_choice), ("marginals of the chosen sets", for_sets)]
             notes = ("outer marginals: a spanning tree of pairs, chosen privately",)

@@ -239,9 +239,6 @@ class Public(Protocol):
     def marginals(self, cliques: Sequence[Clique], recode: Columns | None = None) -> dict[Clique, np.ndarray]:
         """int64 counts of rows, of recoded columns where `recode` names them."""
 
-    def associations(self, recode: Columns | None = None, max_cells: int = 1_000_000) -> dict[Clique, float]:
-        """Mutual information of every pair of (recoded) columns that is not larger than `max_cells`."""
-
     def habits(self, columns: Sequence[str]) -> Habits: ...
 
     def check_habits(self) -> None:

@@ -17,7 +17,7 @@ from ..schema import Schema
 from ..tables.table import Table
 from .archetypes.model import PublicModel
 from .archetypes.options import Options
-from .choice import associations, choose_outer
+from .choice import choose_outer
 from .ids import Habits
 
 
@@ -38,10 +38,6 @@ class PublicTable:
         from ..engines.truth import marginals
 
         return marginals(self.table, list(cliques), clip=None, recode=recode)
-
-    def associations(self, recode: Columns | None = None, max_cells: int = 1_000_000) -> dict[Clique, float]:
-        """See `choice.associations`."""
-        return associations(self.table, recode, max_cells)
 
     def check_habits(self) -> None:
         """DataError where the public data has no users."""

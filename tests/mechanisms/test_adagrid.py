@@ -1,7 +1,6 @@
 """AdaGrid's rounds: the worked example of the text, thresholds, copies, shares, the published counts."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -93,14 +92,6 @@ def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_
     cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
     assert cost <= session.mu**2 * (1 + 1e-12)
     assert cost > session.mu**2 * 0.999
-
-
-def test_trusted_public_data_chooses_outer_marginals_for_free():
-    session, kept = worked_example(), {}
-    public = SimpleNamespace(choose_outer=lambda: [W])
-    outcome = adagrid.AdaGrid(trust_public=True).run(session, job_for(session, kept, public=public))
-    assert outcome.details["outer"] == [list(W)]
-    assert math.isclose(sum(r.mu**2 for r in session.asked), 1.0)
 
 
 def test_marginals_without_a_plausible_cell_fit_and_sample():

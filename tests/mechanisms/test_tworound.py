@@ -66,18 +66,7 @@ def test_a_marginal_over_the_limit_is_left_out_and_said():
     assert run.privacy["mechanism"]["round2"] == [["a", "b"]]
 
 
-def test_without_a_recipe_public_data_chooses():
-    run = fastdp.synthesize(
-        small(20_000), "tworound", 1.0, 1e-9, public=small(5000, seed=9, public=True), seed=1, sample_seed=1
-    )
-    chosen = {frozenset(p) for p in run.privacy["mechanism"]["round2"]}
-    # b decides c, so a and c hang together as much as a and b do: either makes a tree.
-    assert {"b", "c"} in chosen and ({"a", "b"} in chosen or {"a", "c"} in chosen)
-    kinds = {r["kind"] for r in run.privacy["parts"][0]["releases"]}
-    assert kinds == {"marginal"}
-
-
-def test_without_a_recipe_and_public_data_the_choice_is_charged():
+def test_without_a_list_the_choice_is_charged():
     run = fastdp.synthesize(small(20_000), "tworound", 3.0, 1e-9, seed=1, sample_seed=1)
     releases = run.privacy["parts"][0]["releases"]
     selections = [r for r in releases if r["kind"] == "select"]

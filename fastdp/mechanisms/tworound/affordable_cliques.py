@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from ...model.junction_tree import NO_LIMIT, JunctionTree, junction_tree
 
@@ -43,26 +42,6 @@ def affordable(
         left.remove(out)
         tree = trees[out]
     return left, dropped
-
-
-def strongest(
-    domain: Domain, strength: Mapping[Clique, float], extra: int, max_cells: int, tries: int = 3
-) -> list[Clique]:
-    """A maximum spanning tree of pairs, then up to `extra` further pairs, strongest first, that keep the
-    junction tree within `max_cells` (at most `tries` times `extra` pairs are tried)."""
-    order = sorted((p for p in strength if strength[p] > 0), key=lambda p: -strength[p])
-    joined = DisjointSets(domain)
-    chosen: list[Clique] = []
-    rest: list[Clique] = []
-    for a, b in order:
-        (chosen if joined.merge(a, b) else rest).append((a, b))
-    wanted = len(chosen) + extra
-    for pair in rest[: tries * extra]:
-        if len(chosen) >= wanted:
-            break
-        if _tree(domain, [*chosen, pair]).cells <= max_cells:
-            chosen.append(pair)
-    return chosen
 
 
 def _tree(domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:

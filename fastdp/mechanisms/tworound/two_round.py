@@ -37,7 +37,7 @@ from ..shared.size_limits import MAX_PAIR_CELLS
 from ..shared.spanning_tree import spanning_tree
 from ..shared.structural_zeros import StructuralZeros
 from ..shared.user_histogram import divided, measure_users, users_share
-from .affordable_cliques import affordable, strongest
+from .affordable_cliques import affordable
 from .region import Region, column_of
 
 
@@ -80,11 +80,10 @@ class Shares:
 
 
 class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`round2`: marginals, as lists of columns or `Marginal`s. Without them they are chosen: from public data
-    where it is given (a spanning tree by mutual information and up to `extra` more pairs), else privately (a
-    spanning tree, `selection` of round 2). `weights`: of round 1, by column. `shares` of mu^2 of the two
-    rounds. `keep`: columns that are never compressed. `max_marginal`, `max_cells`: largest marginal, largest
-    model."""
+    """`round2`: marginals, as lists of columns or `Marginal`s. Without them a spanning tree of pairs is
+    chosen privately, for `selection` of round 2. `weights`: of round 1, by column. `shares` of mu^2 of
+    the two rounds. `keep`: columns that are never compressed. `max_marginal`, `max_cells`: largest marginal,
+    largest model."""
 
     name: ClassVar[str] = "tworound"
     ones_first: ClassVar[bool] = True
@@ -99,7 +98,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     regions: tuple[Region, ...] = ()
     constraints: tuple[Constraint, ...] = ()
     selection: float = 1 / 3
-    extra: int = 50
     max_marginal: int = 1_000_000
     max_cells: int | None = 20_000_000
     stop: Literal["noise", "tol"] = "noise"
@@ -110,8 +108,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("shares and weights must be positive")
         if not self.threshold >= 0:
             raise ValueError("threshold must be >= 0 (in standard errors)")
-        if not 0 < self.selection < 1 or self.extra < 0:
-            raise ValueError("selection must lie strictly between 0 and 1, extra must be >= 0")
+        if not 0 < self.selection < 1:
+            raise ValueError("selection must lie strictly between 0 and 1")
         if self.max_marginal < 1:
             raise ValueError("max_marginal must be at least 1")
         if any(not c.columns for c in self.constraints):
@@ -136,10 +134,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return kept
         if self.round2 is not None:
             wanted = tree_size(domain, [*kept.cliques, *(m.clique for m in self.listed)])
-        elif public is None:
-            wanted = largest_forest(domain, MAX_PAIR_CELLS, constraints)
         else:
-            wanted = LargestModel(self.limit, False)
+            wanted = largest_forest(domain, MAX_PAIR_CELLS, constraints)
         return replace(wanted.within(self.limit), exact=False)
 
     @property
@@ -148,7 +144,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        shares = self.split(session.domain, users.share, public=job.public is not None)
+        shares = self.split(session.domain, users.share)
 
         asked = [Request((a,), part_mu(session, share)) for a, share in shares.first.items()]
         ones = session.measure(asked, "round 1")
@@ -205,12 +201,12 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 codes[name] = merge_rare(m, self.threshold)
         return Compression(schema.modelled, codes), merged_masks(masks), inferred
 
-    def split(self, domain: Domain, users: float, *, public: bool) -> Shares:
+    def split(self, domain: Domain, users: float) -> Shares:
         """How the rest of mu^2, after the share `users`, is divided among the rounds."""
         first, second = divided(1 - users, self.shares)
         weights = normalised([self.weights.get(a, 1.0) for a in domain])
         ones = {a: first * w for a, w in zip(domain, weights)}
-        if self.round2 is None and not public:
+        if self.round2 is None:
             return Shares(ones, second * self.selection, second * (1 - self.selection))
         return Shares(ones, 0.0, second)
 
@@ -226,11 +222,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Marginals of round 2; `share` of mu^2 pays for a private choice."""
         if self.round2 is not None:
             return self.listed
-        if job.public is not None:
-            strength = job.public.associations(compression.codes, self.max_marginal)
-            pairs = strongest(compression.domain, strength, self.extra, self.limit)
-        else:
-            pairs = spanning_tree(session, ones, share, compression.codes, zeros)
+        pairs = spanning_tree(session, ones, share, compression.codes, zeros)
         return [Marginal(clique=p) for p in pairs if len(p) == 2]
 
     def measure_round2(
@@ -267,13 +259,13 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """The planned marginals, with pairs of all sizes in place of those that round 2 will choose."""
         lines = list(self.outline(domain, public=public, user=user).measurements)
         if self.round2 is None and len(domain) > 1:
-            shares = self.split(domain, users_share(self, public=public, user=user), public=public)
-            lines += any_pair(domain, shares.second / (len(domain) - 1 + (self.extra if public else 0)))
+            shares = self.split(domain, users_share(self, public=public, user=user))
+            lines += any_pair(domain, shares.second / (len(domain) - 1))
         return lines
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        shares = self.split(domain, taken, public=public)
+        shares = self.split(domain, taken)
         charges = [("rows per user", taken)] if taken else []
         lines = [Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()]
         merged = f"values under {self.threshold:g} standard errors in round 1 are merged before round 2"
@@ -283,9 +275,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             query = m.query(domain) if m.edges else None
             cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
             lines.append(Planned(m.clique, share, cells, note="round 2"))
-        if self.round2 is None and public:
-            charges.append(("round 2, chosen from the public data", shares.second))
-        elif self.round2 is None:
+        if self.round2 is None:
             charges.append(("private choice of pairs", shares.choice))
             charges.append(("round 2, a spanning tree of pairs", shares.second))
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
