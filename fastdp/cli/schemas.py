@@ -31,7 +31,6 @@ def schema_import(
     form: str,
     source: Path,
     out: Path,
-    values: Path | None = None,
     user: str | None = None,
     as_json: bool = False,
 ) -> None:
@@ -41,7 +40,6 @@ def schema_import(
     makers = {
         "deid2": lambda: Schema.from_deid2(source),
         "domain": lambda: Schema.from_domain(source, user=user),
-        "census2018": lambda: Schema.from_census2018(source, values),
     }
     if form not in makers:
         raise UsageError(f"there is no importer {form!r}; choose one of {', '.join(makers)}")

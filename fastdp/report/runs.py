@@ -1,4 +1,4 @@
-"""Facts of a run for the page: the privacy promise, noise of each measurement, trace of the fit.
+"""Facts of a run for the page: the privacy promise, and the noise of each measurement.
 
 A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those keys; every fact is optional.
 Nothing here reads a table, so all facts may be released like the statement they come from.
@@ -33,7 +33,7 @@ def get(run: Any, name: str) -> Any:
 
 
 def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
-    """What the page shows of one run: `{"promise", "noise", "fit"}`, each None if unknown.
+    """What the page shows of one run: `{"promise", "noise"}`, each None if unknown.
 
     `sizes` are the numbers of codes of the columns; their products are the numbers of cells.
     """
@@ -43,7 +43,6 @@ def facts(run: Any, sizes: Mapping[str, int] | None = None) -> dict | None:
     return {
         "promise": None if privacy is None else promise(privacy),
         "noise": noise(run, privacy or {}, sizes or {}),
-        "fit": fit(run),
     }
 
 
@@ -169,20 +168,6 @@ def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
     counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows
     ratio = sigma * cells / rows if rows and counted else 0.0
     return ratio, (name, big(cells) if cells else "–", noise, percent(ratio, 0) if counted else "–")
-
-
-def fit(run: Any) -> dict | None:
-    """`{"iterations", "loss", "stop", "rows"}`; None if the run has no model.
-
-    `rows` is the number of answers that the model was fitted to; half of it is the expected loss from noise
-    alone.
-    """
-    model = get(run, "model")
-    if model is None:
-        return None
-    fitted = [m for m in get(run, "measurements") or () if set(m.clique) <= set(model.domain)]
-    facts = {"iterations": model.iterations, "loss": _number(model.loss), "stop": model.ended}
-    return facts | {"rows": sum(m.values.size for m in fitted)}
 
 
 def folder(place: Path) -> dict[str, Any]:

@@ -230,16 +230,3 @@ def users(data: dict) -> str:
         for n in noise[:1]:
             lead += f" A bar is off by about {big(round(n['sigma'], 1))} users through noise."
     return section("users", (KEY if data["with_truth"] else "") + per_table(data, draw), lead)
-
-
-def fit(data: dict) -> str:
-    def draw(i: int) -> str:
-        found = (data["runs"][i] or {}).get("fit")
-        if not found or found["loss"] is None:
-            return ""
-        said = f"Distance {big(found['loss'])} after {big(found['iterations'])} iterations ({found['stop']})"
-        if found["rows"]:
-            said += f"; noise alone explains about {big(found['rows'] / 2)}"
-        return f"<p>{text(said)}.</p>"
-
-    return section("fit", per_table(data, draw))

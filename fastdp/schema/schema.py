@@ -316,13 +316,6 @@ class Schema:
         """
         return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))
 
-    @classmethod
-    def from_census2018(
-        cls, specs: str | Path, values: str | Path | None = None, *, wage: str = "incwage-classes"
-    ) -> Schema:
-        """From the specs and value lists of the 2018 challenge (1940 census)."""
-        return cls.from_dict(nist.from_census2018(specs, values, wage=wage))
-
 
 def _leads(column: Numeric | Pending) -> bool:
     return column.rank is None if isinstance(column, Numeric) else column.wanted == "numeric"

@@ -136,8 +136,6 @@ def schema(folder: Path) -> dict[str, Any]:
     files = {
         "parameters": {"schema": taxi, "runs": runs},
         "metadata": metadata,
-        "specs": {"SEX": {"type": "enum", "maxval": 2}, "AGE": {"type": "enum", "maxval": 108}},
-        "value-lists": {"SEX": [1, 2]},
     }
     for name, plain in files.items():
         (folder / f"{name}.json").write_text(json.dumps(plain))

@@ -1,8 +1,4 @@
-"""Schema documents from the files of the NIST challenges: 2018 (1940 census) and 2020-21 (DeID2, three
-sprints).
-
-Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
-"""
+"""Schema documents from the files of the NIST challenge of 2020-21 (DeID2, three sprints)."""
 
 from __future__ import annotations
 
@@ -107,32 +103,3 @@ def _deid2_column(path: str | Path, name: str, column: Any) -> dict[str, Any]:
     else:
         raise SchemaError(f"file {path}: column {name!r} has neither values nor min and max")
     return made
-
-
-def from_census2018(
-    specs: str | Path, values: str | Path | None = None, *, wage: str = "incwage-classes"
-) -> dict[str, Any]:
-    """From the specs of the 2018 challenge's 1940 census (a maximum per column) and its value lists.
-
-    A column without a value list has all whole numbers from 0 to its maximum. INCWAGE becomes two columns,
-    INCWAGE_A and INCWAGE_B, by the transform `wage` (incwage-classes or incwage-mod); VALUEH has 5003 codes.
-    """
-    limits = read_json(specs)
-    lists = {} if values is None else read_json(values)
-    made: dict[str, Any] = {}
-    for key, spec in limits.items():
-        drop = {"null": "drop", "overflow": "drop"}
-        if not isinstance(spec, dict) or not isinstance(spec.get("maxval"), int):
-            raise SchemaError(f"file {specs}: column {key!r}, field 'maxval' is missing")
-        if key == "INCWAGE":
-            parts = ["INCWAGE_A", "INCWAGE_B"]
-            made[key] = {"kind": "derived", "dtype": "int32", "transform": wage, "parts": parts}
-        elif key == "VALUEH":
-            made[key] = {"kind": "derived", "dtype": "int32", "transform": "valueh", "parts": [key]}
-        elif key in lists:
-            made[key] = {"kind": "categorical", "dtype": "int32", "values": lists[key]}
-        else:
-            made[key] = {"kind": "integer", "dtype": "int32", "min": 0, "max": spec["maxval"]}
-        made[key].update(drop)
-    origin = "NIST 2018 synthetic data challenge, match 3 (IPUMS USA, 1940 census), specs and value lists"
-    return {"name": "census1940", "provenance": origin, "columns": made}
