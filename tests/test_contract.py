@@ -93,11 +93,6 @@ def test_everything_works_without_numba_and_autodp(tmp_path):
     assert accountant.startswith("mpmath"), "the statement says which accountant agreed"
 
 
-def test_the_hook_blocks():
-    code = BLOCK + "\ntry:\n    import numba\n    print('1')\nexcept ImportError:\n    print('0')"
-    assert run(code) == 0
-
-
 UNUSED = ("pandas", "polars", "numba", "scipy.cluster", "pyspark", "duckdb", "sklearn")
 JOB = """
 import json, sys

@@ -93,26 +93,6 @@ def test_every_block_is_fenced_and_of_a_kind_that_is_run(page):
     assert re.findall(r"^    (?:fastdp|import|from) .*", outside, re.M) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        ("```python\nfastdp.no_such_name\n```\n", "no_such_name"),
-        ("```python\nprint('4 rows')\n```\n\n```text\n4 users\n```\n", "4 rows"),
-        ("```console\n$ fastdp doctor --no-such-option\n```\n", "no-such-option"),
-        ("```toml\n[columns.a]\nkind = 'integer'\n```\n", "max"),
-        ("```toml\nmechanism = 'mst'\nno_such = 1\n```\n", "no_such"),
-    ],
-)
-def test_a_wrong_block_is_noticed(text, complaint, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    page = Path("page.md")
-    page.write_text(text)
-    runner = Runner({}, tables.PEOPLE, {})
-    with pytest.raises(Exception, match=complaint):
-        for block in blocks(page):
-            runner.run(block)
-
-
 # The scheduler's task of docs/guide/embedding.md, run as it is printed there.
 
 

@@ -17,8 +17,6 @@ from fastdp.privacy import noise
 from tests.reference import noise as twin
 from tools import noise_table
 
-SCALES = [1e-3, 0.0078125, 0.011, 0.3, 1.0, 2.0 / 3.0, 37.5, 4290.2421 * 2**20, 1e6, 1e11 / 3, 1e12]
-
 
 def words(text: str) -> np.ndarray:
     return np.frombuffer(bytes.fromhex(text), dtype="<u4").astype(np.uint32)
@@ -61,14 +59,6 @@ def test_gaussian_exponent_is_short_by_less_than_four_units(strip, u):
     with mpmath.workprec(400):
         exact = mpmath.mpf(2 * strip * u * 2**128 + u * u) / 512 / mpmath.mpf(2) ** 128
         assert 0 <= exact - core.gauss_exponent(strip, u) < 4
-
-
-@pytest.mark.parametrize("scale", SCALES)
-def test_draws_equal_the_twin(scale):
-    for seed in range(3):
-        key = noise._key(seed).tolist()
-        assert noise.gaussian(scale, 150, seed=seed).tolist() == twin.gaussian(scale, 150, key)
-        assert noise.laplace(scale, 150, seed=seed).tolist() == twin.laplace(scale, 150, key)
 
 
 @settings(max_examples=40, deadline=None)

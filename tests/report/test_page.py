@@ -174,12 +174,6 @@ def test_words_and_tips():
     assert words.attacker({"epsilon": math.log(3), "delta": 0.1}) == pytest.approx(3.1 / 4)
     assert words.attacker({"epsilon": 2000.0, "delta": 0.0}) == 1.0
     assert words.attacker({}) is None
-    assert (
-        words.one_unit({"unit": {"kind": "user", "column": "taxi_id"}})
-        == "any one taxi with all of its records"
-    )
-    assert words.one_unit({"unit": {"kind": "event", "column": "taxi_id"}}) == "any single record"
-    assert words.one_unit({"unit": {"kind": "row", "column": None}}) == "any single row"
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 

@@ -49,23 +49,6 @@ def test_swapped_arguments_are_told_in_a_sentence(run, rows, schema, name):
     assert len(str(told.value)) > 20
 
 
-MISSPELT = {
-    "ids": {"mechanism": "mst", "ids": {"source": "private", "columns": ["colr"]}},
-    "public_relabel": {"mechanism": "mst", "public_relabel": ["colr"]},
-    "outer": {"mechanism": "adagrid", "outer": [["colr", "size"]]},
-    "target": {"mechanism": "cliquetree", "target": "colr"},
-    "keep": {"mechanism": "tworound", "round2": [["colour", "size"]], "keep": ["colr"]},
-    "weights": {"mechanism": "tworound", "round2": [["colour", "size"]], "weights": {"colr": 2}},
-}
-
-
-@pytest.mark.parametrize("field", MISSPELT)
-def test_columns_that_recipes_misspell_are_guessed(field):
-    named = fastdp.Schema.from_domain({"colour": 4, "size": 2})
-    with pytest.raises(FastdpError, match="did you mean 'colour'"):
-        fastdp.plan(named, MISSPELT[field], 1.0, 1e-6)
-
-
 def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):
     assert fastdp.fit(schema, run).total > 0
     assert fastdp.load_run(run) is run

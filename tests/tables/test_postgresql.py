@@ -1,17 +1,14 @@
 """Queries on a real PostgreSQL server, started here for these tests alone: `make test-sql`."""
 
-import decimal
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
-from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import fastdp
@@ -117,31 +114,6 @@ def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     for name in ("one", "two"):
         made = fastdp.load_run(tmp_path / name)
         assert made.data.to_table().equals(want.data)
-
-
-def test_times_numbers_and_nulls(uri):
-    plain = {
-        "fastdp": 1,
-        "name": "t",
-        "columns": {
-            "x": {"kind": "numeric", "dtype": "float64", "edges": [0, 2, 5, 10]},
-            "t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour", "day_of_week"]},
-        },
-    }
-    schema = fastdp.Schema.from_dict(plain)
-    noon = datetime(2020, 5, 1, 12, 30)
-    time = "timestamp '2020-05-01 12:30'"
-    query = f"select * from (values (2.5::float8, {time}), (null, {time})) v (x, t)"
-    want = fastdp.read(pa.table({"x": pa.array([2.5, None]), "t": [noon, noon]}), schema)
-    with adbc(uri) as connection:
-        made = fastdp.read(fastdp.sql(connection, query), schema)
-    assert all(np.array_equal(made.codes[c], want.codes[c]) for c in want.codes)
-    import psycopg
-
-    with psycopg.connect(uri) as connection:
-        made = fastdp.read(fastdp.sql(connection, query.replace("2.5::float8", "2.5::numeric")), schema)
-    assert all(np.array_equal(made.codes[c], want.codes[c]) for c in want.codes)
-    assert sql.text(decimal.Decimal("2.5")) == b"2.5"
 
 
 def test_texts_of_the_server_s_errors_are_not_told(uri):
