@@ -122,17 +122,20 @@ def test_a_reservation_has_one_delta_and_one_unit(asks):
 
 def test_every_kind_of_error_has_the_exit_code_of_the_manual():
     """docs/reference/cli.md, by the number; kinds of errors are told apart by it."""
-    kinds = ((
-        errors.UsageError, 2, "wrong argument"), (errors.SchemaError, 3, "malformed schema"),
-        (errors.DataError, 4, "data does not fit the schema"), (errors.BudgetError, 5,
-        "budget does not cover the run"), (errors.LedgerError, 6, "ledger missing, locked or tampered with"),
-        (errors.PrivacyError, 7, "a check of the guarantee failed"), (errors.ModelTooLargeError, 8,
-        "the model would be too large"), (errors.RunError, 10,
-        "run folder cannot be written, resumed or verified"), (errors.StoppedEarly, 11,
-        "stopped after the first answers"), (errors.Cancelled, 130, "interrupted"),
-    )  # fmt: skip
+    kinds = {
+        errors.UsageError: (2, "wrong argument"),
+        errors.SchemaError: (3, "malformed schema"),
+        errors.DataError: (4, "data does not fit the schema"),
+        errors.BudgetError: (5, "budget does not cover the run"),
+        errors.LedgerError: (6, "ledger missing, locked or tampered with"),
+        errors.PrivacyError: (7, "a check of the guarantee failed"),
+        errors.ModelTooLargeError: (8, "the model would be too large"),
+        errors.RunError: (10, "run folder cannot be written, resumed or verified"),
+        errors.StoppedEarly: (11, "stopped after the first answers"),
+        errors.Cancelled: (130, "interrupted"),
+    }
     manual = (Path(__file__).parents[1] / "docs" / "reference" / "cli.md").read_text("utf-8")
-    for kind, code, words in kinds:
+    for kind, (code, words) in kinds.items():
         assert kind.exit_code == code
         assert f"| {code} | {words}" in manual or f"| {code}, 143 | {words}" in manual
     every = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.FastdpError)]

@@ -17,6 +17,7 @@ METHODS = ("gdp", "classic-rdp", "classic-gaussian", "laplace", "pure")
 # The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it here.
 CLASSIC_EPSILON_MAX = 0.999999999
 _SAFE = 2.0**-48  # covers the handful of roundings in a closed form
+_BACK = 2.0**-39  # more than the 1e-12 by which `mu_of_pure` is above the true value
 
 
 def calibrate(
@@ -58,7 +59,7 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
     epsilon = positive("epsilon", epsilon)
     if method in ("laplace", "pure"):
         _delta(delta, zero=True)
-        return mu_of_pure(epsilon) * (1.0 - _SAFE)
+        return mu_of_pure(epsilon) * (1.0 - _BACK)
     delta = _delta(delta)
     if method == "gdp":
         return mu_from(epsilon, delta)

@@ -394,11 +394,16 @@ def sources(form, table, folder):
     return parquet(table, folder, columns), {}
 
 
-OPEN = Schema.from_dict({
-    "user": {"column": "who"}, "columns": {"city": {"kind": "string", "domain": "private"},
-    "x": {"kind": "numeric", "domain": "private", "bins": 8}, "code": {"kind": "categorical",
-    "dtype": "int64", "domain": "private"}},
-})  # fmt: skip
+OPEN = Schema.from_dict(
+    {
+        "user": {"column": "who"},
+        "columns": {
+            "city": {"kind": "string", "domain": "private"},
+            "x": {"kind": "numeric", "domain": "private", "bins": 8},
+            "code": {"kind": "categorical", "dtype": "int64", "domain": "private"},
+        },
+    }
+)
 
 
 def two_folders(form, attacker_rows, folder):

@@ -88,16 +88,29 @@ def test_shares_of_steps(shares):
 
 
 MEANS = [
-    {"dtype": "float64", "edges": [0, 10, 100], "means": [1.0, 80]}, {"dtype": "int64", "edges": [0, 3, 100],
-    "means": [0.2, 10]}, {"dtype": "float64", "digits": 2, "edges": [0, 10, "inf"], "means": [9.5, 40]},
-    {"dtype": "float64", "edges": ["-inf", 0, 10], "means": [-30, 2]}, {"dtype": "int64", "edges": ["-inf",
-    0, "inf"], "means": [-30, 2], "min": -50, "max": 9}, {"dtype": "int64", "edges": [0, 50, 100],
-    "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]}, {"dtype": "int64", "edges": [0, 50, 100],
-    "means": [20, 75], "grids": [{"step": 10, "at": 5, "share": 0.7}]}, {"dtype": "float64", "digits": 1,
-    "edges": [0, 9, 20], "means": [2, 15], "grids": [{"step": 1, "share": 0.7}]}, {"dtype": "float64",
-    "edges": [0, 10, 20], "means": [5.0, 15]}, {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7,
-    4], "min": -99_999, "max": 99_999}, {"dtype": "float64", "edges": [-99_999, 0, 99_999], "means": [-7, 4]},
-]  # fmt: skip
+    {"dtype": "float64", "edges": [0, 10, 100], "means": [1.0, 80]},
+    {"dtype": "float64", "edges": [0, 10, 20], "means": [5.0, 15]},
+    {"dtype": "float64", "edges": [-99_999, 0, 99_999], "means": [-7, 4]},
+    {"dtype": "float64", "edges": ["-inf", 0, 10], "means": [-30, 2]},
+    {"dtype": "float64", "edges": [0, 10, "inf"], "means": [9.5, 40], "digits": 2},
+    {
+        "dtype": "float64",
+        "edges": [0, 9, 20],
+        "means": [2, 15],
+        "digits": 1,
+        "grids": [{"step": 1, "share": 0.7}],
+    },
+    {"dtype": "int64", "edges": [0, 3, 100], "means": [0.2, 10]},
+    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-30, 2], "min": -50, "max": 9},
+    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7, 4], "min": -99_999, "max": 99_999},
+    {"dtype": "int64", "edges": [0, 50, 100], "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]},
+    {
+        "dtype": "int64",
+        "edges": [0, 50, 100],
+        "means": [20, 75],
+        "grids": [{"step": 10, "at": 5, "share": 0.7}],
+    },
+]
 
 
 @pytest.mark.parametrize("plain", MEANS)

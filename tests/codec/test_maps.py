@@ -53,12 +53,17 @@ def test_whole_numbers_in_decimals_are_the_whole_numbers(least, width, places, o
 
 
 WIDE = {
-    "integer": {"kind": "integer", "min": -2000, "max": 2000}, "far above": {"kind": "integer", "min": 1000,
-    "max": 2000}, "far below": {"kind": "integer", "min": -2000, "max": -1000},
-    "numeric": {"kind": "numeric", "edges": [-1500, -9, 0, 9.5, 100, 922, 1800]}, "open": {"kind": "numeric",
-    "edges": ["-inf", -9, 9.5, "inf"]}, "listed": {"kind": "categorical", "dtype": "decimal128(9, 2)",
-    "values": ["-150.00", "0.25", "9.00", "923.50"]},
-}  # fmt: skip
+    "integer": {"kind": "integer", "min": -2000, "max": 2000},
+    "far above": {"kind": "integer", "min": 1000, "max": 2000},
+    "far below": {"kind": "integer", "min": -2000, "max": -1000},
+    "numeric": {"kind": "numeric", "edges": [-1500, -9, 0, 9.5, 100, 922, 1800]},
+    "open": {"kind": "numeric", "edges": ["-inf", -9, 9.5, "inf"]},
+    "listed": {
+        "kind": "categorical",
+        "dtype": "decimal128(9, 2)",
+        "values": ["-150.00", "0.25", "9.00", "923.50"],
+    },
+}
 
 
 NUMBERS = [

@@ -189,10 +189,9 @@ def test_values_outside_obey_what_they_would_be_written_as():
 
 
 def test_rows_are_counted_as_the_twin_counts_them():
-    schema = schema_of({
-        "a": {**NUMERIC, "null": "code"}, "b": {**NUMERIC, "null": "code"}, "c": WHOLE, "d": WHOLE},
-        {"order": ["a", "b"]}, {"require": "c <= d"}, {"column": "d", "follows": "3 - c",
-    })  # fmt: skip
+    number = {**NUMERIC, "null": "code"}
+    constraints = {"order": ["a", "b"]}, {"require": "c <= d"}, {"column": "d", "follows": "3 - c"}
+    schema = schema_of({"a": number, "b": number, "c": WHOLE, "d": WHOLE}, *constraints)
     rng = np.random.default_rng(0)
     numbers = {n: np.where(rng.random(300) < 0.1, None, rng.random(300) * 9) for n in "ab"}
     whole = {n: rng.integers(0, 4, 300) for n in "cd"}

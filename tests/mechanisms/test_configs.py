@@ -55,33 +55,45 @@ NOT_NEGATIVE = ([0.0, 0.5, 1e300], [-JUST_ABOVE_0, -1.0, math.nan])
 AT_LEAST_1 = ([1, 2, 1 << 40], [0, -1])
 BAD_EDGES = [{"b": (0, 1)}, {"a": ()}, {"a": (1, 2)}, {"a": (0, 2, 2)}, {"a": (0, 3, 1)}]
 LIMITS = [
-    (Ids, "share", {}, INSIDE), (MST, "rare", {}, NOT_NEGATIVE), (MST, "max_cells", {}, AT_LEAST_1),
+    (Ids, "share", {}, INSIDE),
+    (MST, "rare", {}, NOT_NEGATIVE),
+    (MST, "max_cells", {}, AT_LEAST_1),
     (MST, "clip", {}, ([1, 2, "private", None], [0, -1, "public"])),
-    (MST, "clip_share", {"clip": "private"}, INSIDE), (MST, "clip_share", {"clip": 5}, ([None], [0.1])),
+    (MST, "clip_share", {"clip": "private"}, INSIDE),
+    (MST, "clip_share", {"clip": 5}, ([None], [0.1])),
     (AdaGrid, "threshold", {}, NOT_NEGATIVE),
     (AdaGrid, "selection", {}, ([1e-6, 0.5, 1 - 2**-53], [0.0, 1e-7, 1.0])),
-    (AdaGrid, "outer", {}, ([None, (("a",),)], [()])), (Copy, "times", {"clique": ("a",)}, AT_LEAST_1),
-    (AIM, "selection", {}, INSIDE), (AIM, "rare", {}, NOT_NEGATIVE), (AIM, "degree", {}, AT_LEAST_1),
+    (AdaGrid, "outer", {}, ([None, (("a",),)], [()])),
+    (Copy, "times", {"clique": ("a",)}, AT_LEAST_1),
+    (AIM, "selection", {}, INSIDE),
+    (AIM, "rare", {}, NOT_NEGATIVE),
+    (AIM, "degree", {}, AT_LEAST_1),
     (AIM, "rounds", {}, ([None, 1, 2, 1 << 14], [0, -1, (1 << 14) + 1])),
     (CliqueTree, "screening_rounds", {}, ([None, 1, 2, 9, 10], [0, -1, 11])),
-    (CliqueTree, "rare", {}, NOT_NEGATIVE), (TwoRound, "threshold", {}, NOT_NEGATIVE),
-    (TwoRound, "selection", {}, INSIDE), (TwoRound, "max_marginal", {}, AT_LEAST_1),
+    (CliqueTree, "rare", {}, NOT_NEGATIVE),
+    (TwoRound, "threshold", {}, NOT_NEGATIVE),
+    (TwoRound, "selection", {}, INSIDE),
+    (TwoRound, "max_marginal", {}, AT_LEAST_1),
     (TwoRoundMarginal, "weight", {"clique": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
     (TwoRoundMarginal, "edges", {"clique": ("a",)}, ([{}, {"a": (0,)}, {"a": (0, 1, 5)}], BAD_EDGES)),
-    (Archetypes, "share", {}, INSIDE), (Archetypes, "max_rows", {}, AT_LEAST_1),
-    (Archetypes, "clip_share", {}, ([None], [0.1])), (Refine, "share", {}, INSIDE),
+    (Archetypes, "share", {}, INSIDE),
+    (Archetypes, "max_rows", {}, AT_LEAST_1),
+    (Archetypes, "clip_share", {}, ([None], [0.1])),
+    (Refine, "share", {}, INSIDE),
     (Total, "share", {"columns": ("a",)}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
-    (UserCounts, "cap", {}, AT_LEAST_1), (UserCounts, "months", {}, ([0, 1], [-1])),
+    (UserCounts, "cap", {}, AT_LEAST_1),
+    (UserCounts, "months", {}, ([0, 1], [-1])),
     (UserCounts, "repeats", {}, ([(1,), (2, 5)], [(), (0,), (1, 0)])),
     (UserCounts, "t_max", {"repeats": (1, 4)}, ([None, 4, 5], [3])),
     (UserCounts, "false_presence", {}, INSIDE),
     (UserCounts, "presence", {}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
     (Archetypes, "calibration", {"refine": Refine()}, (["gdp", "classic-rdp"], ["classic-gaussian"])),
-    (Refine, "ways", {}, AT_LEAST_1), (Refine, "measured", {}, ([None, (("a",),)], [()])),
+    (Refine, "ways", {}, AT_LEAST_1),
+    (Refine, "measured", {}, ([None, (("a",),)], [()])),
     (WorkloadItem, "weight", {"columns": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
     (WorkloadItem, "columns", {}, ([("a",), ("a", "b")], [(), ("a", "a"), ("a", "b", "a")])),
     (Region, "groups", {"column": "a"}, ([{"x": (1,)}], [{}, {"x": ()}, {"x": (1,), "y": ()}])),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("kind, field, others, values", LIMITS, ids=lambda x: getattr(x, "__name__", None))
@@ -236,10 +248,12 @@ def test_a_path_is_read_and_its_schema_found_beside_it(tmp_path):
 @pytest.mark.parametrize(
     ("text", "match"),
     [
-        ("mechanism = ", "not TOML"), ("clip = 3", "mechanism ="), ('mechanism = "nope"', "choose one of"),
+        ("mechanism = ", "not TOML"),
+        ("clip = 3", "mechanism ="),
+        ('mechanism = "nope"', "choose one of"),
         ('mechanism = "mst"\nschema = 3', "schema"),
     ],
-)  # fmt: skip
+)
 def test_bad_files_are_usage_errors(tmp_path, text, match):
     (tmp_path / "r.toml").write_text(text)
     with pytest.raises(UsageError, match=match):

@@ -20,11 +20,17 @@ LINES = """id;age;when;colour;fare
 "4;12;2024-02-01;green;4
 """
 COLUMNS = {
-    "age": {"kind": "integer", "max": 120, "overflow": "clamp"}, "when": {"kind": "timestamp",
-    "dtype": "timestamp[us]", "parts": ["month", "hour"], "min": "2024-01-01", "max": "2024-12-31"},
+    "age": {"kind": "integer", "max": 120, "overflow": "clamp"},
+    "when": {
+        "kind": "timestamp",
+        "dtype": "timestamp[us]",
+        "parts": ["month", "hour"],
+        "min": "2024-01-01",
+        "max": "2024-12-31",
+    },
     "colour": {"kind": "string", "values": ["red", "green", "blue"], "null": "drop"},
     "fare": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20], "overflow": "drop"},
-}  # fmt: skip
+}
 SEMICOLONS = {"delimiter": ";"}
 
 

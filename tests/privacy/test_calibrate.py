@@ -100,6 +100,8 @@ def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
         tail = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) <= tail
         assert mpmath.ncdf(-mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")) / 2) > tail
+        down = mpmath.mpf(c.mu_of_method(epsilon, 0.0, "pure"))  # of a budget: never more than it allows
+        assert mpmath.ncdf(-down / 2) >= tail > mpmath.ncdf(-down * (1 + mpmath.mpf("1e-11")) / 2)
     assert gdp.mu_of_range(2 * epsilon) == mu
 
 

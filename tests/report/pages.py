@@ -48,12 +48,21 @@ def statement(**changes: Any) -> dict:
     users = {"label": "rows per user", "kind": "user_histogram", "attributes": [], "sigma": 4.0, "count": 12}
     releases.append(one | users)
     document = {
-        "private": True, "epsilon": 1.0, "delta": 2.5e-5, "mu": 0.2845, "unit": {"kind": "user",
-        "column": "taxi_id", "adjacency": "add or remove one user with all of their rows"},
+        "private": True,
+        "epsilon": 1.0,
+        "delta": 2.5e-5,
+        "mu": 0.2845,
+        "unit": {
+            "kind": "user",
+            "column": "taxi_id",
+            "adjacency": "add or remove one user with all of their rows",
+        },
         "parts": [{"asked": {"epsilon": 1.0}, "clip": 150, "releases": releases}],
-        "mechanism": {"name": "adagrid"}, "not_protected": ["the schema, which is public"],
-        "public_data": [], "ledger": {"counts_other_runs": False},
-    }  # fmt: skip
+        "mechanism": {"name": "adagrid"},
+        "not_protected": ["the schema, which is public"],
+        "public_data": [],
+        "ledger": {"counts_other_runs": False},
+    }
     return document | changes
 
 

@@ -71,12 +71,21 @@ def test_malformed_parameters_are_named(tmp_path, text, complaint):
 
 
 METADATA = {
-    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1", "primary_key": "visit", "sequence_key": "guest",
-    "columns": {"visit": {"sdtype": "id"}, "guest": {"sdtype": "id"}, "room": {"sdtype": "categorical"},
-    "paid": {"sdtype": "numerical", "computer_representation": "Int64"}, "rating": {"sdtype": "numerical"},
-    "member": {"sdtype": "boolean"}, "arrived": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"},
-    "born": {"sdtype": "datetime", "datetime_format": "%d %b %Y"}, "email": {"sdtype": "email", "pii": True}},
-}  # fmt: skip
+    "METADATA_SPEC_VERSION": "SINGLE_TABLE_V1",
+    "primary_key": "visit",
+    "sequence_key": "guest",
+    "columns": {
+        "visit": {"sdtype": "id"},
+        "guest": {"sdtype": "id"},
+        "room": {"sdtype": "categorical"},
+        "paid": {"sdtype": "numerical", "computer_representation": "Int64"},
+        "rating": {"sdtype": "numerical"},
+        "member": {"sdtype": "boolean"},
+        "arrived": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d %H:%M"},
+        "born": {"sdtype": "datetime", "datetime_format": "%d %b %Y"},
+        "email": {"sdtype": "email", "pii": True},
+    },
+}
 
 
 def hotel(rows=8000, seed=0):

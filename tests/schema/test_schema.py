@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -13,17 +14,37 @@ from fastdp.errors import SchemaError
 from fastdp.schema import Schema, derived, entry
 from fastdp.schema.document import builtin_names
 
-EXAMPLE = {
-    "fastdp": 1, "name": "example", "provenance": "made up", "user": {"column": "who", "max_rows": 20,
-    "null": "own", "dtype": "string"}, "columns": {"sex": {"kind": "categorical", "values": [1, 2],
-    "names": ["male", "female"], "dtype": "int8"}, "town": {"kind": "string", "values": ["Aix", "Ulm"],
-    "other": "elsewhere"}, "age": {"kind": "integer", "min": 0, "max": 120, "overflow": "clamp",
-    "null": "drop"}, "pay": {"kind": "numeric", "edges": ["-inf", 0, 10.5, 100, "inf"], "min": -5,
-    "max": 1000, "tail": {"mean": 50}, "lower_tail": {"law": "uniform", "width": 2}, "digits": 2,
-    "null": {"value": 0}}, "start": {"kind": "timestamp", "parts": {"shift": "shift", "month": "month"},
-    "min": "2020-01-01", "max": "2020-12-31"}, "wage": {"kind": "derived", "transform": "incwage-mod",
-    "parts": ["wage_a", "wage_b"]}}, "outputs": {"day": {"from": "shift", "part": "day_of_week"}},
-}  # fmt: skip
+EXAMPLE = tomllib.loads("""
+fastdp = 1
+name = "example"
+provenance = "made up"
+user = { column = "who", max_rows = 20, null = "own", dtype = "string" }
+
+[columns]
+sex = { kind = "categorical", values = [1, 2], names = ["male", "female"], dtype = "int8" }
+town = { kind = "string", values = ["Aix", "Ulm"], other = "elsewhere" }
+age = { kind = "integer", min = 0, max = 120, overflow = "clamp", null = "drop" }
+wage = { kind = "derived", transform = "incwage-mod", parts = ["wage_a", "wage_b"] }
+
+[columns.pay]
+kind = "numeric"
+edges = ["-inf", 0, 10.5, 100, "inf"]
+min = -5
+max = 1000
+tail = { mean = 50 }
+lower_tail = { law = "uniform", width = 2 }
+digits = 2
+null = { value = 0 }
+
+[columns.start]
+kind = "timestamp"
+parts = { shift = "shift", month = "month" }
+min = "2020-01-01"
+max = "2020-12-31"
+
+[outputs]
+day = { from = "shift", part = "day_of_week" }
+""")
 
 
 def test_taxi_has_the_published_domain():

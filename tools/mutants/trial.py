@@ -57,7 +57,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict`: caught, survived, or stillborn (does not compile). `by`: the first test that failed."""
+    """`verdict`: caught, survived, or stillborn (does not compile, or compiles to the same code). `by`: the
+    first test that failed."""
 
     verdict: str
     seconds: float
@@ -108,7 +109,13 @@ class Workshop:
             within = not binaries and not reach.while_read(site)
             forked = within and exchangeable(file, original, site.apply(original))
             failed = self._try_tests(reach.concerned(site), reach, file if forked else None)
-            return Outcome("caught" if failed else "survived", time.monotonic() - start, failed)
+            verdict = "caught" if failed else "survived"
+            if binaries and not failed:  # lines that this processor's build leaves out, or that change nothing
+                changed = [path.read_bytes() for path in binaries]
+                file.write_bytes(original)
+                if self._build(site) and changed == [path.read_bytes() for path in binaries]:
+                    verdict = "stillborn"
+            return Outcome(verdict, time.monotonic() - start, failed)
         finally:
             file.write_bytes(original)
             for path, content in kept.items():
