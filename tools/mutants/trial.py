@@ -110,7 +110,7 @@ class Workshop:
             forked = within and exchangeable(file, original, site.apply(original))
             failed = self._try_tests(reach.concerned(site), reach, file if forked else None)
             verdict = "caught" if failed else "survived"
-            if binaries and not failed:  # lines that this processor's build leaves out, or that change nothing
+            if binaries and not failed:  # a line that the build for this processor leaves out, for example
                 changed = [path.read_bytes() for path in binaries]
                 file.write_bytes(original)
                 if self._build(site) and changed == [path.read_bytes() for path in binaries]:

@@ -59,32 +59,6 @@ def test_ragged_cases(size):
         assert set(fitted.labels(points)) <= set(range(size))
 
 
-@pytest.mark.parametrize(
-    "likelihoods, taken",
-    [
-        ([-3.0, -2.0, -1.0], 2),
-        ([-1.0, -1.0, -1.0], 0),
-        ([-1.0 - 1e-12, -1.0, -2.0], 0),  # a rounding apart: one solution in another order
-        ([-1.0 - 1e-7, -1.0, -1.0 + 1e-12], 1),
-    ],
-)
-def test_of_starts_that_are_alike_the_first_is_taken(monkeypatch, likelihoods, taken):
-    """Else a rounding would decide, and a seed would give other archetypes on another processor."""
-    climb, states = mixture.climb, []
-
-    def scripted(phi, share, state, extra, tol, iterations):
-        if len(states) < len(likelihoods):
-            states.append(state)
-            return state, likelihoods[len(states) - 1]
-        states.append(state)
-        return climb(phi, share, state, extra, tol, 1)
-
-    monkeypatch.setattr(mixture, "climb", scripted)
-    points = np.arange(12.0).reshape(-1, 1) ** 2
-    mixture.fit(points, np.ones(12), 3, seed=1)
-    assert len(states) == 4 and states[-1] is states[taken]
-
-
 # Draws from groups against a slow twin; fallbacks where public data saw nothing.
 
 
