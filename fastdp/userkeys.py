@@ -61,7 +61,7 @@ class UserKey:
         raise NotImplementedError
 
     def bind(self, domain: Domain) -> UserKey:
-        """The key with the numbers of codes of its columns filled in; SchemaError where a column is
+        """The key with the numbers of codes of its columns filled in; SchemaError if a column is
         unknown."""
         return self
 

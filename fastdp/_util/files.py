@@ -17,7 +17,7 @@ from ..errors import DataError, UsageError
 
 
 def as_path(value: Any, what: str) -> Path:
-    """A path; UsageError where it is none, such as an argument that stands in another's place."""
+    """A path; UsageError if it is none, such as an argument that stands in another's place."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise UsageError(f"{what}: expected a path, got a {type(value).__name__}")
@@ -27,7 +27,7 @@ def as_path(value: Any, what: str) -> Path:
 
 
 def check_source_path(path: str) -> None:
-    """DataError where a path, glob or folder of data cannot be read: it does not exist, is a URL, a
+    """Raise DataError if a path, glob or folder of data cannot be read: it does not exist, is a URL, a
     workbook or one JSON document. Needs no heavy import, so that the command line can ask first."""
     if "://" in path:
         raise DataError(

@@ -19,7 +19,7 @@ EVERY = 0.2
 
 
 def shown_by(progress: Any) -> Any:
-    """The callback given; the notebook's own where none was; None where it is False."""
+    """The callback given; the notebook's own where none was; None if it is False."""
     return notebook_progress() if progress is None else None if progress is False else progress
 
 

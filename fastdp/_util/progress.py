@@ -35,7 +35,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """An estimate, None where nothing can be said yet."""
+        """An estimate, None if nothing can be said yet."""
         return None if self.fraction < 0.02 else self.seconds * (1 - self.fraction) / self.fraction
 
 

@@ -148,7 +148,7 @@ def _solve(lower: np.ndarray, right: np.ndarray, transposed: bool = False) -> np
 
 
 def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
-    """The table over `wanted`, in the finest partition of its codes that one marginal has; None where no
+    """The table over `wanted`, in the finest partition of its codes that one marginal has; None if no
     marginal holds all of these columns."""
     over = [m for m in marginals if set(wanted) <= set(m.axes)]
     holding = [m for m in over if m.complete or len(m.axes) == len(wanted)]
@@ -189,7 +189,7 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
 
 def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[np.ndarray | None]] | None:
     """The marginal with axes summed to a partition that the target has too, and for axes where this is
-    coarser than the target's the map from the target's positions; None where neither partition is coarser.
+    coarser than the target's the map from the target's positions; None if neither partition is coarser.
 
     Which codes were merged follows from the noise of 1-ways: of codes near the limit, those with noise above
     0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and marginals over merged

@@ -64,7 +64,7 @@ class Facts:
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement), missing)
 
     def table(self, columns: Clique) -> Table | None:
-        """The marginal over these columns with its errors; None where nothing says how large they are."""
+        """The marginal over these columns with its errors; None if nothing says how large they are."""
         if columns not in self._tables:
             found = estimate(self.marginals, columns)
             alone = [a for a in columns if int(self._merged(a).max()) == 0]
@@ -113,7 +113,7 @@ class Facts:
         return misfit(guess.x.reshape(guess.shape), guess.maps, columns, min(near), self.marginals)
 
     def guessed(self, columns: Clique) -> Table:
-        """The model's marginal, or nan where there is none: for estimates that get no interval."""
+        """The model's marginal, or nan if there is none: for estimates that get no interval."""
         maps = tuple(self._merged(a) for a in columns)
         shape = tuple(int(m.max()) + 1 for m in maps)
         cells = np.full(shape, np.nan)

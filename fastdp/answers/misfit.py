@@ -85,7 +85,7 @@ def misfit(
     cells: np.ndarray, maps: Maps, columns: Clique, distance: float, marginals: Sequence[Marginal]
 ) -> Table | None:
     """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance `distance`;
-    None where no margin of it was measured."""
+    None if no margin of it was measured."""
     x, index = cells.reshape(-1), np.indices(cells.shape).reshape(cells.ndim, -1)
     spread, margins = (np.maximum(x, 0.0) + 1.0) ** POWER, _known_margins(columns, maps, marginals)
     if not margins:

@@ -84,7 +84,7 @@ def as_options(text: str) -> str:
 
 
 def check_paths(*data: str | None, schema: str | None = None) -> None:
-    """DataError or SchemaError where a path does not exist, before anything heavy is imported."""
+    """Raise DataError or SchemaError if a path does not exist, before anything heavy is imported."""
     for path in data:
         if path is not None and not path.startswith("table:"):
             check_source_path(path)
@@ -119,7 +119,7 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
 
 
 def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
-    """UsageError if the promise would be weak and --yes was not given; with --yes, a warning."""
+    """Raise UsageError if the promise would be weak and --yes was not given; with --yes, a warning."""
     for text in weak_promises(epsilons, delta):
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or confirm with --yes")

@@ -11,7 +11,7 @@ from ..errors import UsageError
 def linked_sources(
     data: list[str], schema: str | None, mechanism: str, engine: str | None
 ) -> dict[str, str] | None:
-    """The files of linked tables, given as NAME=FILE; None where the schema is that of one table."""
+    """The files of linked tables, given as NAME=FILE; None if the schema is that of one table."""
     if not any("=" in item for item in data):
         return None
     from ..mechanisms.recipe import load

@@ -65,7 +65,7 @@ def encode_batch(
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Codes of a record batch or table, and which rows to keep (None: all of them).
 
-    Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 where the
+    Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 if the
     policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with `__arrow_c_stream__`.
     `fields`: those of the schema that are read; None: all. DataError, naming the columns, where the batch
     lacks some, has them twice, or has them in a type from which the schema's type cannot be read.

@@ -47,7 +47,7 @@ class Source:
     @staticmethod
     @lru_cache(maxsize=256)
     def of(dtype: str, kind: pa.DataType) -> Source | None:
-        """How a column of this own type is read from a source type; None where it cannot be."""
+        """How a column of this own type is read from a source type; None if it cannot be."""
 
         t = pa.types
         if isinstance(kind, pa.BaseExtensionType):
@@ -320,7 +320,7 @@ def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, i
 
 
 def _as_number(value: Any, source: Source) -> Decimal | None:
-    """A listed value as the number by which it appears in the source; None where it cannot appear."""
+    """A listed value as the number by which it appears in the source; None if it cannot appear."""
     if source.form == "time":
         own = dtypes.arrow(source.dtype)
         if source.target == "date":

@@ -37,7 +37,7 @@ class Item:
     """What one name of an `order` constraint stands for: a column, or a timestamp of several code columns.
 
     `low`, `high`: arrays over the codes of `columns`, the least and the largest number written for them; nan
-    where a null is written. `step`: the step of the grid of written numbers, 0 where there is none; `fixed`:
+    where a null is written. `step`: the step of the grid of written numbers, 0 if there is none; `fixed`:
     each code is one number; `whole_span`: every number of the grid between low and high may be written.
     """
 
@@ -77,7 +77,7 @@ class OrderGroup:
                 yield (*first.columns, *second.columns), a, b
 
     def impossible(self, a: int, b: int) -> np.ndarray:
-        """bool over the codes of items a and b: True where no two of their numbers are in order. A null is in
+        """bool over the codes of items a and b: True if no two of their numbers are in order. A null is in
         order with everything."""
         low, high = self.items[a].low, self.items[b].high
         low = low.reshape(low.shape + (1,) * high.ndim)
@@ -171,7 +171,7 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
 
 
 def _checked(group: OrderGroup) -> OrderGroup:
-    """The group. SchemaError where its items cannot be compared, or where possible pairs of codes do not
+    """The group. SchemaError if its items cannot be compared, or where possible pairs of codes do not
     guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:

@@ -29,7 +29,7 @@ MAX_MASK = 50_000_000
 @dataclass(frozen=True, eq=False)
 class Follows:
     """`table[codes of sources]` is the code of `column`; `numbers`, of a column of bins, the number in its
-    bin (nan where nothing follows)."""
+    bin (nan if nothing follows)."""
 
     column: str
     sources: Clique
@@ -66,7 +66,7 @@ class Known:
 
     @cached_property
     def impossible(self) -> dict[Clique, np.ndarray]:
-        """One mask for each set of columns: True where any constraint rules the combination out."""
+        """One mask for each set of columns: True if any constraint rules the combination out."""
         return merged_masks([(m.clique, m.impossible) for m in self.masks])
 
     @cached_property
@@ -163,7 +163,7 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
 
 
 def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray]:
-    """One mask per set of columns: True where any of the given masks is."""
+    """One mask per set of columns: True if any of the given masks is."""
     out: dict[Clique, np.ndarray] = {}
     for clique, mask in masks:
         same = next((c for c in out if set(c) == set(clique)), None)
@@ -246,7 +246,7 @@ def _number(target: Numeric, value: object) -> float:
 
 
 def _code(target: Column, value: np.generic) -> int:
-    """The code of a computed value, -1 where it is not in the column's domain."""
+    """The code of a computed value, -1 if it is not in the column's domain."""
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and plain % 1 == 0:
         plain = int(plain)

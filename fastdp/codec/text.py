@@ -18,13 +18,13 @@ from .policy import ends, nan_code, null_code, other_code
 
 
 def as_number(text: bytes | None) -> float | None:
-    """The number that a text spells, as a float; None where it spells none, or is null."""
+    """The number that a text spells, as a float; None if it spells none, or is null."""
     number = None if text is None else _number(text)
     return None if number is None else float(number)
 
 
 def _number(text: bytes) -> float | int | None:
-    """The number a text spells, None where it spells none."""
+    """The number a text spells, None if it spells none."""
     if b"_" in text:
         return None
     try:
@@ -39,7 +39,7 @@ def _number(text: bytes) -> float | int | None:
 
 
 def _moment(text: bytes) -> datetime | None:
-    """The ISO date or time that a text spells, also with slashes in its date; None where it spells none."""
+    """The ISO date or time that a text spells, also with slashes in its date; None if it spells none."""
     try:
         spelt = text.decode().strip()
         return datetime.fromisoformat(spelt.replace("/", "-", 2) if spelt[4:8:3] == "//" else spelt)

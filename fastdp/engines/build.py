@@ -26,8 +26,8 @@ def build() -> Mapping[str, str]:
 
 
 def check(asked: Mapping[str, str]) -> None:
-    """DataError unless the build `asked`, the driver's, is this one. Kernels are compared only on the same
-    platform; on another platform the same sources give the same integers."""
+    """Raise DataError unless the build `asked`, the driver's, is this one. Kernels are compared only on the
+    same platform; on another platform the same sources give the same integers."""
     here = build()
     same = asked["sources"] == here["sources"]
     if same and asked["platform"] == here["platform"]:

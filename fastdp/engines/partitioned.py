@@ -117,7 +117,7 @@ class Sums:
         self._counted: set[int] = set()
 
     def add(self, one: Answer) -> None:
-        """Adds one answer; a partition that was added before is ignored. DataError where it is not an answer
+        """Adds one answer; a partition that was added before is ignored. DataError if it is not an answer
         to this request."""
         expected = one.digest == self._digest and 0 <= one.partition < self._count
         if not expected or len(one.tables) != len(self._sums):
@@ -129,7 +129,7 @@ class Sums:
             _add(table, cells, sums)
 
     def whole(self) -> list[np.ndarray]:
-        """The sums; DataError where a partition did not answer."""
+        """The sums; DataError if a partition did not answer."""
         if len(self._counted) != self._count:
             missing = min(set(range(self._count)) - self._counted)
             raise DataError(f"partition {missing} of {self._count} did not answer; nothing was counted")

@@ -91,7 +91,7 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
 
 
 def _users(users: Sequence[Prepared]) -> Prepared | None:
-    """The ids of several batches as those of one; DataError where they are of two kinds."""
+    """The ids of several batches as those of one; DataError if they are of two kinds."""
     if not users:
         return None
     index = UserIndex()
@@ -199,7 +199,7 @@ class Tables:
         self._filled = end
 
     def table(self) -> Table:
-        """DataError where blobs are missing."""
+        """Raise DataError if blobs are missing."""
         if self._filled != len(self._memory):
             raise DataError("a partition's codes are incomplete; nothing was counted")
         arrays, at = {}, 0

@@ -254,7 +254,7 @@ def spark_hash(values: np.ndarray) -> np.ndarray:
 
 
 def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[int, str]]:
-    """Position and Arrow type of each needed column; DataError where one is missing, occurs twice or has a
+    """Position and Arrow type of each needed column; DataError if one is missing, occurs twice or has a
     wrong type. `users` has the kind of ids of the tables before."""
 
     names = list(frame.columns)

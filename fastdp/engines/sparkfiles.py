@@ -43,7 +43,7 @@ Group = tuple[str, int, str]
 
 def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
     """The row groups that hold the rows of a frame, divided into at least `tasks` lists where there are as
-    many; None where the frame is not the plain content of mounted Parquet files.
+    many; None if the frame is not the plain content of mounted Parquet files.
 
     kinds: Spark's Arrow type of each needed column.
     """
@@ -57,7 +57,7 @@ def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group
 
 
 def _files(frame: Any) -> list[str] | None:
-    """Paths of the files that a frame consists of; None where it is anything else than all their rows."""
+    """Paths of the files that a frame consists of; None if it is anything else than all their rows."""
     uris = frame.inputFiles()
     if not uris or len(uris) > MAX_FILES or not all(uri.startswith("file:/") for uri in uris):
         return None
@@ -126,7 +126,7 @@ def signature(footer: pq.FileMetaData) -> str:
 
 
 def parts(groups: Sequence[Group]) -> list[Part]:
-    """These row groups as parts, one for each file; DataError where a file is not the driver's."""
+    """These row groups as parts, one for each file; DataError if a file is not the driver's."""
 
     chosen: dict[tuple[str, str], list[int]] = {}
     for path, group, mark in groups:

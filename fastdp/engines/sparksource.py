@@ -16,7 +16,7 @@ TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".b
 
 
 def format_of(sources: Sequence[str]) -> str:
-    """`table`, `parquet` or `orc`; UsageError where the sources differ in kind or are of another kind."""
+    """`table`, `parquet` or `orc`; UsageError if the sources differ in kind or are of another kind."""
     kinds = set()
     for source in sources:
         name = source.lower().rstrip("/*")

@@ -44,7 +44,7 @@ def histogram(table: Table, key: userkeys.UserKey, cap: int, threads: int) -> np
 
 
 def checked(domain: Domain, key: userkeys.UserKey, cap: int) -> userkeys.UserKey:
-    """The key bound to the domain; UsageError where it, or the cap, cannot be counted."""
+    """The key bound to the domain; UsageError if it, or the cap, cannot be counted."""
     if not is_whole(cap, 1):
         raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
     key = key.bind(domain)

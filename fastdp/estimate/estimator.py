@@ -56,7 +56,7 @@ def fit(
         "accelerated" or "mirror-descent": for all others, and the reference that the dual is
         tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
     zeros
-        {clique: bool array, True where a combination is impossible}: public knowledge, exact in the model.
+        {clique: bool array, True if a combination is impossible}: public knowledge, exact in the model.
     warm_start
         Start from this model (also the way to give a prior: an early stop stays near where it started).
     slack
@@ -75,7 +75,7 @@ def fit(
 
 
 def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequence[Any]]:
-    """The arguments, also of a schema or a run; UsageError where they are something else."""
+    """The arguments, also of a schema or a run; UsageError if they are something else."""
     domain = getattr(domain, "domain", domain)
     measurements = getattr(measurements, "measurements", measurements)
     if not isinstance(domain, Mapping):
@@ -89,11 +89,11 @@ SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), DescentSolver())
 """In the order in which they are asked. A solver has `methods`, the values of `fit(method=)` that allow it;
 `takes`, what it can solve, for the error where a caller insists on it; `applies(task, options)`, whether it
 suits the measurements and the stopping rule (cheap); `plan(task, options)`, everything that `run` needs, or
-None where the task is too large for it; `run(plan, clock)`, the fit, which reports each oracle call."""
+None if the task is too large for it; `run(plan, clock)`, the fit, which reports each oracle call."""
 
 
 def solve(task: Task, options: Options, clock: Clock) -> Solution:
-    """The solution by the first solver that takes the task; UsageError where `method` names one that does
+    """The solution by the first solver that takes the task; UsageError if `method` names one that does
     not."""
     named = [solver for solver in SOLVERS if options.method in solver.methods]
     for solver in named:

@@ -25,7 +25,7 @@ LEAST = np.float32(1e-30)
 
 @dataclass(frozen=True)
 class Task:
-    """The problem that every fitting strategy is given. `zeros`: flat masks, True where impossible, with axes
+    """The problem that every fitting strategy is given. `zeros`: flat masks, True if impossible, with axes
     in the order of the clique."""
 
     domain: Domain
@@ -101,7 +101,7 @@ def single(tables: np.ndarray) -> np.ndarray:
 
 
 def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
-    """Precision and target of every entry of the plan's vector (0 where nothing was measured)."""
+    """Precision and target of every entry of the plan's vector (0 if nothing was measured)."""
     w, t = np.zeros(max(plan.size, 1)), np.zeros(max(plan.size, 1))
     w[quadratic.active], t[quadratic.active] = quadratic.w, quadratic.t
     return w, t

@@ -155,7 +155,7 @@ class _Rounds:
         self.weights = {c: w for c, w in small.items() if min(shape(c)) > 1}
 
     def round(self) -> bool:
-        """Chooses and measures one marginal and fits the model; False where no candidate is small enough."""
+        """Chooses and measures one marginal and fits the model; False if no candidate is small enough."""
         if self.left < 2 * self.step:
             self.step = self.left
         session, merged, domain = self.session, self.merged, self.merged.domain

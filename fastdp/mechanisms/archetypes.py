@@ -178,7 +178,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         public.check_archetypes(self.options())
 
     def options(self) -> Options:
-        """What to fit on public data; UsageError where the recipe does not say."""
+        """What to fit on public data; UsageError if the recipe does not say."""
         if self.features is None:
             raise UsageError("archetypes: `features` is missing; name the columns of a user's habits")
         names = [n for n in Options.__struct_fields__ if n != "seed"]

@@ -83,7 +83,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
     for_linked: ClassVar[bool] = False  # fits any table, and draws rows from a model given some columns
     no_constraints: ClassVar[str] = ""
-    """Why rows of this mechanism cannot keep a schema's constraints; empty where they do."""
+    """Why rows of this mechanism cannot keep a schema's constraints; empty if they do."""
 
     clip: int | str | None = None
     clip_share: float | None = None
@@ -137,16 +137,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
     def check_names(self, schema: Schema) -> None:
-        """SchemaError where one of the fields that all mechanisms share names a column that is not in the
+        """Raise SchemaError if one of the fields that all mechanisms share names a column that is not in the
         schema."""
         schema.domain.check(self.ids.columns or ())
         schema.domain.check(self.public_relabel)
 
     def check(self, schema: Schema) -> None:
-        """UsageError where fields do not fit the schema; called before anything is reserved or read."""
+        """Raise UsageError if fields do not fit the schema; called before anything is reserved or read."""
 
     def check_all(self, schema: Schema) -> StructuralZeros:
-        """The structural zeros of the schema's constraints. UsageError or SchemaError where fields or
+        """The structural zeros of the schema's constraints. UsageError or SchemaError if fields or
         constraints do not fit the schema, each other, or the mechanism."""
         self.check_constraints_kept(schema)
         zeros = StructuralZeros.of(schema)
@@ -159,7 +159,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return zeros
 
     def check_constraints_kept(self, schema: Schema) -> None:
-        """UsageError where the schema has constraints that this mechanism cannot keep."""
+        """Raise UsageError if the schema has constraints that this mechanism cannot keep."""
         if self.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
             keeping = " or ".join(those(lambda config: not config.no_constraints))
@@ -242,13 +242,13 @@ class Public(Protocol):
     def habits(self, columns: Sequence[str]) -> Habits: ...
 
     def check_habits(self) -> None:
-        """DataError or UsageError where `habits` could not be answered."""
+        """Raise DataError or UsageError if `habits` could not be answered."""
 
     def choose_outer(self) -> list[Clique]:
         """Outer marginals by the associations seen in the public data."""
 
     def check_archetypes(self, options: Options) -> None:
-        """DataError or UsageError where `archetypes` could not follow these options."""
+        """Raise DataError or UsageError if `archetypes` could not follow these options."""
 
     def archetypes(self, options: Options) -> PublicModel:
         """Archetypes of the public users, fitted with these options."""
@@ -260,8 +260,8 @@ def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
 
 @dataclass(frozen=True)
 class Users:
-    """The noisy histogram of rows per user, None where nothing needs one; the share of mu^2 that it cost; and
-    the factor from rows that count at the chosen clip to all rows, estimated from it (1 where the clip was
+    """The noisy histogram of rows per user, None if nothing needs one; the share of mu^2 that it cost; and
+    the factor from rows that count at the chosen clip to all rows, estimated from it (1 if the clip was
     fixed by an argument)."""
 
     histogram: Measurement | None = None

@@ -51,7 +51,7 @@ class Recipe:
             raise UsageError(f"{self._where('')}{error}") from error
 
     def limited(self, **limits: Any) -> Recipe:
-        """The recipe with these fields (None: not given) set; UsageError where the mechanism has no such
+        """The recipe with these fields (None: not given) set; UsageError if the mechanism has no such
         field."""
         limited = {key: value for key, value in limits.items() if value is not None}
         for key in sorted(limited.keys() - {*get(self.mechanism).__struct_fields__}):

@@ -118,7 +118,7 @@ class Comparison:
         return user_scores.score(*(coded(s, self.schema, w, users=True) for s, w in tables))
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
-        """One metric of the synthetic table, or of `pair` if that is given; None where it is not defined."""
+        """One metric of the synthetic table, or of `pair` if that is given; None if it is not defined."""
         of_values: dict[str, Callable[[], Any]] = {
             "deid2": lambda: self.taxis.score(),
             "sprint1": lambda: sprint1.score(*self._values(sprint1.COLUMNS)),

@@ -62,7 +62,7 @@ def _events(table: pa.Table, what: str) -> pa.Table:
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
-    """The column as one numpy array of numbers, or None where it is not numeric or has nulls."""
+    """The column as one numpy array of numbers, or None if it is not numeric or has nulls."""
     kind = column.type
     if column.null_count or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         return None

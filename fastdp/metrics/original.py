@@ -3,7 +3,7 @@ lost counts as lost.
 
 Seven kinds: single columns and pairs (total variation), correlations, group means (in standard deviations),
 gaps between a user's rows, identities (a number that is a sum of others) and dependencies (a value that
-follows from another). `wrong` is 0 where a thing is kept and at most 1. A random sample of a tenth of the
+follows from another). `wrong` is 0 if a thing is kept and at most 1. A random sample of a tenth of the
 truth is scored in the same way, for comparison.
 """
 
@@ -60,7 +60,7 @@ def score(
 ) -> dict[str, Any] | None:
     """`worst`: {kind, what, wrong}; `kinds`: for each kind {what, wrong, mean, sample, items}: the worst of
     it, the mean, what is wrong with a 10 % sample of the truth at worst, and its worst items; `columns`:
-    total variation of each column. None where the tables have no rows to compare."""
+    total variation of each column. None if the tables have no rows to compare."""
     if not truth.num_rows or not synthetic.num_rows:
         return None
     plain = [_with_numeric_times(t) for t in _aligned(truth, synthetic)]
@@ -215,7 +215,7 @@ def _identities(truth: _Side, other: _Side) -> Iterator[Item]:
 
 
 def _sum_of(name: str, names: list[str], numbers: Mapping[str, np.ndarray]) -> dict[str, int]:
-    """Columns with signs whose sum is `name`, by least absolute deviations over some rows; empty where
+    """Columns with signs whose sum is `name`, by least absolute deviations over some rows; empty if
     there is no such sum."""
     rows = np.unique(np.linspace(0, len(numbers[name]) - 1, TRIAL_ROWS).astype(np.int64))
     some = {n: numbers[n][rows] for n in names}

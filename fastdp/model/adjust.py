@@ -22,12 +22,12 @@ def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
 
 
 def ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """wanted / there, 0 where nothing is there."""
+    """wanted / there, 0 if nothing is there."""
     return np.divide(wanted, there, out=np.zeros(wanted.shape), where=there > 0)
 
 
 def laid(table: np.ndarray, axes: Sequence[str], clique: Sequence[str]) -> np.ndarray:
-    """The table with an axis for each attribute of the clique, of length 1 where it has none."""
+    """The table with an axis for each attribute of the clique, of length 1 if it has none."""
     size = dict(zip(axes, table.shape))
     turned = table.transpose([axes.index(a) for a in clique if a in size])
     return turned.reshape([size.get(a, 1) for a in clique])

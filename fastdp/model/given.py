@@ -3,7 +3,7 @@ combinations of given codes at once.
 
 The given columns are fixed in every node's table; then the others are eliminated one by one, last sampled
 first, which keeps every product inside a clique; and drawn in the opposite order. Every array has a leading
-axis of combinations, of length 1 where no given column matters.
+axis of combinations, of length 1 if no given column matters.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Model:
         "iterations".
     trace : tuple of (calls, loss, seconds)
     merged : dict of str to array
-        Code -> code in this model, of columns in which values share a code; empty where codes are the
+        Code -> code in this model, of columns in which values share a code; empty if codes are the
         schema's.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
@@ -141,7 +141,7 @@ class Model:
 
     def marginal(self, attrs: Sequence[str] | str, max_cells: int = MARGINAL_CELLS) -> np.ndarray:
         """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a clique,
-        but then ModelTooLargeError where a table of more than `max_cells` would be needed."""
+        but then ModelTooLargeError if a table of more than `max_cells` would be needed."""
         clique = self.domain.check(attrs)
         if not clique:
             return np.array(self.total)

@@ -35,7 +35,7 @@ class OutOfClique:
         self._cells = 0
 
     def add(self, clique: Clique) -> bool:
-        """Notes down a clique of two attributes or more that no node holds; False where no node is a meeting
+        """Notes down a clique of two attributes or more that no node holds; False if no node is a meeting
         of its attributes, or the limit is too small."""
         tree, domain = self._tree, self._domain
         node = self._meeting(clique)

@@ -194,7 +194,7 @@ class Budget:
         return self.mu is not None and total.mu2 <= Fraction(self.mu) ** 2
 
     def left(self, events: Totals | Sequence[Event]) -> dict:
-        """What further events may still cost: mu (Gaussian), pure epsilon; None where there is no limit."""
+        """What further events may still cost: mu (Gaussian), pure epsilon; None if there is no limit."""
         if self.unlimited:
             return {"mu": None, "pure_epsilon": None, "epsilon": None, "delta": None}
         total = events if isinstance(events, Totals) else Totals.of(events)

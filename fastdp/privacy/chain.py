@@ -60,7 +60,7 @@ class Step:
 
 @dataclass
 class Run:
-    """What the chain holds of one run. `most_draws` is None where nothing limits them (a run that protects
+    """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that protects
     nobody)."""
 
     dataset: str
@@ -133,7 +133,7 @@ class State:
         self.seq, self.hash = seq, stored_hash
 
     def check(self, kind: str, body: Mapping) -> None:
-        """BudgetError or LedgerError if the rules do not let this record come next."""
+        """Raise BudgetError or LedgerError if the rules do not let this record come next."""
         if kind == "open":
             Budget.from_dict(body["budget"])
             _unit_in(body)
@@ -179,7 +179,7 @@ class State:
             )
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
-        """LedgerError where the data set's budget is for another unit than this."""
+        """Raise LedgerError if the data set's budget is for another unit than this."""
         fixed = self.units.get(dataset)
         if fixed is not None and fixed != unit:
             named = unit.kind if unit.column is None else f"{unit.kind}:{unit.column}"
@@ -285,7 +285,7 @@ class State:
             raise LedgerError(f"the ledger has no run {name!r}") from None
 
     def require_dataset(self, dataset: str) -> None:
-        """LedgerError if the data set is not open."""
+        """Raise LedgerError if the data set is not open."""
         if dataset not in self.budgets:
             names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(

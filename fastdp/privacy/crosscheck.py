@@ -68,7 +68,7 @@ def evaluate(events: Sequence[Event], delta: float, expected: float | None = Non
 
 
 def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
-    """autodp's name and its epsilon of a Gaussian event `mu` at `delta`; None where it is not installed."""
+    """autodp's name and its epsilon of a Gaussian event `mu` at `delta`; None if it is not installed."""
     try:
         import autodp.rdp_acct  # noqa: F401  must come first: autodp's own imports are circular otherwise
         from autodp import dp_bank

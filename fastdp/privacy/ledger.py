@@ -135,7 +135,7 @@ class Ledger:
 
     def remaining(self, dataset: str) -> dict:
         """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data
-        set's delta; None where the budget has no limit."""
+        set's delta; None if the budget has no limit."""
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
@@ -338,8 +338,8 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
 
 
 def _check_claims(run: Run, statement: Mapping) -> None:
-    """LedgerError where the statement claims another unit, other parts, or lists other releases, than the run
-    was charged for."""
+    """Raise LedgerError if the statement claims another unit, other parts, or lists other releases, than the
+    run was charged for."""
     parts = statement.get("parts")
     if parts is None and "event" not in statement:
         return  # a reference alone

@@ -56,7 +56,7 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
 
 
 def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2: int, mu: float) -> None:
-    """PrivacyError unless the noise about to be drawn covers the sensitivity, row by row."""
+    """Raise PrivacyError unless the noise about to be drawn covers the sensitivity, row by row."""
     need = Fraction(sensitivity2) / Fraction(mu) ** 2
     num, den = (np.ones(1, np.int64), np.ones(1, np.int64)) if coef2 is None else coef2
     per_row = np.broadcast_to(np.asarray(sigmas, np.float64).reshape(-1), np.shape(num))
@@ -90,7 +90,8 @@ def laplace_std(scale: float) -> float:
 
 
 def check_range(scales: np.ndarray) -> None:
-    """PrivacyError if a scale lies outside what the sampler draws exactly, or could overflow a count."""
+    """Raise PrivacyError if a scale lies outside what the sampler draws exactly, or could overflow a
+    count."""
     low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(

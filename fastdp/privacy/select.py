@@ -53,7 +53,7 @@ def exponential(scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: in
 
 
 def _locate_fast(gaps: NDArray[np.uint64], rate: Fraction, uniform: float) -> int | None:
-    """`_locate` in floating point: the same answer, or None where rounding might change it.
+    """`_locate` in floating point: the same answer, or None if rounding might change it.
 
     Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units in the
     last place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11 relative, and U to 2^-53

@@ -40,7 +40,7 @@ class PublicTable:
         return marginals(self.table, list(cliques), clip=None, recode=recode)
 
     def check_habits(self) -> None:
-        """DataError where the public data has no users."""
+        """Raise DataError if the public data has no users."""
         self._users()
 
     def _users(self) -> np.ndarray:
@@ -58,7 +58,7 @@ class PublicTable:
         return choose_outer(self.table, ways, max_cells)
 
     def check_archetypes(self, options: Options) -> None:
-        """DataError or UsageError where `archetypes` could not follow these options."""
+        """Raise DataError or UsageError if `archetypes` could not follow these options."""
         if self.table.user is None:
             raise DataError("archetypes describe users, so the schema needs a user column")
         options.resolve(self.schema.domain)

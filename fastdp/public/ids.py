@@ -71,7 +71,7 @@ class Habits:
 def cell_numbers(
     codes: Columns, columns: Sequence[str], shape: Sequence[int], rows: int, threads: int = 1
 ) -> np.ndarray:
-    """Flat cell number of every row over these columns, uint32 (0 where there are no columns)."""
+    """Flat cell number of every row over these columns, uint32 (0 if there are no columns)."""
     size = 1
     for n in shape:
         size *= int(n)

@@ -355,7 +355,7 @@ def is_clock(hours: Array, other: float, sigma: float) -> bool:
 def digits_of(counts: Array, sigma: float, most: float = 0.2) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
     step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
-    None where many rows have more digits than were counted separately, or where the noise is more than a
+    None if many rows have more digits than were counted separately, or where the noise is more than a
     share `most` of the rows."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
@@ -403,7 +403,7 @@ def extents(counts: Array, sigma: float) -> Array:
 
 def ahead(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
     """How many leading cells hold together at most `few` rows plus `noise` times the root of their number,
-    which adds at most `most`; 0 where all cells together do."""
+    which adds at most `most`; 0 if all cells together do."""
     allowed = few + np.minimum(noise * np.sqrt(np.arange(1, len(counts) + 1)), max(0.0, most))
     beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0

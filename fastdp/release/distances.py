@@ -47,7 +47,7 @@ class DistancePlan:
     kind: str = "distances"
 
     def check(self) -> None:
-        """PrivacyError unless the noise about to be drawn covers one user, entry by entry."""
+        """Raise PrivacyError unless the noise about to be drawn covers one user, entry by entry."""
         scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
 
     def describe(self, label: str) -> dict:

@@ -99,7 +99,7 @@ class DomainCosts:
 
 
 def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
-    """UsageError where a run of this kind cannot find domains."""
+    """Raise UsageError if a run of this kind cannot find domains."""
     if not schema.unfinished:
         return
     if pure:
@@ -238,7 +238,7 @@ def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
 
 
 def clip_of(clip: int | str | None, schema: Schema) -> int | None:
-    """The clip of the partitions: the run's clip where that is a number, 1 where a user has one row; None:
+    """The clip of the partitions: the run's clip where that is a number, 1 if a user has one row; None:
     chosen from the histogram of rows per user. (A run with clip "private" chooses the clip of its own
     measurements later, when the domain's sizes are known.)"""
     if schema.user is None or schema.max_rows_per_user == 1:

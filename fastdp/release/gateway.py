@@ -57,9 +57,9 @@ class Session:
     epsilon, delta : float
         As asked.
     mu : float or None
-        The whole budget of this run as a Gaussian-DP parameter; None where only pure releases are paid for.
+        The whole budget of this run as a Gaussian-DP parameter; None if only pure releases are paid for.
     pure : float or None
-        The epsilon that all pure releases of this run share; None where none are paid for.
+        The epsilon that all pure releases of this run share; None if none are paid for.
     private : bool
         False if a seed fixed the noise.
     """
@@ -121,7 +121,7 @@ class Session:
 
     @property
     def clip_choice(self) -> dict | None:
-        """How the clip was chosen in the run, for the statement; None where an argument set it."""
+        """How the clip was chosen in the run, for the statement; None if an argument set it."""
         return None if self.__steps.choice is None else dict(self.__steps.choice)
 
     @property

@@ -143,7 +143,7 @@ def less(delta: float, lost: float) -> float:
 
 
 def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
-    """PrivacyError where the noise of columns of unknown size could take so many random numbers that the
+    """Raise PrivacyError if the noise of columns of unknown size could take so many random numbers that the
     sampler's error is not far below delta."""
     if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
         raise PrivacyError(
@@ -219,7 +219,7 @@ def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> 
 
 
 def check_candidates(counts: np.ndarray) -> None:
-    """PrivacyError unless every value that is about to get noise has a user; nothing was drawn yet."""
+    """Raise PrivacyError unless every value that is about to get noise has a user; nothing was drawn yet."""
     if (counts < 1).any():
         raise PrivacyError("key selection: a candidate value has no users; nothing was drawn")
 
@@ -380,7 +380,7 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | N
 
 
 def _check_kind(schema: Schema, column: str) -> None:
-    """UsageError where the column is not a categorical one of whole numbers or text."""
+    """Raise UsageError if the column is not a categorical one of whole numbers or text."""
     from ..schema import dtypes
 
     if column not in schema.columns:

@@ -167,7 +167,7 @@ def reserve(
 
 def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
     """(the requests, the index of the one that pays for finding the schema's private columns: the one with
-    the largest epsilon, hence the least noise; None where there are no private columns)."""
+    the largest epsilon, hence the least noise; None if there are no private columns)."""
     asks = list(asks)
     if not schema.unfinished or not asks:
         return asks, None

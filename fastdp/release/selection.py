@@ -91,7 +91,7 @@ def plan_selection(
     allowed: Sequence[int] | None,
     label: str,
 ) -> SelectionPlan:
-    """Scores and sensitivity of one selection, or UsageError where an argument has the wrong form.
+    """Scores and sensitivity of one selection, or UsageError if an argument has the wrong form.
 
     One user changes an L1 distance by at most clip * SCALE units, so a score by that times its weight; the
     sensitivity is of the largest weight among the allowed.

@@ -75,7 +75,7 @@ LEAST = 0.1
 @dataclass(frozen=True, eq=False)
 class Cells:
     """The finer partition of a column: `column` is what is counted; by its code, `corner` is the number of
-    the lower corner (-1 where nothing is asked) and `offset` the place between it and the next one. By
+    the lower corner (-1 if nothing is asked) and `offset` the place between it and the next one. By
     corner, `bin` and the number `at`. `size`: number of bins."""
 
     column: Numeric
@@ -211,7 +211,7 @@ def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
 
 
 def unit_for(clip: int, mu: float) -> int:
-    """The unit of offsets at this noise: UNIT or a smaller power of two; 0 where the noise is too large."""
+    """The unit of offsets at this noise: UNIT or a smaller power of two; 0 if the noise is too large."""
     fits = [u for u in (UNIT, 32, 16, 8) if u * SCALE * clip / mu <= LARGEST]
     return fits[0] if fits else 0
 
@@ -234,7 +234,7 @@ def finished(
 
 
 def steps_of(column: Numeric) -> Places | None:
-    """The code column of the classes of round numbers that are counted; None where the schema says them, or
+    """The code column of the classes of round numbers that are counted; None if the schema says them, or
     where numbers are too large to have any."""
     unit = unit_of(column.dtype, column.whole, column.digits) or Decimal(0)
     grids = STEPS.get(unit)

@@ -15,7 +15,7 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     without the truth, the synthetic table as bars with the intervals of the true shares.
 
     `column` has `name`, `labels` and `truth` (shares or None), `table` has `share` and may have `span`: lower
-    and upper ends of intervals, None where there is none. Few named values are drawn as labelled rows; many
+    and upper ends of intervals, None if there is none. Few named values are drawn as labelled rows; many
     or ordered values as a histogram. If the last value stands for `folded` rare values together, it is
     described in words and not drawn, since its share may be larger than all others.
     """

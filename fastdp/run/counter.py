@@ -25,7 +25,7 @@ ENGINES = ("local", "spark")
 @dataclass
 class OpenCounter:
     """An engine over a run's rows. table: the rows, where the engine holds them in this process. reading:
-    PRIVATE numbers of rows and users that were read; empty where nothing was read."""
+    PRIVATE numbers of rows and users that were read; empty if nothing was read."""
 
     counter: Counter
     table: Table | None
@@ -35,7 +35,7 @@ class OpenCounter:
 
 def engine_for(source: Any, options: RunOptions) -> str:
     """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
-    UsageError where an engine is unknown or cannot do what is asked."""
+    UsageError if an engine is unknown or cannot do what is asked."""
     engine = options.engine
     if engine is None:
         engine = "spark" if is_spark(source) else "local"

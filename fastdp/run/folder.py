@@ -125,7 +125,7 @@ class RunFolder:
 
     @property
     def stopped(self) -> str | None:
-        """Why the run's own noisy answers stopped it, None where they did not. A stopped run cannot be
+        """Why the run's own noisy answers stopped it, None if they did not. A stopped run cannot be
         resumed."""
         return self.state.get("stopped")
 
@@ -203,7 +203,7 @@ def _there(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """`files.replacing` with RunError where the file cannot be written."""
+    """`files.replacing` with RunError if the file cannot be written."""
     path = Path(path)
     if not path.parent.is_dir():
         raise RunError(f"cannot write {path}: there is no folder {path.parent}")

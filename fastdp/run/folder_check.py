@@ -104,7 +104,7 @@ class Answered:
     """One measurement of a folder, from its entry in measurements.json and its rows; `release` is the
     statement's entry on it.
 
-    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None where an answer is not
+    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None if an answer is not
     on the grid.
     """
 
@@ -171,7 +171,7 @@ def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
 
 def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
     """Reads the answers once, in batches, and fills in the hash, the standard errors and, for small
-    measurements, the answers. RunError where the file is not of the form that a run writes."""
+    measurements, the answers. RunError if the file is not of the form that a run writes."""
 
     expected = sum(m.rows for m in entries)
     types = {"measurement": pa.int32(), "value": pa.float64(), "standard_error": pa.float64()}
@@ -234,7 +234,7 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
 
 
 def schema_of(folder: Path) -> Schema | None:
-    """The folder's `schema.json`; None where it is not a plain file."""
+    """The folder's `schema.json`; None if it is not a plain file."""
     path = folder / "schema.json"
     return Schema.load(path.absolute()) if path.is_file() and not path.is_symlink() else None
 

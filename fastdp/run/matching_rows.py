@@ -20,7 +20,7 @@ SPARE = 1.3
 
 def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
     """n rows of the output's model that match `where`: a column to a value, a list of values, a range (low,
-    high) with low <= value < high, or None for null. RunError where too few rows match."""
+    high) with low <= value < high, or None for null. RunError if too few rows match."""
 
     kind = output.arrow_schema()
     if not n:
@@ -43,7 +43,7 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
 
 
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
-    """n of these rows that match `where`, at random and each at most once. RunError where too few match."""
+    """n of these rows that match `where`, at random and each at most once. RunError if too few match."""
     table = pa.concat_tables([part.filter(_matches(part, where)) for part in rows])
     if table.num_rows < n:
         raise RunError(

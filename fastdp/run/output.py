@@ -76,7 +76,7 @@ class Output:
 
     def again(self, rows: int, seed: int) -> Output:
         """`rows` other rows of the same outcome; everything random in them comes from `seed`. It costs no
-        budget, since the outcome is released already. UsageError where a mechanism makes its rows only once.
+        budget, since the outcome is released already. UsageError if a mechanism makes its rows only once.
         """
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
@@ -209,7 +209,7 @@ class Output:
         return block
 
     def _shard(self, i: int) -> dict[str, np.ndarray]:
-        """The codes of a shard, with the columns that follow from others. RunError where a row breaks a
+        """The codes of a shard, with the columns that follow from others. RunError if a row breaks a
         constraint of the schema, so that no such row is ever written."""
         codes = known(self.schema).complete(self.rows.shard(i))
         broken = broken_codes(self.schema, codes)

@@ -40,7 +40,7 @@ Field 1 is always the number of values."""
 
 @contextlib.contextmanager
 def bounded_file(path: Path, columns: Sequence[str]) -> Iterator[pq.ParquetFile]:
-    """The file, opened to read these columns. RunError where it is not a plain file, or where reading a batch
+    """The file, opened to read these columns. RunError if it is not a plain file, or where reading a batch
     could take more memory than the limits above."""
 
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
@@ -57,7 +57,7 @@ def bounded_file(path: Path, columns: Sequence[str]) -> Iterator[pq.ParquetFile]
 
 
 def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator[pa.RecordBatch]:
-    """The rows of a `bounded_file` in batches. RunError where the texts of one have too many bytes."""
+    """The rows of a `bounded_file` in batches. RunError if the texts of one have too many bytes."""
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         if sum(_written_out(column) for column in batch.columns) > MOST_BATCH:
             raise RunError(f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes")
@@ -86,7 +86,7 @@ def _check_footer(stream: BinaryIO, name: str) -> None:
 
 
 def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str) -> None:
-    """RunError where a page of the columns to be read is too large or in another encoding than a run's."""
+    """Raise RunError if a page of the columns to be read is too large or in another encoding than a run's."""
     together = 0
     for number in chunks:
         column = about.schema.column(number)
@@ -128,7 +128,7 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
 class _Thrift:
     """Reads a struct in Thrift's compact protocol, in which Parquet writes the headers of pages: a dictionary
     from field numbers to values. Only numbers of 32 bits have values here: a decoder takes sizes and
-    encodings from no others. IndexError where the struct is malformed or has a field twice."""
+    encodings from no others. IndexError if the struct is malformed or has a field twice."""
 
     def __init__(self, data: bytes):
         self._data, self.at = data, 0

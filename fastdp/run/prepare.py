@@ -65,7 +65,7 @@ def _deals(spec: RunSpec, config: Config) -> bool:
 
 
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:
-    """RunError where a limit was changed that decided the question of a step that was entered."""
+    """Raise RunError if a limit was changed that decided the question of a step that was entered."""
     before, charge = folder.limits_before, spec.status.charge()
     for i, (config, limits) in enumerate(zip(spec.configs, spec.limits(), strict=True)):
         fixed = [

@@ -43,14 +43,14 @@ def opens_again(source: Any) -> bool:
 
 
 def _check_columns(source: Any, schema: Schema) -> None:
-    """DataError where a source that can be opened again lacks columns or is damaged Arrow data."""
+    """Raise DataError if a source that can be opened again lacks columns or is damaged Arrow data."""
     parts = open_parts(source, schema.dialect)
     check_structure(parts, checked_columns(parts, schema.stand_in()))
 
 
 def check_rereading(source: Any, domains: bool = True) -> None:
-    """UsageError where private domains (or, without `domains`, only means within bins) cannot be found in a
-    source: its rows are encoded already or can be read only once."""
+    """Raise UsageError if private domains (or, without `domains`, only means within bins) cannot be found in
+    a source: its rows are encoded already or can be read only once."""
     if is_spark(source) and not domains:
         return
     if is_spark(source):

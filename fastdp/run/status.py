@@ -50,7 +50,7 @@ class RunStatus:
         self._ledger, self._run, self._promise = ledger, run, promise
 
     def charge(self) -> Charge | None:
-        """What is charged so far; None where nothing was reserved, or the ledger is locked."""
+        """What is charged so far; None if nothing was reserved, or the ledger is locked."""
         book = self._book()
         if book is None:
             return None

@@ -63,7 +63,7 @@ def validate(
 
 
 def check_sources(table: Any, options: RunOptions) -> None:
-    """UsageError where public data is the private data, or where rows must be read twice and cannot be."""
+    """Raise UsageError if public data is the private data, or where rows must be read twice and cannot be."""
     public = options.public
     if public is not None:
         same = public is table and not (is_table(public) and public.public)
@@ -80,7 +80,7 @@ def check_sources(table: Any, options: RunOptions) -> None:
 
 def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
     """The schema of a run. With `domain="private"` and without a schema it has the source's columns and
-    types, all with private domains. UsageError where the arguments do not fit together."""
+    types, all with private domains. UsageError if the arguments do not fit together."""
     schema, user = options.schema, options.user
     if options.domain not in (None, PRIVATE):
         raise UsageError(f'domain must be "private", got {options.domain!r}')
@@ -147,7 +147,7 @@ def _number(name: str, value: Any) -> float:
 
 
 def checked_values(options: RunOptions) -> RunOptions:
-    """The options with plain whole numbers. UsageError where a number, flag or name is not of its type, or
+    """The options with plain whole numbers. UsageError if a number, flag or name is not of its type, or
     out of its range."""
     from ..model.sampler import MOST_ROWS
 

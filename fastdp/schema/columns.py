@@ -112,12 +112,12 @@ class Column(SourceColumn):
 
     @property
     def overflow_code(self) -> int | None:
-        """The code of values outside the domain, None where they have no code of their own."""
+        """The code of values outside the domain, None if they have no code of their own."""
         return self.base if self.overflow.action == "code" and self.can_overflow else None
 
     @property
     def null_code(self) -> int | None:
-        """The code of nulls, None where they have no code of their own."""
+        """The code of nulls, None if they have no code of their own."""
         return None if self.null.action != "code" else self.base + (self.overflow_code is not None)
 
     @property
@@ -152,7 +152,7 @@ class Column(SourceColumn):
 
     @property
     def null_target(self) -> int | None:
-        """The code a null is counted under, None where its row is dropped."""
+        """The code a null is counted under, None if its row is dropped."""
         return self.code_of(self.null.value) if self.null.action == "value" else self.null_code
 
     @property
@@ -163,7 +163,7 @@ class Column(SourceColumn):
         return self.overflow_code
 
     def _check_policies(self, expected: str, clamps: bool = True) -> None:
-        """SchemaError where a policy clamps what cannot be clamped, or names a value without a code."""
+        """Raise SchemaError if a policy clamps what cannot be clamped, or names a value without a code."""
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "clamp" and (where == "null" or not clamps):
                 raise fail(self.name, where, "'clamp' needs numbers that overflow; use code, drop or a value")

@@ -184,8 +184,8 @@ def code_of(column: Column, value: Any) -> int:
 
 
 def check(schema: Described) -> None:
-    """SchemaError if a constraint names a column or value that the schema does not have, or if columns follow
-    from each other in a circle."""
+    """Raise SchemaError if a constraint names a column or value that the schema does not have, or if columns
+    follow from each other in a circle."""
     following: dict[str, tuple[str, ...]] = {}
     for number, constraint in enumerate(schema.constraints, 1):
         try:

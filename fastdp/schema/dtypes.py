@@ -115,7 +115,7 @@ def arrow(text: str) -> pa.DataType:
 
 
 def name_of(kind: pa.DataType) -> str | None:
-    """The canonical name of an Arrow type, None where fastdp cannot write it."""
+    """The canonical name of an Arrow type, None if fastdp cannot write it."""
 
     if pa.types.is_dictionary(kind):
         inner = name_of(kind.value_type)

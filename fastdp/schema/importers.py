@@ -14,7 +14,7 @@ from ..errors import SchemaError
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
-    """The object that a JSON file holds; SchemaError where it holds none."""
+    """The object that a JSON file holds; SchemaError if it holds none."""
     try:
         plain = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -59,7 +59,7 @@ def after(value: float, dtype: str, unit: Decimal | None) -> float:
 
 
 def with_atoms(column: Any) -> tuple[float, ...]:
-    """The edges of a column in which every value of `atoms` is a bin of its own. SchemaError where a value
+    """The edges of a column in which every value of `atoms` is a bin of its own. SchemaError if a value
     is not one that the column can hold."""
     unit = unit_of(column.dtype, column.whole, column.digits)
     edges = set(column.edges)
@@ -83,7 +83,7 @@ def takes_steps(column: Any, unit: Decimal) -> bool:
 
 
 def check_inside(column: Any) -> None:
-    """SchemaError where steps, means or rank do not fit the column."""
+    """Raise SchemaError if steps, means or rank do not fit the column."""
     unit = unit_of(column.dtype, column.whole, column.digits)
     if column.atoms == PRIVATE and (column.timely or dtypes.family(column.dtype) == "decimal"):
         raise fail(column.name, "atoms", "are found of whole numbers and floats; list them")

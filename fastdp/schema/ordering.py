@@ -13,7 +13,7 @@ SIGNIFICANCE = ("year", "month", "day", "date", "shift", "hour", "minute")
 
 
 def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -> None:
-    """SchemaError where these fields do not put a user's rows in order."""
+    """Raise SchemaError if these fields do not put a user's rows in order."""
     if order and user is None:
         raise SchemaError("user, field 'order': given without a user column")
     if len(set(order)) < len(order):

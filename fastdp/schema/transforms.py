@@ -29,7 +29,7 @@ class NamedTransform(Protocol):
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
-        """Number of codes of each part; SchemaError where the entry's options make no sense."""
+        """Number of codes of each part; SchemaError if the entry's options make no sense."""
 
     def split(self, field: Any, values: np.ndarray) -> Split:
         """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""

@@ -131,7 +131,7 @@ class Links:
 
     @cached_property
     def no_parent(self) -> dict[str, int] | None:
-        """Codes of a parent whose columns are all null; None where no table keeps orphans. SchemaError where
+        """Codes of a parent whose columns are all null; None if no table keeps orphans. SchemaError if
         a column leaves out rows with nulls."""
         parent = self.linked.tables[self.linked.parent]
         if "keep" not in self.linked.orphans.values():
@@ -217,7 +217,7 @@ def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes,
 
 
 def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:
-    """int64[keys]: the row of each key that counts, -1 where it has none: the first by a hash of the key's
+    """int64[keys]: the row of each key that counts, -1 if it has none: the first by a hash of the key's
     value and the row's codes."""
     assert table.user is not None
     order = np.lexsort((row_hashes(table, hashes), table.user))

@@ -36,7 +36,7 @@ class Table:
     """Coded rows under a public schema. Made by `fastdp.read` or `Table.from_codes`.
 
     codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped);
-    user: uint32 user number of each row (0..users-1), None where each row is its own user;
+    user: uint32 user number of each row (0..users-1), None if each row is its own user;
     user_hash: uint64 hash of each user's id value; every choice among the rows of a user is keyed by it;
     null_ids: how many rows of the source have no user id, dropped or not (private unless public).
     """

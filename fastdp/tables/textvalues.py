@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
 
 
 def utf8(text: bytes) -> str | None:
-    """The text of UTF-8 bytes; None where they are not UTF-8."""
+    """The text of UTF-8 bytes; None if they are not UTF-8."""
     try:
         return text.decode()
     except UnicodeDecodeError:

@@ -107,7 +107,8 @@ class UserIndex:
         return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)
 
     def agree(self, kind: str) -> None:
-        """DataError unless all ids so far are of this kind, since ids of two kinds cannot be compared."""
+        """Raise DataError unless all ids so far are of this kind, since ids of two kinds cannot be
+        compared."""
         if self.kind is None:
             self.kind = kind
         elif kind != self.kind:

@@ -49,7 +49,7 @@ def other_encoding(source: Any) -> str | None:
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
     """All columns and rows of any source that `fastdp.read` takes; text files are read line by line, as in
     runs. Keys of JSON lines under which there are arrays or objects become columns of nulls of type struct.
-    DataError where a name is there more than once, or the header looks delimited by another mark than the one
+    DataError if a name is there more than once, or the header looks delimited by another mark than the one
     that a file of its name has."""
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)

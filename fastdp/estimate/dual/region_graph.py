@@ -66,7 +66,7 @@ class Partitions:
         return int(np.prod([self.size(a, p) for a, p in names], dtype=np.int64)) if names else 1
 
     def join(self, a: str, p: int, q: int) -> int | None:
-        """The finest partition coarser than both; None where that is a single bin."""
+        """The finest partition coarser than both; None if that is a single bin."""
         if p == q or 0 in (p, q):
             return max(p, q)
         key = (a, min(p, q), max(p, q))
@@ -108,7 +108,7 @@ class Partitions:
         return all(a in finer and self.join(a, p, finer[a]) == p for a, p in x)
 
     def maps(self, region: Region) -> list[np.ndarray | None]:
-        """Code -> bin of each axis of a region; None where all codes are apart."""
+        """Code -> bin of each axis of a region; None if all codes are apart."""
         numbers = dict(region.names)
         return [self.bins[a][numbers[a]] if numbers[a] else None for a in region.clique]
 
@@ -191,7 +191,7 @@ class Regions:
 
 
 def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Team = 1) -> Regions | None:
-    """The regions and constraints of checked measurements; None where some measurement is not of a whole
+    """The regions and constraints of checked measurements; None if some measurement is not of a whole
     marginal, or where the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
@@ -268,7 +268,7 @@ def _fused(partitions: Partitions, names: Set, group) -> Region:
 
 
 def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
-    """All meets of the sets, the sets included; None where they are too many."""
+    """All meets of the sets, the sets included; None if they are too many."""
     seen = dict.fromkeys(sets)
     if len(seen) > MOST_SETS:
         return None

@@ -126,7 +126,7 @@ class Flow:
         self.unit = float(np.median(np.sqrt(lines.variance)))
 
     def _move(self, to: State) -> bool:
-        """The state at z's potentials plus `_delta`; False where that is too far for the number format."""
+        """The state at z's potentials plus `_delta`; False if that is too far for the number format."""
         at = (self._z, self._z.cells, 0.0, self._delta)
         log_z, far = self.engine.move(*at, 1.0, 1.0, self.total, to, self._none)
         self.calls += 1

@@ -59,7 +59,7 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
 
 
 def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
-    """A number for each code of a column, equal for two codes that every constraint treats alike; None where
+    """A number for each code of a column, equal for two codes that every constraint treats alike; None if
     no constraint names the column. If codes are merged only with codes of the same number, the zeros are
     exact: either all combinations behind a merged one are impossible, or none is."""
     masks = [(c, m) for c, m in impossible.items() if name in c]
@@ -119,7 +119,7 @@ class Expansion:
     """Compressed rows to rows of full codes.
 
     frequencies: public weights (>= 0) of a column's full codes; a column without them, or a merged code whose
-    values all weigh 0, expands uniformly. impossible: public constraints over full codes, True where ruled
+    values all weigh 0, expands uniformly. impossible: public constraints over full codes, True if ruled
     out. Columns that constraints connect are expanded together, to a combination of merged values that no
     constraint rules out.
     spread: for a column, the other columns over whose values its merged values are spread evenly, the most

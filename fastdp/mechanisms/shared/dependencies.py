@@ -73,7 +73,7 @@ def find(
     session: Session, ones: Sequence[Measurement], share: float, excluded: Collection[str], limit: int
 ) -> list[Dependency] | None:
     """The dependencies that a release for `share` of mu^2 finds, each after those that its source needs;
-    None where there is no pair to ask about, and nothing was released."""
+    None if there is no pair to ask about, and nothing was released."""
     codes = {m.clique[0]: merge_rare(m, RARE) for m in ones}
     domain = session.domain.recoded(codes)
     pairs = wide_pairs(domain, excluded, limit)

@@ -18,7 +18,7 @@ from ...measurement import Measurement
 from ...schema import Schema
 
 LEAST_KNOWN = 0.005
-"""A column is empty where the rows with a known value are, by the answers, at most this share of all rows, or
+"""A column is empty if the rows with a known value are, by the answers, at most this share of all rows, or
 at most `SURE` standard errors where that is more."""
 SURE = 3.0
 MOST_NOISE = {"null": 0.05, "outside": 0.35}

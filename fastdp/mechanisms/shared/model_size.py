@@ -66,7 +66,7 @@ def largest_forest(domain: Domain, max_pair: int, fixed: Cliques = ()) -> Larges
 
 def fixed_size(domain: Domain, cliques: Cliques, fixed: Cliques, limit: int) -> LargestModel | None:
     """The junction tree of what is measured in any case (`cliques`) and of constraints, where that alone is
-    above a mechanism's own limit; None where it is not."""
+    above a mechanism's own limit; None if it is not."""
     if not fixed:
         return None
     least = tree_size(domain, [*cliques, *fixed])

@@ -22,7 +22,7 @@ LEAST_TOTAL = 2.0
 
 
 def part_mu(session: Session, share: float) -> float:
-    """The Gaussian-DP parameter of a share of the session's budget; UsageError where only pure releases are
+    """The Gaussian-DP parameter of a share of the session's budget; UsageError if only pure releases are
     paid for."""
     if session.mu is None:
         raise UsageError("delta must be above 0: this mechanism adds Gaussian noise")

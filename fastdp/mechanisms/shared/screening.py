@@ -156,7 +156,7 @@ def accounted(
     An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the 1-ways of
     its two columns, puts the model of independent columns off as far, and `sigma`, the noise of the round,
     raises the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is
-    1 where columns follow from each other, so that a pair says what its 1-ways say, and 0 where they are
+    1 if columns follow from each other, so that a pair says what its 1-ways say, and 0 if they are
     independent."""
     above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
     parts = {}
@@ -178,7 +178,7 @@ def worthwhile(scored: Iterable[Candidate], sigma: float, least: float, left: fl
 
 
 def following(estimates: Mapping[Clique, np.ndarray]) -> Callable[[str, str], float]:
-    """How far column a follows from column x in the model, by their marginal: 0 where they are independent, 1
+    """How far column a follows from column x in the model, by their marginal: 0 if they are independent, 1
     where x determines a."""
 
     @cache

@@ -29,7 +29,7 @@ MAX_PAIR_CELLS = 1_000_000
 
 
 def check(memory: int | None, deadline: float | None) -> None:
-    """ValueError where a limit is out of its range."""
+    """Raise ValueError if a limit is out of its range."""
     if memory is not None and memory < 1 << 24:
         raise ValueError("memory must be a number of bytes, at least 16 MiB")
     if deadline is not None and not 0 < deadline < float("inf"):

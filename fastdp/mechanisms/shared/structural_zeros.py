@@ -26,7 +26,7 @@ class StructuralZeros:
 
     @classmethod
     def of(cls, schema: Schema) -> StructuralZeros:
-        """Of a schema's constraints; SchemaError where these leave no row possible."""
+        """Of a schema's constraints; SchemaError if these leave no row possible."""
         if not schema.constraints:
             return cls()
         facts = known(schema)

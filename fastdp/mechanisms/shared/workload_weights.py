@@ -96,7 +96,7 @@ class Workload:
         return out
 
     def halving(self, domain: Domain) -> Halving | None:
-        """How rows are balanced over the items of two columns or more; None where there are none. Rows are
+        """How rows are balanced over the items of two columns or more; None if there are none. Rows are
         sorted by the columns of the largest weight, among equals by those of the fewest values."""
         items = {c: w for c, w in self.items.items() if len(c) > 1}
         order = sorted(domain, key=lambda a: (-self.weight((a,)), domain[a]))
@@ -110,7 +110,7 @@ class Workload:
         `expected_error`: what the noise of the best measured marginal that contains the item leads one to
         expect (None: none was measured, the item follows from smaller ones). `distance`, `distance_error`:
         how far the model is from the table, over merged codes, by a release (`distances`: L1 in rows and
-        standard error); None where there was none.
+        standard error); None if there was none.
         """
         out = []
         for clique, weight in self.items.items():

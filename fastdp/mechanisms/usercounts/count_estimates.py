@@ -69,7 +69,7 @@ def shrink(
 
 def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
     """Expected counts by public data: the public counts, shrunk toward the prior means to reduce their
-    Poisson noise. Above 0 where the prior means are."""
+    Poisson noise. Above 0 if the prior means are."""
     return shrink(counts, prior, prior, poisson=0.0)
 
 
@@ -189,7 +189,7 @@ def round_to_total(counts: np.ndarray, block: np.ndarray) -> np.ndarray:
 
 
 def to_total(counts: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers in proportion to the counts that add up to `total` (all 0 where nothing is counted)."""
+    """Whole numbers in proportion to the counts that add up to `total` (all 0 if nothing is counted)."""
     now = int(counts.sum())
     if now == 0:
         return np.zeros(len(counts), np.int64)

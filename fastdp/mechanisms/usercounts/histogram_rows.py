@@ -74,7 +74,7 @@ class EventRows:
 
 def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | None:
     """epsilon, the columns but the last, then one column per value of the last: one row for every combination
-    of the others, also where nothing is counted. None where that would be more than `MAX_WIDE` numbers."""
+    of the others, also where nothing is counted. None if that would be more than `MAX_WIDE` numbers."""
 
     *others, kind = histogram.columns
     blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]

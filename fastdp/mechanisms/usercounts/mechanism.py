@@ -110,7 +110,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.noise == "laplace"
 
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> UserCounts:
-        """With columns, cap, levels and noise filled in; UsageError where they make no sense for the
+        """With columns, cap, levels and noise filled in; UsageError if they make no sense for the
         schema."""
         return resolve(self, schema, epsilon, delta)
 
@@ -288,7 +288,7 @@ def level_of(cells: Cells, groups: np.ndarray, columns: tuple[str, ...]) -> Leve
 
 
 def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) -> UserCounts:
-    """The config with nothing left open; UsageError where unit, columns or noise make no sense for the
+    """The config with nothing left open; UsageError if unit, columns or noise make no sense for the
     schema."""
     if config.unit == "user" and schema.user is None:
         raise UsageError('usercounts: unit = "user" needs a user column in the schema; or use unit = "event"')

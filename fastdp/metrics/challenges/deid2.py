@@ -37,7 +37,7 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
 
     Keys: k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last is None without
     taxi ids), and overall in 0..1000 (1000 times the mean of those that are not None). With `detail` also
-    `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each group (None where neither
+    `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each group (None if neither
     table has a row), and the means of `grid`: `by_area` and `by_shift`.
     """
     return prepared(truth, synthetic, resolve(threads)).score(detail)

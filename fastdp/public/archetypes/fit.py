@@ -23,7 +23,7 @@ CANDIDATES = (1, 2, 4, 6, 8, 10, 14, 20, 30)
 def fit(table: Table, options: Options, *, threads: int | None = None) -> PublicModel:
     """Archetypes of the users of a public table.
 
-    UsageError where the options do not fit the schema, DataError where the table has no rows or no users.
+    UsageError if the options do not fit the schema, DataError if the table has no rows or no users.
     """
     if not table.public:
         raise UsageError("archetypes are fitted on public data only; read the table with public=True")
