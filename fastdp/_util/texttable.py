@@ -24,3 +24,8 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
         ).rstrip()
         for row in cells
     ]
+
+
+def plural(number: int, what: str) -> str:
+    """The number with its noun: 1 column, 2 columns."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

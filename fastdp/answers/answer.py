@@ -87,7 +87,7 @@ class _Lines:
 @dataclass(eq=False)
 class _Numbers:
     """Per line. `low`, `high` with their errors: the ends before the interval is added to them. `floor`: as
-    in `Groups`. `sampling`: the standard error of a sample of users."""
+    and `possible`: as in `Groups`. `sampling`: the standard error of a sample of users."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -99,7 +99,7 @@ class _Numbers:
     high_error: np.ndarray
     hidden: np.ndarray
     sampling: np.ndarray
-    signed: bool
+    possible: tuple[float, float]
     notes: list[str]
     floor: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -122,7 +122,7 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
         floor = np.where(whole, groups.floor.estimate[at], 0.0), np.where(whole, groups.floor.error[at], 0.0)
     sampling = a.sampled(groups.linear, groups.less)[at]
     ends = estimate, noise, np.maximum(*groups.clipping)[at], bins, low, low_error, high, high_error
-    return _Numbers(*ends, hidden, sampling, groups.signed, groups.notes, floor)
+    return _Numbers(*ends, hidden, sampling, groups.possible, groups.notes, floor)
 
 
 def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
@@ -168,7 +168,8 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
     noise, bins, less_clip, more_clip = (np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip))
     ends = estimate - bins, np.hypot(noise, less_clip), estimate + bins, np.hypot(noise, more_clip)
     clipping = np.maximum(less_clip, more_clip)
-    return _Numbers(estimate, noise, clipping, bins, *ends, hidden | split, sampling, True, notes)
+    anything = -math.inf, math.inf
+    return _Numbers(estimate, noise, clipping, bins, *ends, hidden | split, sampling, anything, notes)
 
 
 def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, population: bool) -> pa.Table:
@@ -182,10 +183,7 @@ def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, p
     if n.floor is not None:
         low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
     high = high if population else _capped(a, lines, high, z)
-    if not n.signed:
-        low, high, estimate = np.maximum(low, 0.0), np.maximum(high, 0.0), np.maximum(estimate, 0.0)
-    if a.asked.kind == "share":
-        high, estimate = np.minimum(high, 1.0), np.minimum(estimate, 1.0)
+    low, high, estimate = (np.clip(numbers, *n.possible) for numbers in (low, high, estimate))
     nothing = np.zeros(estimate.size)
     noise, model = (nothing, n.noise) if basis == "model" else (n.noise, nothing)
     columns: dict[str, Any] = {}
@@ -247,5 +245,5 @@ def told(table: pa.Table, level: float, simultaneous: bool = False) -> str:
         return "nothing is known of the error of these numbers"
     if simultaneous:
         return f"all {known} intervals hold together with probability {level:g}"
-    miss = f"{known * (1 - level):.1f}"
-    return f"each interval misses with probability {1 - level:.2g}: of {known} about {miss} miss"
+    told = f"each interval misses with probability {1 - level:.2g}"
+    return told if known * (1 - level) < 0.5 else f"{told}: of {known} about {known * (1 - level):.1f} miss"

@@ -83,6 +83,10 @@ class Clipping:
     inside: float = 1.0
     apart: frozenset[str] = frozenset()
 
+    @property
+    def lost_text(self) -> str:
+        return f"{self.lost:.0%} of the rows are left out" if self.known else UNKNOWN
+
     def divided_by(self, columns: frozenset[str]) -> Clipping:
         """The same where rows of each group of users are counted apart in these columns: what is left is the
         spread of the factor inside the groups."""
@@ -186,7 +190,8 @@ def from_histogram(
     cluster, most = float(np.square(sizes) @ users) / rows, of_users.get("rows_up_to", {}).get("most", bound)
     edges, limit = np.array(clip_rules.size_edges(bound)), of_users.get("limit")
     if limit and len(edges) < 3:
-        return Clipping(known=False, text=f"users may have more than the {bound} rows found, and {UNKNOWN}")
+        more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
+        return Clipping(known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema")
     ends = np.append(edges[1:] - 1, bound)
     middle = (edges + ends) / 2
     tail, few = _unseen(values, sigma, edges, limit or bound, most)

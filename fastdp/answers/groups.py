@@ -43,7 +43,7 @@ class Groups:
     `less`: the estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: the ends
     of what bins and cells that are partly selected allow. `floor`: rows that count, of which there are at
     least as many in the table. `hidden`: groups without an interval, `notes` says why. `additive`: the number
-    of a part of a group lies between 0 and that of the group. `signed`: it may be negative."""
+    of a part of a group lies between 0 and that of the group. `possible`: no number lies outside."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -56,7 +56,7 @@ class Groups:
     floor: End | None = None
     hidden: np.ndarray | None = None
     additive: bool = True
-    signed: bool = False
+    possible: tuple[float, float] = (0.0, math.inf)
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self):
@@ -91,7 +91,7 @@ class Layout:
         return all(np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others)
 
     def along(self, axis: int, which: str) -> np.ndarray:
-        """What `where` selects along an axis: per position the expected `part`, or 1 where it selects all
+        """What `where` selects along an axis: per position the expected `part`, or 1 if it selects all
         codes (`sure`) or any (`touched`) of the position."""
         name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
         selection = self.asked.where.get(name)
@@ -202,7 +202,7 @@ def totals(a: Layout) -> Groups:
             low = high = middle
     weights = a.weights("part", middle)
     estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
-    signed = low is not None and bool((low < 0).any())
+    possible = (0.0 if low is None or (low >= 0).all() else -math.inf, math.inf)
     noise = f * a.error(weights)
     allowance = clip.allowance(np.hypot(size, noise / f), total)  # as for the variance of a product
     if middle is not None:  # a sum is a number of rows times a mean, and both may be off to one side
@@ -211,7 +211,7 @@ def totals(a: Layout) -> Groups:
         allowance = abs(mean) * sides[0] + off, abs(mean) * sides[1] + off
     hidden = hidden | a.unknown(weights)
     parts = f * estimate, noise, allowance, np.zeros(a.count), f * weights
-    groups = Groups(*parts, hidden=hidden, signed=signed, notes=notes)
+    groups = Groups(*parts, hidden=hidden, possible=possible, notes=notes)
     if f > 1 and (low is None or (low >= 0).all()):
         counted = sparse.csr_array(a.weights("sure", low) / a.table.scale)
         groups.floor = End(counted @ x, a.error(counted))
@@ -245,7 +245,9 @@ def shares(a: Layout) -> Groups:
 
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned
-    groups = Groups(p, a.error(w, less), allowed, np.zeros(a.count), w, less, hidden=hidden)
+    groups = Groups(
+        p, a.error(w, less), allowed, np.zeros(a.count), w, less, hidden=hidden, possible=(0.0, 1.0)
+    )
     if drowned:
         groups.notes.append("the number of rows is smaller than its noise")
     if not a.exact:
@@ -286,7 +288,9 @@ def means(a: Layout) -> Groups:
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
     clipping = (a.facts.clipping.of_mean(a.asked.value, spread),) * 2
     noise = a.error(linear, kind="mean")
-    own = {"hidden": hidden, "additive": False, "signed": True, "notes": notes}
+    numbers = numbers_of(a.asked.value)
+    possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
+    own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}
     return Groups(mean, noise, clipping, bins, linear, **own)
 
 

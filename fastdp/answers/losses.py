@@ -10,6 +10,7 @@ import numpy as np
 
 from ..schema.columns import Column, Numeric
 from .best_linear import estimate
+from .clipping import Z95
 from .facts import Facts
 from .verdict import listed
 
@@ -45,11 +46,12 @@ def _rows(facts: Facts) -> list[str]:
 def _values(facts: Facts) -> list[str]:
     out, other, merged, alone = [], [], [], []
     for name in facts.schema.modelled:
-        column, share = facts.schema.columns[name], _shares(facts, name)
-        if share is None:
+        column, found = facts.schema.columns[name], _shares(facts, name)
+        if found is None:
             continue
+        share, errors = found
         code = _other(column)
-        if code is not None and share[code] > LEAST:
+        if code is not None and share[code] > max(LEAST, Z95 * errors[code]):
             other.append((float(share[code]), name))
         codes = facts.codes.get(name)
         if codes is None:
@@ -58,7 +60,7 @@ def _values(facts: Facts) -> list[str]:
         if int(codes.max()) == 0 and column.size > 1:
             alone.append(name)
         elif together.any():
-            merged.append((float(share[together].sum()), name, int(together.sum()), column.size))
+            merged.append((min(1.0, share[together].sum()), name, int(together.sum()), column.size))
     if other:
         names = [f"{name} ({share:.1%} of the rows)" for share, name in sorted(other, reverse=True)]
         out.append(f"Values that the schema does not list count as one value: {listed(names)} have it.")
@@ -87,13 +89,15 @@ def _other(column: Column) -> int | None:
     return column.code_of(policy.value) if policy.action == "value" and policy.value is not None else None
 
 
-def _shares(facts: Facts, name: str) -> np.ndarray | None:
+def _shares(facts: Facts, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """The share of each code and its standard error; None if the column was not measured."""
     table = facts.table((name,))
     total = 0.0 if table is None else float(table.x.sum())
     if table is None or table.known is not None or not total > 0:
         return None
     (codes,) = table.maps
-    return np.maximum(table.x, 0.0)[codes] / np.bincount(codes)[codes] / total
+    together = np.bincount(codes)[codes] * total
+    return np.maximum(table.x, 0.0)[codes] / together, np.sqrt(table.cell_variances())[codes] / together
 
 
 def _pairs(facts: Facts, statement: Statement) -> list[str]:
@@ -126,7 +130,7 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
 
 
 def kept_of_users(user: str | None, statement: Statement, makes_users: bool = False) -> list[str]:
-    """What synthetic users keep of true ones, and what they do not; nothing where the mechanism makes whole
+    """What synthetic users keep of true ones, and what they do not; nothing if the mechanism makes whole
     users (`makes_users`) instead of dealing rows to them."""
     mechanism = statement.get("mechanism")
     config = mechanism.get("config") if isinstance(mechanism, Mapping) else None

@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema
 from ..schema.columns import Column
+from ..schema.constraints import ordered_columns, sources_of
 from ..schema.derived import Derived
 from .values import Selection, select
 
@@ -78,8 +79,18 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
         more = did_you_mean(name, schema.columns) if isinstance(name, str) else ""
         raise UsageError(f"{where}: the schema has no column {name!r}{more}")
     if name not in schema.modelled:
-        raise UsageError(f"{where}: {name!r} is computed from other columns and not counted; ask about those")
+        counted = ", ".join(_counted_sources(schema, name))
+        raise UsageError(f"{where}: {name!r} is computed and not counted; ask about its sources, {counted}")
     return schema.columns[name]
+
+
+def _counted_sources(schema: Schema, name: str) -> list[str]:
+    """The columns of the model that a column is computed from, directly or through other computed ones."""
+    if name in schema.modelled:
+        return [name]
+    rules = [c for c in schema.constraints if c.column and name in ordered_columns(schema, c.column)]
+    sources = [source for rule in rules for source in sources_of(schema, rule)]
+    return list(dict.fromkeys(counted for source in sources for counted in _counted_sources(schema, source)))
 
 
 def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
@@ -97,7 +108,8 @@ def conditions(text: str | None) -> dict[str, Any]:
     for part in re.split(r"\s+and\s+", text) if text else ():
         found = re.match(r"^\s*(.+?)\s*(=|\bin\b)\s*(.+?)\s*$", part)
         if found is None:
-            raise UsageError(f"where: expected COLUMN = VALUE or COLUMN in LOW..HIGH, got {part!r}")
+            forms = "COLUMN = VALUE, COLUMN in A, B or COLUMN in LOW..HIGH (either end may be left out)"
+            raise UsageError(f"where: expected {forms}, got {part!r}")
         name, sign, value = found.groups()
         where[name.strip()] = _span(value) if sign == "in" else _value(value)
     return where

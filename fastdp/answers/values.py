@@ -64,6 +64,8 @@ def remark(column: Column, code: int) -> str:
     """What a code stands for, where its value does not say it."""
     if code == column.overflow_code:
         return f"{column.name}: {OTHER}"
+    if column.overflow.action == "clamp" and code in (0, column.base - 1):
+        return f"{column.name}: values beyond the bounds are counted here"
     return f"{column.name}: {MISSING}" if code == column.null_code else ""
 
 
@@ -163,7 +165,7 @@ class Numbers:
 
 
 def numbers_of(column: Column) -> Numbers:
-    """UsageError where the column does not hold numbers."""
+    """Raise UsageError if the column does not hold numbers."""
     blank = [math.nan] * (column.size - column.base)
     if isinstance(column, Numeric) and not column.timely:
         return _bin_numbers(column, blank)

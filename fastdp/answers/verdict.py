@@ -98,7 +98,8 @@ def found(facts: Facts) -> Verdict:
         wide = Z95 * facts.clipping.factor * float(np.median(list(sets.values()))) ** -0.5
         stand = f"in measured pairs groups of at least {wide:,.0f} rows stand out"
         lines += [stand, _effect(wide, facts.clipping.factor * float(total.x[0]))]
-    lines += [facts.clipping.text] if facts.clipping.text else []
+    warning = "" if facts.clipping.known else "warning: "
+    lines += [warning + facts.clipping.text] if facts.clipping.text else []
     return Verdict(tuple(lines), 2 * len(drowned + lost) > len(half))
 
 

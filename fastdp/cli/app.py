@@ -35,12 +35,17 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="The version, and no more.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Private synthetic data from tables of people: a differential-privacy guarantee per person.
 
-    Start with:  fastdp plan --mechanism taxi-adagrid --epsilon 1 --delta 2.5e-5
+    \b
+    Your own table, step by step:
+      fastdp schema draft people.csv --out people.toml      then edit the draft
+      fastdp plan -s people.toml -e 1 -d 1e-6 --rows 50000  what the budget can show
+      fastdp synth people.csv -s people.toml -e 1 -d 1e-6 --out run
+      fastdp verify run
     """
 
 

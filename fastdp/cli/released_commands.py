@@ -7,6 +7,7 @@ from typing import Any
 
 import typer
 
+from .._util.texttable import plural
 from .common import as_options, command, emit
 
 
@@ -31,7 +32,7 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
 
 @command("statement")
 def statement(folder: Path, form: str = "text") -> None:
-    """A run's privacy statement in the form that a reader, a registry or a reviewer asks for.
+    """Print a run's privacy statement, for a reader, a registry or a reviewer.
 
     It repeats what privacy.json says; `fastdp verify` checks it.
     """
@@ -94,8 +95,8 @@ def sample(
 
     made = load_run(run).sample(rows, seed, conditions(where))
     write_rows(made.to_reader(), out)
-    if as_json:
-        emit({"rows": made.num_rows, "out": str(out)})
+    facts = {"rows": made.num_rows, "out": str(out)}
+    emit(facts) if as_json else typer.echo(f"{out}: {plural(made.num_rows, 'synthetic row')}")
 
 
 def _text(value: Any) -> str:

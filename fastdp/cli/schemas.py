@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from .._util.texttable import plural
 from ..errors import UsageError
 from .common import check_paths, command, dialect_of, emit
 
@@ -94,7 +95,7 @@ def schema_draft(
         facts = {"left_out": dict(drafted.left_out), "users": [u.name for u in drafted.users]}
         emit({"out": str(out), "schema": drafted.schema.to_dict(), **facts, "notes": list(drafted.notes)})
         return
-    typer.echo(f"{out}: {len(drafted.schema.fields)} columns")
+    typer.echo(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
     for note in drafted.notes:
         typer.echo(note)
     if not public:

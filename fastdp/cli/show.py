@@ -97,7 +97,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         asked = f"epsilon {part['asked']['epsilon']:g} at delta {part['asked']['delta']:g}"
         console.print(f"[bold]{_from_here(run.out)}[/bold]  {asked}")
         if "clip_choice" in part:
-            lost = f"{part['clip_choice']['lost']:.0%} of the rows are left out"
+            lost = run._facts.clipping.lost_text
             console.print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
         if run.timings:
             console.print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))

@@ -22,15 +22,15 @@ def evaluate(
     without_truth: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Score synthetic data against the truth. Sees the truth: scores and page are not for release."""
+    """Score synthetic data against the truth. It uses the private data: do not release scores or page."""
     if without_truth:
         from ..report.page import write_public
 
         if out is None:
             raise UsageError("--without-truth writes a page; name its file with --out")
         write_public(out, synthetic or truth)
-        if as_json:
-            emit({"out": str(out)})
+        made = f"{out}: a page without the truth, from released numbers alone; it may be published"
+        emit({"out": str(out)}) if as_json else typer.echo(made)
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
@@ -61,8 +61,8 @@ def check(
 ) -> None:
     """Check how private rows fit a schema: nulls, values outside it, wrong kinds, damaged lines, users.
 
-    For the data's owner: it sees the true rows, is charged to no budget, and nothing of it is for release.
-    Writes nothing but what --out names.
+    Only for the owner of the data: it reads the true rows, charges no budget, and nothing it prints may be
+    released. It writes no file except --out.
     """
     check_paths(*data, schema=schema)
     from ..metrics.check import check as look

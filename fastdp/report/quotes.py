@@ -25,7 +25,7 @@ ENDS = ("estimate", "low", "high")
 
 
 def facts_of(run: Any, schema: Any) -> Facts | None:
-    """What answers to questions about a run are made from; None where the run does not hold it."""
+    """What answers to questions about a run are made from; None if the run does not hold it."""
     statement, measured = statement_of(run), get(run, "measurements") if run is not None else None
     if statement is None or not measured or not isinstance(measured[0], Measurement):
         return None
@@ -66,17 +66,17 @@ class Intervals:
         return rounded(low), rounded(high)
 
     def mean(self, column: str) -> list[float | None] | None:
-        """[estimate, low, high] of the mean of a column of numbers; None where bounds cut values."""
+        """[estimate, low, high] of the mean of a column of numbers; None if bounds cut values."""
         own = None if self.facts is None else self.facts.schema.columns.get(column)
         if own is None or own.kind not in ("numeric", "integer") or own.overflow.action == "clamp":
             return None
         found = self._asked(f"mean({column})", ())
-        numbers = [] if found is None else rounded(np.array([found[k][0] for k in ENDS]))
+        numbers = [] if found is None else rounded(np.array([found[k][0] for k in ENDS]), 9)
         return numbers if numbers and None not in numbers else None
 
 
-def rounded(values: np.ndarray) -> list[float | None]:
-    return [float(f"{v:.5g}") if np.isfinite(v) else None for v in values]
+def rounded(values: np.ndarray, digits: int = 5) -> list[float | None]:
+    return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values]
 
 
 def quotes(facts: Facts | None, labels: Mapping[str, tuple[list[str], bool]]) -> dict | None:

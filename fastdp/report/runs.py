@@ -16,6 +16,7 @@ import numpy as np
 
 from ..answers.measurements_file import StoredMeasurements, released_tables
 from ..errors import RunError, UsageError
+from ..mechanisms.with_users import NULLS_LABEL, ROWS_LABEL
 from ..model.graphical_model import Model
 from ..schema import Schema
 from .blocks import folded_table, halves, per_table, section
@@ -104,26 +105,37 @@ def _number(value: Any) -> float | None:
 
 def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] | None:
     """One entry per measured set of columns: label, order (number of columns; 0: a histogram of users),
-    cells, sigma in rows, copies; taken from the measurements, or else from the statement.
+    cells, sigma in the unit, copies, unit; taken from the measurements, or else from the statement.
 
     If the answers of one measurement have different sigmas (sums of cells), the smallest is given, which is
     that of a single cell. A set that was measured n times has copies = n and the sigma of n equal
     measurements that are together as precise as these.
     """
     by_label: dict[tuple, dict] = {}
+    row_units = _row_units(statement.get("mechanism"))
     for clique, label, cells, sigma in _measured(run, statement):
         # A histogram of users is not a marginal of the table. Columns may be groups of users by rows.
         order = 0 if not clique or clique[0].startswith("users by ") else len(clique)
         if order:
             label = " × ".join(clique)
             cells = math.prod(sizes[c] for c in clique) if set(clique) <= set(sizes) else cells
-        entry = {"label": label, "order": order, "cells": cells, "sigma": sigma, "copies": 1}
+        elif label in row_units:
+            sigma *= row_units[label]
+        unit = "rows" if order or label in row_units else "users"
+        entry = {"label": label, "order": order, "cells": cells, "sigma": sigma, "copies": 1, "unit": unit}
         before = by_label.setdefault((label, order > 0), entry)
         if before is not entry:
             precision = before["copies"] / before["sigma"] ** 2 + 1 / sigma**2
             before["copies"] += 1
             before["sigma"] = math.sqrt(before["copies"] / precision)
     return sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS] or None
+
+
+def _row_units(mechanism: Any) -> dict[str, float]:
+    """Counts of rows that are released in units of several rows: label, and rows in a unit."""
+    users = (mechanism.get("users") if isinstance(mechanism, Mapping) else None) or {}
+    places = {ROWS_LABEL: ("rows_up_to", "most"), NULLS_LABEL: ("without_id", "together")}
+    return {label: users[key][unit] for label, (key, unit) in places.items() if key in users}
 
 
 def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], str, int, float]]:
@@ -164,7 +176,7 @@ def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
     """(noise divided by the mean count of a cell, the texts of one row)."""
     sigma, copies, cells = entry["sigma"] / math.sqrt(entry["copies"]), entry["copies"], entry["cells"]
     name = entry["label"].replace("_", " ") + (f" (mean of {copies})" if copies > 1 else "")
-    noise = f"± {big(round(sigma, 1))} {'rows' if entry['order'] else 'users'}"
+    noise = f"± {big(round(sigma, 1))} {entry['unit']}"
     counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows
     ratio = sigma * cells / rows if rows and counted else 0.0
     return ratio, (name, big(cells) if cells else "–", noise, percent(ratio, 0) if counted else "–")

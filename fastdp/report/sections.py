@@ -3,11 +3,12 @@ is absent."""
 
 from __future__ import annotations
 
+from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
 from . import blocks, words
 from .blocks import KEY, listed, nice, per_table, section, table_html
 from .charts import distribution, heat
-from .svg import Html, big, percent, points, text
+from .svg import Html, big, percent, points, text, within
 
 
 def summary(data: dict) -> str:
@@ -34,7 +35,8 @@ def _trust(data: dict, i: int) -> str:
 
 def _table_facts(data: dict, i: int) -> str:
     table = data["tables"][i]
-    out = f'<p class="verdict">{big(table["rows"])} synthetic rows, {len(data["columns"])} columns</p>'
+    size = f"{big(table['rows'])} synthetic rows, {plural(len(data['columns']), 'column')}"
+    out = f'<p class="verdict">{size}</p>'
     if table.get("users"):
         out += f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
     return out + words.MADE + listed(words.advice(data, i))
@@ -146,7 +148,7 @@ def columns(data: dict) -> str:
     def aside(column: dict, i: int) -> str:
         one = column["tables"][i]
         if one["mean"]:
-            return "mean {:.4g} ({:.4g} to {:.4g})".format(*one["mean"])
+            return "mean {} ({} to {})".format(*within(*one["mean"]))
         if one["tv"] is None:
             return ""
         lost = (words.original(data, i) or {}).get("columns", {}).get(column["name"], 0.0)

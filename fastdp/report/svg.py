@@ -54,6 +54,14 @@ def big(value: float) -> str:
     return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
 
 
+def within(estimate: float, low: float, high: float) -> list[str]:
+    """An estimate and the ends of its interval, with as many digits as tell the ends apart."""
+    width = high - low
+    digits = max(0, 1 - math.floor(math.log10(width))) if width > 0 else 9
+    plain = digits < 7 and max(abs(low), abs(high)) < 1e6
+    return [f"{value:.{digits}f}" if plain else f"{value:.4g}" for value in (estimate, low, high)]
+
+
 def tips(values: Sequence[str]) -> str:
     """The attribute that holds all tooltips of a chart, separated by `|`."""
     return text("|".join(v.replace("|", "/") for v in values))
@@ -97,7 +105,9 @@ def chart(n: float, inner: str, label: str, tip: Sequence[str]) -> str:
 
 
 def axis_ends(labels: Sequence[str]) -> str:
-    """First, middle and last label under a chart."""
+    """Under a chart: each of a few labels below its bar, or the first, middle and last label."""
+    if 1 < len(labels) <= 5:
+        return ends(*labels).replace("ends", "ends each", 1)
     middle = labels[len(labels) // 2] if len(labels) > 4 else ""
     return ends(labels[0], middle, labels[-1] if len(labels) > 1 else "") if labels else ""
 

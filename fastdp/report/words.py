@@ -62,7 +62,8 @@ def promise_words(promise: dict) -> list[str]:
 
 
 def _who(column: str) -> str:
-    return column.removesuffix("_id").replace("_", " ")
+    who = column.removesuffix("_id").replace("_", " ")
+    return "user" if who.casefold() in ("id", "uid") else who
 
 
 def strength(promise: dict) -> str:

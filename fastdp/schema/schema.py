@@ -1,8 +1,7 @@
 """The public schema: the columns of a table, what their codes mean, and which column holds the user ids.
 
-A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. It
-is never
-learnt from private data: everything in it may be released.
+A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. A run
+finds what is missing in private columns within its budget. Everything in a schema may be released.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.html import text_html
+from .._util.texttable import plural
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
 from . import constraints as public_knowledge, document, importers, ordering, sdv
@@ -172,7 +172,7 @@ class Schema:
             whose = f"user {self.user!r}"
             if self.max_rows_per_user is not None:
                 whose += f" with at most {self.max_rows_per_user} rows"
-        return f"Schema({self.name!r}, {len(self.columns)} columns, {whose})"
+        return f"Schema({self.name!r}, {plural(len(self.columns), 'column')}, {whose})"
 
     def select(self, names: Iterable[str]) -> Schema:
         """The schema with only the fields of these code columns, in the schema's order, and with the

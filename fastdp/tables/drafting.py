@@ -42,10 +42,13 @@ DAYS_LISTED = 370
 """A span of at most this many days is drafted by its dates, a longer one by year, month and day of the week,
 or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
 ROWS_A_YEAR = 100
-EVEN = "Bins are even with round edges. Draft public data as public for bins of equal counts."
+EVEN = (
+    "Bins are even with round edges. If the data is public, draft it as public: bins then have equal counts."
+)
 EMPTY = 0.99
 """A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
-_CONVERT = dict.fromkeys(("money", "percentage", "number with commas"), "plain numbers such as 1234.50")
+_PLAIN = "plain numbers such as 1234.50"
+_CONVERT = dict.fromkeys(("money", "percentage", "number with commas"), _PLAIN)
 _CONVERT |= dict.fromkeys(("date in another form", "time of day"), "2024-12-31 or 2024-12-31 23:59")
 _ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
@@ -225,7 +228,8 @@ def _finished(
     if user is None and ranked:
         notes.append(f"Possible user column: {' or '.join(map(str, ranked[:3]))}; see [user] below.")
     elif user is None:
-        notes.append("No column looks like a user id, so each row counts as a separate user.")
+        alone = "No column looks like a user id, so each row counts as a separate user."
+        notes.append(f"{alone} If a person may have several rows, name the column of their ids as the user.")
     else:
         notes.append(
             f"Users are the values of {user!r}. A public bound on the rows of one user goes to max_rows; "
@@ -300,8 +304,9 @@ class _Look:
 
     def _check_words(self) -> None:
         kinds = textkinds.count_kinds(self.values)
-        most = max(kinds, key=lambda kind: kinds[kind])
-        if kinds[most] > 0.9 * len(self.values) and most in _CONVERT:
+        most = max(_CONVERT, key=lambda kind: kinds.get(kind, 0))
+        plain = sum(kinds.get(kind, 0) for kind in textkinds.NUMBERS) if _CONVERT[most] == _PLAIN else 0
+        if kinds.get(most) and kinds[most] + plain > 0.9 * len(self.values):
             self.problem = f"texts of the kind {most!r}: convert them to {_CONVERT[most]}"
 
     @property

@@ -228,7 +228,7 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
             near = nearest(name, part.schema.names)
             problems.append(f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}")
         elif times > 1:
-            problems.append(f"column {name!r} occurs {times} times")
+            problems.append(f"column {name!r} occurs {times} times: rename one")
     if problems:
         problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
         raise DataError(f"{part.where}: {'; '.join(problems)}")
@@ -247,7 +247,7 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
 
 
 def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
-    """DataError if offsets or indices of Arrow tables and files point outside their buffers."""
+    """Raise DataError if offsets or indices of Arrow tables and files point outside their buffers."""
     for part in parts:
         for unit in sources.guarded(part.where, part.units(wanted, None)) if part.arrow else ():
             for _ in sources.guarded(part.where, unit()):

@@ -23,13 +23,14 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     columns: dict[str, Any] = {}
     untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:
-        if field.name == user or not field.name:  # row numbers have no name
+        if field.name == user:
             continue
         entry = _entry(field, first.is_text(field.name) or field.name in untyped)
-        if entry is None:
-            LOG.warning("fastdp: warning: column %r is left out: no values of %s", field.name, field.type)
-        else:
+        if entry is not None and field.name:
             columns[field.name] = entry
+            continue
+        why = f"columns of type {field.type} are not supported" if field.name else "row numbers have no name"
+        LOG.warning("fastdp: warning: column %r is left out: %s", field.name, why)
     if first.any_name:
         raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")
     if user is not None and user not in first.schema.names:

@@ -29,8 +29,8 @@ KINDS = {
 }
 """The kind of a text is the first whose pattern matches, in this order; if none does, it is `WORD`."""
 WORD = "word"
-_NUMBERS, _TIMES = {"whole number", "number with a point"}, {"ISO date", "ISO time", "ISO time with a zone"}
-READABLE = {"int": {"whole number"}, "float": _NUMBERS, "decimal": _NUMBERS, "date": _TIMES}
+NUMBERS, _TIMES = {"whole number", "number with a point"}, {"ISO date", "ISO time", "ISO time with a zone"}
+READABLE = {"int": {"whole number"}, "float": NUMBERS, "decimal": NUMBERS, "date": _TIMES}
 READABLE |= {"timestamp": _TIMES, "bool": {"truth value", "whole number"}, "string": {*KINDS, WORD}}
 """By family of types (`schema.dtypes.family`): the kinds of text that are read as values of that family."""
 

@@ -202,7 +202,8 @@ def test_simultaneous_intervals_are_wider_and_levels_order_them(run):
         (first, *_) = run.answer("count", "size", **options).to_pylist()
         width[key] = first["high"] - first["low"]
     assert width["95"] < width["all"] and width["95"] < width["99"]
-    assert "of 4 about 0.2 miss" in told(run.answer("count", "size"), 0.95)
+    assert told(run.answer("count", "size"), 0.95) == "each interval misses with probability 0.05"
+    assert "of 32 about 1.6 miss" in told(run.answer("count", "city"), 0.95)
 
 
 def test_what_was_not_measured_together_is_unknown():
@@ -219,6 +220,30 @@ def test_single_numbers_are_not_bins():
     ones = [Measurement(("n",), np.linspace(0.1, 77.7, 300), 0.1)]
     facts = Facts.of({}, fastdp.Schema.from_domain({"n": 300}), ones, {}, None)
     assert answer(facts, "mean(n)")["bins"].to_pylist() == [0.0]
+
+
+def test_a_mean_lies_among_the_numbers_it_is_of():
+    """Noise in the cells of large numbers takes this mean below 0, which no number of the column is."""
+    ones = [Measurement(("n",), np.array([900.0, 100, 0, -20]), 10.0)]
+    entry = {"kind": "integer", "min": 0, "max": 2, "null": "drop", "overflow": "clamp"}
+    facts = Facts.of({}, fastdp.Schema.from_domain({"n": 4}), ones, {}, None)
+    (line,) = answer(facts, "mean(n)").to_pylist()
+    assert line["estimate"] == pytest.approx(40 / 980) and line["low"] == 0 < line["high"] < 3
+    (line,) = answer(facts, "mean(n)", where={"n": [2, 3]}).to_pylist()
+    assert line["estimate"] is None, "fewer rows than noise"
+    schema = fastdp.Schema.from_dict({"columns": {"n": entry}})
+    facts = Facts.of({}, schema, [Measurement(("n",), np.full(3, 9.0), 1.0)], {}, None)
+    notes = answer(facts, "count", "n")["note"].to_pylist()
+    assert ["beyond" in note for note in notes] == [True, False, True], "the ends hold what was clamped"
+
+
+def test_a_computed_column_is_refused_with_the_columns_to_ask_about():
+    columns = {n: {"kind": "integer", "min": 0, "max": 9} for n in ("a", "b", "c")}
+    rules = [{"column": "b", "follows": "a", "model": False}, {"column": "c", "follows": "b", "model": False}]
+    schema = fastdp.Schema.from_dict({"columns": columns, "constraints": rules})
+    facts = Facts.of({}, schema, [Measurement(("a",), np.ones(10), 1.0)], {}, None)
+    with pytest.raises(UsageError, match=r"'c' is computed and not counted; ask about its sources, a$"):
+        answer(facts, "count", "c")
 
 
 def users_schema(bound):

@@ -57,6 +57,15 @@ def test_a_plan_says_what_its_budget_can_show():
     assert small.verdict != large.verdict and "What this budget can show on 10,000 rows" in str(large)
 
 
+def test_a_plan_expects_wide_tables_to_take_longer():
+    """Screening looks at every pair of columns; rows are the smaller part of the work of a small table."""
+    few, many = (fastdp.Schema.from_domain({f"c{i}": 4 for i in range(n)}) for n in (20, 200))
+    seconds = [
+        fastdp.plan(schema=s, epsilon=1.0, delta=1e-6, rows=3000, threads=1).seconds for s in (few, many)
+    ]
+    assert seconds[1] > 5 * seconds[0]
+
+
 def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
     """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean C, 1 - 1/e
     of the rows count. The clip is at most the schema's bound, and without a guess of users it is 1."""
@@ -108,5 +117,8 @@ def test_what_was_lost_is_named_with_its_share():
     said = {topic: " ".join(text for t, text in found if t == topic) for topic, _ in found}
     assert "65%" in said["rows"] and "missing value in a" in said["rows"]
     assert "a (10.0% of the rows)" in said["values"] and "a (2 of 4, 10.0% of the rows)" in said["values"]
+    noisy = [Measurement(m.clique, m.values, 90.0) for m in counted]
+    told = dict(losses(Facts.of(statement, schema, noisy, tables, None), statement))
+    assert "does not list" not in told["values"], "100 rows of (other) do not stand out of noise of 90"
     assert "1 of 3 pairs" in said["pairs"] and "20.0% (a with c)" in said["pairs"]
     assert "b with c" in said["pairs"] and "random" in said["users"]

@@ -112,6 +112,14 @@ def test_a_filtered_marginal_that_kept_no_cell_is_not_listed():
     assert [(n["label"], n["sigma"]) for n in runs.noise(run, {}, {"a": 2, "b": 2})] == [("b", 2.0)]
 
 
+def test_a_number_of_rows_is_not_given_in_users():
+    """It is released in units of as many rows as a user may have: the page gives its noise in rows."""
+    one = SimpleNamespace(clique=("users by RowsUpTo",), label="number of rows", values=np.ones(1), sigma=2.0)
+    statement = {"mechanism": {"users": {"rows_up_to": {"most": 5}}}}
+    (entry,) = runs.noise(SimpleNamespace(measurements=[one]), statement, {})
+    assert entry["sigma"] == 10 and "± 10 rows" in runs.noise_html([entry], 100)
+
+
 @pytest.fixture
 def run_folder(tmp_path):
     """A finished run folder as `synthesize` leaves it, small."""
@@ -174,6 +182,9 @@ def test_words_and_tips():
     assert words.attacker({"epsilon": math.log(3), "delta": 0.1}) == pytest.approx(3.1 / 4)
     assert words.attacker({"epsilon": 2000.0, "delta": 0.0}) == 1.0
     assert words.attacker({}) is None
+    assert words.one_unit({"unit": {"kind": "user", "column": "id"}}).startswith("any one user ")
+    assert svg.within(1986.04, 1985.98, 1986.11) == ["1986.04", "1985.98", "1986.11"], "not 1986 to 1986"
+    assert svg.within(1.0, 1.0, 1.0) == ["1"] * 3 and svg.within(2e7, 1e7, 3e7)[1] == "1e+07"
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
 

@@ -93,10 +93,12 @@ def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, fram
         pl.struct("carrier").alias("nested"),
         money=pl.Series(money),
         on=pl.Series(dates),
+        amount=pl.Series([f"{i % 5000:,}" for i in range(ROWS)]),  # 999 and 1,234
         speed=pl.Series([1.0, 2.0] + [None] * (ROWS - 2)),
     )
     drafted = fastdp.draft(odd)
-    assert {"nested", "money", "on", "speed"} < set(drafted.left_out)
+    assert {"nested", "money", "on", "speed", "amount"} < set(drafted.left_out)
+    assert "plain numbers" in drafted.left_out["amount"]
     assert "99.9% of its values are null" in drafted.text() and "'money'" in drafted.text()
     assert set(drafted.schema.fields) == set(fastdp.draft(frame).schema.fields)
     with pytest.raises(SchemaError, match="did you mean 'tailnum'"):
