@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from .._util.lazy import pa
+from .._util.texttable import plural
 from ..errors import UsageError
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, SHOWN, Groups, Layout
@@ -232,8 +233,8 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         own = [text for text in remarks if text]
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
-                rest = f"{members[codes[line]] - 1} other values; the upper end is for all of them"
-                own.append(f"{column.name}: counted together with {rest}")
+                others = plural(int(members[codes[line]]) - 1, "other value")
+                own.append(f"{column.name}: counted together with {others}; the upper end is for all of them")
         out.append("; ".join(own + common))
     return out
 

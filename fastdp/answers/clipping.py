@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.texttable import plural
 from ..measurement import Measurement
 from ..privacy import clip as clip_rules
 from ..schema import Schema
@@ -144,7 +145,7 @@ def clipping_of(
     if choice is not None:
         return from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], of_users, total)
     if bound is not None and clip >= bound and "limit" not in of_users:
-        text = f"no rows are left out if no user has more than {bound} rows, as the schema says"
+        text = f"no rows are left out if no user has more than {plural(bound, 'row')}, as the schema says"
         return Clipping(text=text, cluster=bound)
     found = next((m for m in measurements if m.label == HISTOGRAM), None)
     if found is None or bound is None:

@@ -38,6 +38,7 @@ Codes = dict[str, np.ndarray]
 NOTES = (
     "the unit is one key of {parent} with its rows in all tables; of several rows of {parent} with one key, "
     "the first by a hash of the key counts",
+    "rows of {children} whose key is not in {parent} {orphans}",
     "rows of one parent are drawn independently of each other, given the parent's columns and the number of "
     "rows",
 )
@@ -76,7 +77,10 @@ def measure_linked(
         write_json(folder.private / "reading.json", {n: o.reading for n, o in zip(links.names, opened)})
     seeds = spawned_seeds(seed, len(opened))
     outcomes = []
-    notes = tuple(text.format(parent=links.linked.parent) for text in NOTES)
+    dropped = [name for name, action in links.linked.orphans.items() if action == "drop"]
+    facts = {"parent": links.linked.parent, "children": ", ".join(dropped or links.linked.orphans)}
+    facts["orphans"] = "are left out" if dropped else "count as rows of a parent without values"
+    notes = tuple(text.format(**facts) for text in NOTES)
     try:
         for i, session in enumerate(reserved.sessions([one.counter for one in opened])):
             spec.reporter.begin(i, spec.label(i))

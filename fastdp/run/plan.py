@@ -197,9 +197,10 @@ def _linked_plan(
     """The plans of linked tables, each that of a run with the table's own part of the budget."""
     links = links_of(schema, mechanism)
     if not isinstance(rows, Mapping) or set(rows) != set(links.names):
+        guess, option = dict.fromkeys(links.names, 1000), ",".join(f"{name}=1000" for name in links.names)
         raise UsageError(
             "plan needs a public guess of the number of rows of each table, for example "
-            f"rows={{{', '.join(f'{name!r}: 1000' for name in links.names)}}}"
+            f"rows = {guess} (--rows {option})"
         )
     _, epsilons, configs = divided(links, mechanism, epsilon, delta, limits)
     plans = [

@@ -8,7 +8,7 @@ from typing import Any
 
 from .._util.lazy import pa
 from .._util.progress import LOG
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
 from . import sources
@@ -34,7 +34,8 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     if first.any_name:
         raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")
     if user is not None and user not in first.schema.names:
-        raise UsageError(f"{first.where}: user: there is no column {user!r}")
+        meant = did_you_mean(user, first.schema.names)
+        raise UsageError(f"{first.where}: user: there is no column {user!r}{meant}")
     plain: dict[str, Any] = {"provenance": "columns and types of the source", "columns": columns}
     if user is not None:
         plain["user"] = {"column": user}

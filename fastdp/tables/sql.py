@@ -56,7 +56,9 @@ def sql(connection: Any, query: str) -> Query:
         A source; the query runs each time the source is read.
     """
     if not isinstance(query, str) or not query.strip():
-        raise UsageError("sql: expected the query as a text, such as 'select * from trips'")
+        raise UsageError(
+            "sql: expected a connection, then the query as a text: sql(db, 'select * from trips')"
+        )
     if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
         raise UsageError(f"sql: {type(connection).__name__} is not a DuckDB, ADBC or DB-API connection")
     return Query(connection, query)
@@ -72,7 +74,14 @@ def open_query(source: Query) -> Part:
     """The query as a part. The query is run here, to get the names and types of its columns."""
     own = not hasattr(source.connection, "fetchmany")
     cursor = source.connection.cursor() if own else source.connection
-    cursor.execute(source.query)
+    try:
+        cursor.execute(source.query)
+    except MemoryError:
+        raise
+    except Exception as error:
+        failed = f"<sql>: the database refused the query ({type(error).__name__})"
+        hidden = "its message may quote private values and is not shown"
+        raise DataError(f"{failed}; run the query in the database to see why: {hidden}") from None
     return _arrow(cursor, own) if hasattr(cursor, "fetch_record_batch") else _rows(cursor, own)
 
 

@@ -63,6 +63,8 @@ def test_the_tables_together_cost_epsilon_and_are_one_entry(run):
         1,
         "households",
     ]
+    left_out = "rows of persons whose key is not in households are left out"
+    assert left_out in run.runs["persons"].privacy["notes"]
     with pytest.raises(BudgetError):
         again = {"ledger": ledger_of(run), "dataset": "homes"}
         fastdp.synthesize(fastdp.simulate.households(50), "households", epsilon=4.0, delta=1e-6, **again)

@@ -97,7 +97,7 @@ def test_what_cannot_be_a_query_is_refused():
     connection = sqlite()
     with pytest.raises(DataError, match="returns no rows"):
         fastdp.read(fastdp.sql(connection, "create table other (x)"), SCHEMA)
-    with pytest.raises(DataError, match=r"reading the private data failed \(OperationalError\)"):
+    with pytest.raises(DataError, match=r"refused the query \(OperationalError\); run the query"):
         fastdp.read(fastdp.sql(connection, "select who from nowhere"), SCHEMA)
     with pytest.raises(DataError, match="'b' is missing"):
         fastdp.read(fastdp.sql(connection, "select who, a from trips"), SCHEMA)
