@@ -7,7 +7,7 @@ import pytest
 
 from fastdp.domain import Domain
 from fastdp.errors import SchemaError, UsageError
-from fastdp.userkeys import Groups, MostCommon, RowsPerUser
+from fastdp.userkeys import Agreement, Groups, MostCommon, RowsPerUser
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 
@@ -26,6 +26,10 @@ def test_columns_what_is_bound_and_the_largest_grids():
             type(key)(("nobody",), *([2] if isinstance(key, Groups) else [])).bind(DOMAIN)
     assert MostCommon(("x", "y")).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1})).size < 1 << 62
     assert Groups(("x",), 2).bind(Domain({"x": (1 << 61) - 1})).size < 1 << 62
+    Agreement((("x", "y"),)).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1}))
+    for key in (MostCommon(("x", "y")), Groups(("x", "y"), 1), Agreement((("x", "y"),))):
+        with pytest.raises(UsageError, match="2\\^62"):
+            key.bind(Domain({"x": 1 << 31, "y": 1 << 31}))
     assert Groups(("a",), 2, [5]).bind(DOMAIN).size == 1
     assert MostCommon(("a",), [0, 1, 2], keys=3).bind(DOMAIN).size == 3
     assert Groups(("a",), 1).bind(DOMAIN).size == 3

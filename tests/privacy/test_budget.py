@@ -166,3 +166,11 @@ def test_events_survive_json_and_strangers_are_refused(events):
         assert budget.from_dict(json.loads(json.dumps(event.to_dict()))) == event
     with pytest.raises(LedgerError, match="malformed"):
         budget.from_dict({"law": "unheard of", "mu": 1.0})
+
+
+@pytest.mark.parametrize("mu", [None, 1.0])
+@pytest.mark.parametrize("part", [{"delta": 1e-6}, {"pure": 0.1}])
+def test_a_part_of_epsilon_or_delta_needs_an_epsilon(part, mu):
+    with pytest.raises(UsageError, match="epsilon and delta, or mu"):
+        Budget(mu=mu, **part)
+    assert Budget(epsilon=1.0, **{"delta": 1e-6} | part)

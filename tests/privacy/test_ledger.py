@@ -40,6 +40,19 @@ def run_once(ledger, run="r", mu=0.1, answers=None):
     return reservation
 
 
+def test_a_statement_is_held_to_the_ledger_and_the_records_that_it_names(ledger):
+    """Anything else in its reference is another ledger, a rolled back one, another past, or another run."""
+    reference = run_once(ledger).describe()["reference"]
+    run_once(ledger, "later")
+    ledger.verify({"ledger": reference})
+    wrong = {"id": "0", "seq": 0, "hash": "0" * 64, "run": "nobody"}
+    for change in (
+        {key: value} for key, value in (*wrong.items(), ("seq", 10**6), ("seq", True), ("seq", None))
+    ):
+        with pytest.raises(LedgerError):
+            ledger.verify({"ledger": reference | change})
+
+
 def test_a_missing_ledger_is_an_error_until_a_data_set_is_opened(path):
     ledger = Ledger(path)
     for call in (ledger.datasets, ledger.entries, ledger.verify, lambda: ledger.spent("trips")):

@@ -33,7 +33,7 @@ def random_chunks(rng, users=(40, 3, 25)):
     return wanted, user_start, row_start, owner
 
 
-def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3):
+def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3, kinds=1):
     wanted, user_start, row_start, owner = chunks
     rows, draws = len(owner), np.random.default_rng(rng)
     time = draws.integers(0, SIZES["day"] * SIZES["hour"], rows).astype(np.uint32)
@@ -41,10 +41,10 @@ def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3):
     features = draws.integers(0, values, (2, rows)).astype(np.uint32)
     owner = owner.copy()
     group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
-    kind = np.zeros(len(wanted), np.uint32)
+    kind = ((wanted > 6) * (kinds - 1)).astype(np.uint32)
     made = core.order_rows(
-        row_start, user_start, features, wanted, group, len(GROUPS), kind, 1, time, time // 24, ENDS, *sides,
-        np.array([8], np.uint32), GAPS, shift, tries, owner, seed, threads,
+        row_start, user_start, features, wanted, group, len(GROUPS), kind, kinds, time, time // 24, ENDS,
+        *sides, np.array([8], np.uint32), GAPS, shift, tries, owner, seed, threads,
     )  # fmt: skip
     return owner, *made, time, sides, features
 
@@ -93,6 +93,20 @@ def test_exchanges_keep_rows_order_and_agreement_and_bring_about_what_is_asked(s
     assert now[1 + GAPS :].sum() == 2 * len(wanted) << 20
     again = exchange(seed, chunks, shift, 60, threads=3)
     assert (again[0] == owner).all() and (again[1] == sequence).all()
+
+
+def test_each_kind_of_users_has_its_own_sums():
+    """Three tenths more is asked for of users with many rows, nothing of the others. A kind's sum is the
+    share of its own users' steps that follow, one by one."""
+    chunks = random_chunks(np.random.default_rng(4), (300, 150))
+    wanted, shift = chunks[0], np.zeros(2 + GAPS + 2 * ENDS)
+    shift[1] = 0.3
+    owner, sequence, was, now, _, sides, _ = exchange(4, chunks, shift, 60, kinds=2)
+    for kind, moved in enumerate((0.0, 0.3)):
+        own = (wanted > 6) == kind
+        shares = [sums[kind] / 2**20 / (wanted[own] > 1).sum() for sums in (was, now)]
+        assert abs(shares[1] - shares[0] - moved) < 0.02
+        assert abs(shares[1] - near(sequence[own[owner[sequence]]], owner, sides, wanted)) < 0.01
 
 
 def distinct(owner, values):

@@ -8,7 +8,8 @@ mechanisms, 15 in C (`tools.mutants.places`), each site with the same chance. Th
 without any change, and which of them reaches which line is recorded (`tools.mutants.reach`). Every mutant
 is applied to a copy of the tree, its extension built if it is in C, and the tests that reach it are run,
 those of its file's own name first, then the quickest first, until one fails. In the end
-the tests that caught something are run without any change once more. Prints a table and every survivor.
+the tests that caught something are run without any change once more, and where one fails by itself, the
+mutants that it seemed to catch are tried again without it. Prints a table and every survivor.
 Survivors that change nothing a caller could see (a hint to the cache, a margin of rounding) are counted, too.
 
 `--skip K`: leave out the first K of the seed's mutants (to go on where another call ended); `--only`: files
@@ -94,17 +95,23 @@ def main() -> int:
         if reach.failing:
             print(f"{len(reach.failing)} tests fail or are skipped without any change and are left out")
         end = time.monotonic() + 60 * options.minutes
-        trials = run(drawn, workshops, reach, end, options.skip)
+        trials = run(list(enumerate(drawn, options.skip + 1)), workshops, reach, end)
+        while by_themselves := set(
+            workshops[0].failing(sorted({t.by for t in trials if t.by in reach.tests}))
+        ):
+            for name in sorted(by_themselves):
+                print(f"fails without any change, so it catches nothing: {name}")
+                del reach.tests[name]
+            again = [(t.number, (t.group, t.site)) for t in trials if t.by in by_themselves]
+            trials = [t for t in trials if t.by not in by_themselves] + run(again, workshops, reach, end)
+        trials.sort(key=lambda t: t.number)
         if options.work:
             log = folder / f"seed-{options.seed}.jsonl"
             with log.open("a") as file:
                 file.writelines(json.dumps(asdict(t) | {"site": str(t.site)}) + "\n" for t in trials)
-        by_themselves = set(workshops[0].failing(sorted({t.by for t in trials if t.by in reach.tests})))
-    for name in sorted(by_themselves):
-        print(f"fails without any change, so it catches nothing: {name}")
     if len(trials) < len(drawn):
         print(f"time is up; go on with --skip {options.skip + len(trials)}")
-    report([t for t in trials if t.by not in by_themselves])
+    report(trials)
     return 0
 
 
@@ -118,9 +125,9 @@ class Trial:
 
 
 def run(
-    drawn: list[tuple[str, Site]], workshops: list[Workshop], reach: Reach, end: float, skip: int
+    drawn: list[tuple[int, tuple[str, Site]]], workshops: list[Workshop], reach: Reach, end: float
 ) -> list[Trial]:
-    """Tries mutants in order, as many at once as there are workshops, until the time `end`."""
+    """Tries numbered mutants in order, as many at once as there are workshops, until the time `end`."""
     free: SimpleQueue[Workshop] = SimpleQueue()
     for workshop in workshops:
         free.put(workshop)
@@ -139,7 +146,7 @@ def run(
         return Trial(number, group, site, outcome.verdict, outcome.by)
 
     with ThreadPoolExecutor(len(workshops)) as pool:
-        tasks = [pool.submit(attempt, n, group, site) for n, (group, site) in enumerate(drawn, skip + 1)]
+        tasks = [pool.submit(attempt, n, group, site) for n, (group, site) in drawn]
         try:
             return [trial for task in tasks if (trial := task.result()) is not None]
         except BaseException:  # Ctrl-C, SIGTERM

@@ -133,8 +133,7 @@ class DealtRows:
         return codes
 
     def owners(self, i: int) -> np.ndarray:
-        if i not in self._kept:
-            self.shard(i)
+        """User number of every row of shard i, which was drawn before."""
         return self._kept.pop(i)
 
     def _deal(self, codes: Mapping[str, np.ndarray], i: int) -> np.ndarray:
