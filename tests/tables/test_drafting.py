@@ -12,7 +12,7 @@ from hypothesis import example, given, settings, strategies as st
 
 import fastdp
 from fastdp.errors import FastdpError, SchemaError
-from fastdp.tables import drafting
+from fastdp.tables import drafting, whole
 
 ROWS = 3000
 
@@ -260,3 +260,12 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
         report = fastdp.check(tmp_path / "a.csv", drafted.schema, dialect={"encoding": "utf-8"})
         assert report.encoding == guess and 'encoding": "cp1252"' in str(report)
         assert not fastdp.check(tmp_path / "a.csv", drafted.schema).malformed
+
+
+def test_a_guessed_encoding_reads_every_byte(tmp_path):
+    """Windows' where it has a character for the byte (it is much more common), else Latin-1, which has all."""
+    path = tmp_path / "a.csv"
+    for byte in range(0x80, 0x100):
+        path.write_bytes(b"town\n\xff" + bytes([byte]) + b"x\n")
+        known = bytes([byte]).decode("cp1252", "ignore")
+        assert whole.other_encoding(path) == ("cp1252" if known else "latin-1")
