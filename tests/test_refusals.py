@@ -17,20 +17,37 @@ from fastdp._util import threads
 from fastdp.domain import Domain
 from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
+from fastdp.estimate.fit_options import Options
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.shared.size_limits import parse_bytes
 from fastdp.privacy import accountant, gdp
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.budget import Budget
 from fastdp.privacy.calibrate import calibrate
-from fastdp.queries import Sparse
+from fastdp.privacy.select import exponential
+from fastdp.queries import Binned, Grid, Identity, Sparse
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.release.distances import whole_weights
 from fastdp.release.noiseplan import plan_histogram
 from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
 from fastdp.tables.table import Table, code_dtype
-from fastdp.userkeys import MOST_ROWS, Groups, RowsPerUser, RowsUpTo, WithoutId
+from fastdp.userkeys import (
+    MOST_ROWS,
+    Agreement,
+    Groups,
+    MostCommon,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    WithoutId,
+)
 
-SCHEMA = fastdp.Schema.from_domain({"a": 3, "b": 2})
+DOMAIN = Domain({"a": 3, "b": 2})
+SCHEMA = fastdp.Schema.from_domain(DOMAIN)
+SEEN = Measurement(("a", "b"), np.ones(6), 1.0)
+MODEL = fastdp.fit(DOMAIN, [SEEN])
 
 
 def below(x):
@@ -70,6 +87,63 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "unit of a query": (lambda n: Sparse(np.eye(2), n), (1, 2**20), (0, 2**20 + 1)),
     "rows of a user": (RowsUpTo, (1, MOST_ROWS), (0, MOST_ROWS + 1)),
     "rows without a user": (WithoutId, (1, 2**20), (0, 3, 2**21)),
+    "unit of a run": (lambda x: request(unit=x), ("user", "event"), ("person", "")),
+    "edges of rows per user": (RowsPerUser, ((1,), (1, 5)), ((), (2, 1), (1, 1), (0, 1), (1.5,))),
+    "edges of a view": (RowGroups, ((1,), (1, 5)), ((), (2, 3), (1, 1))),
+    "labels": (lambda x: MostCommon(("a",), x, keys=3).bind(DOMAIN), ([0, 1, 2],), ([0, 1], [0, 1, 3])),
+    "cells of groups": (
+        lambda x: Groups(("a",), 2, x).bind(DOMAIN),
+        ([], [0, 5]),
+        ([6], [-1], [1, 0], [1, 1]),
+    ),
+    "features": (lambda x: Agreement(x).bind(DOMAIN), ((("a",), ("a", "b")),), ((), ((),), (("z",),))),
+    "order of rows": (lambda x: Succession(x, (), 1, 2).bind(DOMAIN), (("b",), ("a", "b")), ((), ("z",))),
+    "ends of an order": (lambda n: Succession(("a",), (), 1, n).bind(DOMAIN), (1, 3), (0, 4)),
+    "pair of an order": (lambda x: Succession(("a",), [x], 1, 1).bind(DOMAIN), (("a", "a"),), (("a", "b"),)),
+    "cells of an order": (
+        lambda n: Succession("xy", (), 1, 1).bind(Domain({"x": 2**31, "y": n})),
+        (2**31 - 1,),
+        (2**31,),
+    ),
+    "columns of a measurement": (
+        lambda x: Measurement(x, [1.0], 1.0),
+        ("a", ("a", "b")),
+        (("",), (1,), ("a", "a")),
+    ),
+    "values": (lambda x: Measurement("a", x, 1.0), ([1.0], [0]), ([NAN], [math.inf], ["x"], np.array([1]))),
+    "sigma": (
+        lambda x: Measurement("a", [1.0, 2.0], x),
+        (1, [LEAST, 2.0]),
+        (0.0, -1.0, NAN, [1.0], [1.0, 0.0]),
+    ),
+    "rows of a query": (lambda n: Measurement("a", [1.0] * n, 1.0, Identity(3)), (3,), (2, 4)),
+    "entries of a matrix": (lambda x: Sparse(np.array([[x, 1.0]])), (0.0, 1.0), (NAN, math.inf)),
+    "maps of bins": (
+        lambda x: Binned((3, 2), x),
+        ([None, [0, 0]], [[0, 1, 0], None]),
+        ([None], [None, [0]], [None, [0, -1]]),
+    ),
+    "fine cells": (lambda x: Grid(("a",), (3,), x), ([0, 1, 2],), ([0, 1], [0, 2, 1], [0, 1, 3], [-1, 0, 1])),
+    "stop of a fit": (lambda x: Options(stop=x), ("noise", "risk", "refined", "tol"), ("iters", "never")),
+    "tolerance of a fit": (lambda x: Options(tol=x), (None, LEAST, 1.0), (0.0, -1.0, NAN)),
+    "calls of a fit": (lambda x: Options(iters=x), (None, 1, 2.0), (0, 1.5)),
+    "method of a fit": (lambda x: Options(method=x), ("auto", "dual", "mirror-descent"), ("magic",)),
+    "precision of a fit": (lambda x: Options(tables=x), ("float64", "float32"), ("float16",)),
+    "total of a fit": (
+        lambda x: fastdp.fit(DOMAIN, [SEEN], total=x),
+        (None, 1.0),
+        (0.0, -1.0, NAN, math.inf, "x"),
+    ),
+    "measurements of a fit": (lambda x: fastdp.fit(DOMAIN, x), ([SEEN],), ([], [1], {}, [SEEN, None])),
+    "rows of a sample": (lambda x: MODEL.sample(x), (0, 5), (-1, 1.5, 2**60, True)),
+    "rows of a shard": (lambda x: MODEL.sample(5, shard_rows=x), (1, 2**31), (-1, 2**31 + 1, 1.5)),
+    "number of a shard": (lambda x: MODEL.sample(5, 1, shard=x, shard_rows=2), (0, 2), (-1, 3)),
+    "seed of a sample": (lambda x: MODEL.sample(2, x), (None, 0, 10**30), (-1, 1.5, "x", True)),
+    "seed of a shard": (lambda x: MODEL.sample(2, x, shard=0), (0,), (None,)),
+    "method of a sample": (lambda x: MODEL.sample(2, method=x), ("round", "independent"), ("magic",)),
+    "scores": (lambda x: exponential(x, 1.0, 1), ([1], [2, -(2**63)]), ([], [[1]], [1.0], ["a"])),
+    "sensitivity of scores": (lambda x: exponential([1, 2], 1.0, x), (1, 2**62), (0, -1, 1.0, True)),
+    "memory": (parse_bytes, ("4G", "512mb", "1.5KiB", "7"), ("", "G", "4X", "inf", "1e999G")),
 }
 
 
@@ -146,11 +220,9 @@ def test_every_kind_of_error_has_the_exit_code_of_the_manual():
 # Numbers that must be whole are refused in words, whatever is given in their place.
 
 
-DOMAIN = Domain({"a": 3, "b": 2})
 OF_USERS = fastdp.Schema.from_domain(DOMAIN, user="who")
 TABLE = Table.from_codes(OF_USERS, {"a": [0, 1], "b": [0, 1]}, user=[1, 2])
 KEY = RowsPerUser((1, 2))
-MODEL = fastdp.fit(DOMAIN, [fastdp.Measurement(("a", "b"), np.ones(6), 1.0)])
 CALLS = {
     "size of an attribute": lambda n: Domain({"a": n}),
     "threads": threads.resolve,

@@ -42,7 +42,8 @@ class Task:
         domain = domain if isinstance(domain, Domain) else Domain(domain)
         if not len(measurements):
             raise MeasurementError("measurements: the list is empty; give at least one")
-        if total is not None and not (np.isfinite(total) and total > 0):
+        number = isinstance(total, int | float | np.number)
+        if total is not None and not (number and 0 < total < np.inf):
             raise UsageError(f"total must be a positive number, got {total!r}")
         parts = check(domain, measurements)
         banned = _zeros(domain, zeros)

@@ -263,7 +263,7 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
 
 
 def test_a_guessed_encoding_reads_every_byte(tmp_path):
-    """Windows' where it has a character for the byte (it is much more common), else Latin-1, which has all."""
+    """Windows' where it has a character for the byte, as is more common; else Latin-1, which has all."""
     path = tmp_path / "a.csv"
     for byte in range(0x80, 0x100):
         path.write_bytes(b"town\n\xff" + bytes([byte]) + b"x\n")

@@ -40,7 +40,7 @@ def test_the_error_of_a_public_table_is_its_gap_beyond_the_noise_or_that_of_its_
     assert prior_as_measurement(off, public, 0.5).variances == pytest.approx(np.full(4, 400 / 2 - 1))
     assert prior_as_measurement(Measurement(("a",), public[::-1].copy(), 1.0), public, 0.5) is None
     prior = PublicPrior(("a", "b"), public.reshape(2, 2), 0.5)
-    assert prior.apart(public) == 0 and prior.apart(public + [0, 3, -1, 0]) == 4
+    assert prior.apart(public) == 0 and prior.apart(public + np.array([0, 3, -1, 0])) == 4
 
 
 @pytest.mark.parametrize("size", [3, 4, 10, 40])
