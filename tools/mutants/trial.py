@@ -98,6 +98,7 @@ class Workshop:
         """Changes the file, builds what it is part of, runs its tests until one fails; then undoes the
         change."""
         start = time.monotonic()
+        self._reader()
         file = self.tree / site.path
         original = file.read_bytes()
         binaries = self._binaries(site)
@@ -164,14 +165,19 @@ class Workshop:
         )
         return done.returncode == 0
 
+    def _reader(self) -> _Pytest:
+        """The process that has read every test, of a tree without any change."""
+        if not self._processes:
+            self._processes.append(_Pytest(self.folder, self.tree, ["tests"]))
+            self._processes[0].ask({}, None, False)  # answered when all is read
+        return self._processes[0]
+
     def _tests(
         self, tests: Mapping[str, float], path: Path | None = None, stop: bool = True, fresh: bool = False
     ) -> list[str]:
         """The tests that fail, of tests with the seconds that each may take, in this order."""
-        if not fresh and not self._processes:
-            self._processes.append(_Pytest(self.folder, self.tree, ["tests"]))
         if not fresh:
-            return self._processes[0].ask(tests, path, stop)
+            return self._reader().ask(tests, path, stop)
         files = dict.fromkeys(name.split("::")[0] for name in tests)
         self._processes.append(process := _Pytest(self.folder, self.tree, list(files)))
         try:
