@@ -94,9 +94,13 @@ def test_zeros_stay_zero(seed):
 
 
 @pytest.mark.parametrize("limit", [1, 4, 64])
-def test_prefix_nodes_and_lanes_change_nothing(monkeypatch, limit):
+def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
+    """Nor does a row get lost, or scaled twice, however the work of threads is cut."""
     monkeypatch.setattr(layout, "ROW_LIMIT", limit)
     monkeypatch.setattr(layout, "LANE_CELLS", 8)
+    monkeypatch.setattr(schedule, "SLICE_CELLS", 2 * limit)
+    monkeypatch.setattr(schedule, "PIECE", 3)
+    monkeypatch.setattr(schedule, "LARGE_STAGE", 0)
     for seed in range(40):
         _rng, domain, potentials = random_case(seed, most=6)
         potentials = {c: np.clip(v, -20, 20) for c, v in potentials.items()}
@@ -116,31 +120,6 @@ def test_sparse_own_potentials():
     plan, tables, m, log_z = run(domain, potentials, 50.0, 2, sparse=[("c", "a", "b")])
     assert plan.places[frozenset("abc")].cells is not None
     check(domain, potentials, 50.0, plan, tables, m, log_z, rtol=1e-9)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_schedule_does_every_row_and_entry_once(monkeypatch, seed):
-    """Upward and downward slices cover each node's rows, deliveries each separator, without overlap: a row
-    done twice would be scaled twice, a row left out would keep old numbers."""
-    monkeypatch.setattr(schedule, "SLICE_CELLS", 8)
-    monkeypatch.setattr(schedule, "PIECE", 3)
-    _, domain, potentials = random_case(seed)
-    plan = layout.make_plan(
-        domain, junction_tree(domain, potentials), {frozenset(c): None for c in potentials}
-    )
-    made = plan.schedule
-    done = {name: [np.zeros(node.rows, int) for node in made.nodes] for name in ("up", "down")}
-    for name, rows in done.items():
-        for node, first, end, _ in made.lists[name]:
-            rows[node][first:end] += 1
-        assert all((count == 1).all() for count in rows)
-    delivered = [np.zeros(node.rows, int) for node in made.nodes]
-    for first, last, start, end in made.lists["deliveries"]:
-        for number in range(first, last):
-            delivered[number][start:end] += 1
-    for node, count in zip(made.nodes, delivered):
-        assert (count == (1 if node.sep else 0)).all()
-    assert made.stages[:, 1].sum() == len(made.nodes) == len(plan.nodes)
 
 
 # Vector kernels of the descent against numpy, at lengths on both sides of their chunks.
