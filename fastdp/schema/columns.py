@@ -344,12 +344,15 @@ class Numeric(Column):
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
-        single = set(self.atoms)
-        for i, edge in enumerate(self.edges[:-2]):
-            if edge in single and self.edges[i + 1] == math.nextafter(edge, math.inf):
+        ends = [
+            math.nextafter(edge, math.inf) == end for edge, end in pairwise(self.edges)
+        ]  # of single values
+        for i, ended in enumerate(ends[:-1]):
+            if ended:
                 opening[i + 1], text[i + 1] = "(", text[i]
         bins = [f"{mark}{low}, {high})" for mark, low, high in zip(opening, text, text[1:])]
-        return [text[i] if edge in single else bins[i] for i, edge in enumerate(self.edges[:-1])]
+        single = [ended or edge in self.atoms for ended, edge in zip(ends, self.edges)]
+        return [text[i] if alone else bins[i] for i, alone in enumerate(single)]
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:

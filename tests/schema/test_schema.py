@@ -62,6 +62,12 @@ def test_taxi_has_the_published_domain():
     labels = schema.columns["pickup_community_area"].labels()
     assert (labels[0], labels[32], labels[76]) == ("Unknown", "Loop", "O'Hare")
     assert schema.columns["fare"].labels()[:2] == ["(-inf, 0)", "[0, 10)"]
+    zero = {
+        "kind": "numeric",
+        "dtype": "float64",
+        "edges": [0, 5e-324, 2],
+    }  # as a run finds it for many zeros
+    assert Schema.from_dict({"columns": {"x": zero}}).columns["x"].labels()[:2] == ["0", "(0, 2)"]
     assert list(schema.outputs) == ["trip_day_of_week", "trip_hour_of_day"]
 
 
