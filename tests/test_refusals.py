@@ -20,11 +20,13 @@ from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_w
 from fastdp.estimate.fit_options import Options
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.size_limits import parse_bytes
+from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
 from fastdp.privacy import accountant, gdp
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.budget import Budget
 from fastdp.privacy.calibrate import calibrate
 from fastdp.privacy.select import exponential
+from fastdp.public.archetypes.options import Options as ArchetypeOptions, Step
 from fastdp.queries import Binned, Grid, Identity, Sparse
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.release.distances import whole_weights
@@ -46,6 +48,7 @@ from fastdp.userkeys import (
 
 DOMAIN = Domain({"a": 3, "b": 2})
 SCHEMA = fastdp.Schema.from_domain(DOMAIN)
+OF_USERS = fastdp.Schema.from_domain(DOMAIN, user="who")
 SEEN = Measurement(("a", "b"), np.ones(6), 1.0)
 MODEL = fastdp.fit(DOMAIN, [SEEN])
 
@@ -58,6 +61,15 @@ def request(**facts):
     return reserve.BudgetRequest(**{"epsilon": 1.0, "delta": 1e-6, "clip": 1} | facts)
 
 
+def archetypes(**fields):
+    return ArchetypeOptions(features=("a",), **fields).resolve(DOMAIN)
+
+
+def counts(**fields):
+    return UserCounts(method="hierarchy", cap=2, **fields).resolved(OF_USERS, 1.0, 1e-6)
+
+
+TO_ITSELF = Step(target="a", given=("b",))
 LEAST, LARGEST, NAN = 5e-324, sys.float_info.max, math.nan
 NOT_POSITIVE = (0.0, math.inf, NAN)
 RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
@@ -143,6 +155,12 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "method of a sample": (lambda x: MODEL.sample(2, method=x), ("round", "independent"), ("magic",)),
     "scores": (lambda x: exponential(x, 1.0, 1), ([1], [2, -(2**63)]), ([], [[1]], [1.0], ["a"])),
     "sensitivity of scores": (lambda x: exponential([1, 2], 1.0, x), (1, 2**62), (0, -1, 1.0, True)),
+    "trait": (lambda x: archetypes(trait=x), (None, "b"), ("a", "z")),
+    "chain": (lambda x: archetypes(chain=x), (None, [Step(target="b", given=("a",))]), ([], [TO_ITSELF])),
+    "kind of counts": (lambda x: counts(kind=x), (None, "a"), ("z", "who")),
+    "columns of counts": (lambda x: counts(columns=x), (None, ("a",), ("b", "a")), ((), ("z",))),
+    "totals of counts": (lambda x: counts(totals=(Total(columns=x),)), (("a",),), ((), ("a", "b"), ("z",))),
+    "unit of counts": (lambda x: counts(unit=x), ("user",), ("event",)),
     "memory": (parse_bytes, ("4G", "512mb", "1.5KiB", "7"), ("", "G", "4X", "inf", "1e999G")),
 }
 
@@ -220,7 +238,6 @@ def test_every_kind_of_error_has_the_exit_code_of_the_manual():
 # Numbers that must be whole are refused in words, whatever is given in their place.
 
 
-OF_USERS = fastdp.Schema.from_domain(DOMAIN, user="who")
 TABLE = Table.from_codes(OF_USERS, {"a": [0, 1], "b": [0, 1]}, user=[1, 2])
 KEY = RowsPerUser((1, 2))
 CALLS = {

@@ -161,23 +161,6 @@ def test_rounded_counts_are_floor_or_ceil(seed, shard_rows):
             assert np.abs(got - n * table / table.sum()).max() < 1 + 1e-6
 
 
-@pytest.mark.parametrize("shard", [0, 1, 2, 3])
-def test_rounded_root_counts_are_unbiased_in_every_shard(shard):
-    """Mean count over seeds against rows x probability, by a z-test per cell (ALARM shared among them)."""
-    domain, p = Domain({"a": 5}), np.array([0.03, 0.0, 0.41, 0.0503, 0.5097])
-    sampler, rows = Sampler(domain, [((), ("a",), p[None])]), [3, 3, 3, 2][shard]
-    draws = np.array(
-        [
-            np.bincount(sampler.draw(11, seed=s, shard=shard, shard_rows=3)["a"], minlength=5)
-            for s in range(6000)
-        ]
-    )
-    error = draws.std(axis=0) / np.sqrt(len(draws))
-    z = (draws.mean(axis=0) - rows * p) / np.maximum(error, 1e-12)
-    assert np.abs(z).max() < stats.norm.isf(ALARM / 5 / 2)
-    assert (draws[:, 1] == 0).all()
-
-
 @pytest.mark.parametrize("method", sample.METHODS)
 def test_shards_alone_and_threads_agree(method):
     domain, nodes = random_tree(np.random.default_rng(12))
