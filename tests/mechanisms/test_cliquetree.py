@@ -50,8 +50,7 @@ def error(session, outcome, k=2):
 @pytest.mark.parametrize("columns", [1, 2, 6])
 def test_the_budget_is_spent_and_never_exceeded(mu, columns):
     domain, rows = dependent_rows(columns=columns)
-    session = RowsSession(domain, rows, mu=mu)
-    run(session)
+    run(session := RowsSession(domain, rows, mu=mu))
     assert mu**2 * (1 - 1e-9) < session.spent <= mu**2 * (1 + 1e-9)
 
 
@@ -198,8 +197,11 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
             moved[giver] -= 0.1 * part
             moved[taker.key] = moved.get(taker.key, 0.0) + 0.1 * part
             assert noise(moved) >= best * (1 - 1e-4)
-    if not any(before.values()):
-        assert math.isclose(best, sum(c.portion for c in batch) ** 1.5 / math.sqrt(precision), rel_tol=1e-4)
+    (first, *held), alone = batch, screening.divide(batch, {}, precision)
+    for most, rows_in_cell in product((1e6, 1e-6), (1e9, 1e-9)):
+        sigma = screening.divided(held, precision, most, 1.0, lambda c, n=rows_in_cell: np.full(9, n))(first)
+        gets = min(most, 1 / math.sqrt(alone[first.key]))  # noise up to the rows in a cell costs all of it
+        assert math.isclose(sigma, most if not held else gets if rows_in_cell > 1 else 1.0, rel_tol=1e-4)
 
 
 @given(st.lists(st.tuples(st.floats(1, 900), st.floats(1, 500)), min_size=1, max_size=7), st.integers(0, 2))
@@ -247,8 +249,8 @@ def test_what_one_answer_explains_is_not_asked_for_again():
     def chosen(model):
         tables, found = {c: model.marginal(c) for c in pairs}, distances(model)
         scored = [screening.Candidate(c, d, 36.0) for c, d in found.items()]
-        good = screening.worthwhile(scored, 1.0, 100.0, 1.0)
-        kept = screening.unexplained(good, screening.following(tables), 1.0, 100.0)
+        good = screening.worthwhile(scored, lambda c: 1.0, 100.0, lambda c: 1.0)
+        kept = screening.unexplained(good, screening.following(tables), lambda c: 1.0, 100.0)
         return found, [c.clique for c in kept if set(c.clique) not in ({"a", "p"}, {"b", "q"})]
 
     held = [exact(("a", "p")), exact(("b", "q"))]
@@ -267,7 +269,8 @@ def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
     """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36 cells."""
     held = screening.Candidate(("a", "b"), 1.0, 6.0)
     result = screening.ScreeningResult([("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0])
-    state = type("State", (), {"over_groups": lambda self, clique, table: table[:2, :2]})()
+    few = {"over_groups": lambda self, clique, table: table[:2, :2], "table": CliqueTreeState.table}
+    state = type("State", (), few)()
     again = partial(CliqueTreeState.again, state)
     assert again(held, result, 3.0).cells == 36 and again(held, result, 18.0).cells == 18
     assert again(replace(held, grouped=True), result, 3.0).cells == 4
@@ -300,8 +303,7 @@ def test_inside_a_merged_value_the_1_way_decides():
     merging = merged_codes.merge(Domain({"a": 4, "b": 2}), ones, 3.0)
     assert merging.codes["a"].tolist() == [0, 1, 1, 1]
     model = fastdp.fit(merging.domain, list(merging.ones), total=merging.total, threads=1)
-    rows = merging.rows(model, 100_000, 1).shard(0)["a"]
-    counts = np.bincount(rows, minlength=4)
+    counts = np.bincount(merging.rows(model, 100_000, 1).shard(0)["a"], minlength=4)
     assert counts[1] > 3 * counts[2] > 0
 
 

@@ -76,10 +76,8 @@ def test_one_row_moves_each_distance_by_at_most_one(rows, data):
 
 @given(st.floats(1, 1e5), st.floats(0, 1), st.floats(0.1, 1e5))
 def test_groups_remove_what_stands_out_of_their_noise(d, part, noise):
-    got = resolutions.removed(d, part * d, noise)
-    assert math.isclose(d - got, math.sqrt(d * d * (1 - part * part) + noise * noise), rel_tol=1e-6)
     if abs(part * d - noise) > 1e-6 * d:
-        assert (got > 0) == (part * d > noise)
+        assert (resolutions.removed(d, part * d, noise) > 0) == (part * d > noise)
     assert math.isclose(resolutions.removed(d, 2 * d, noise), d - noise, rel_tol=1e-6, abs_tol=1e-6 * d)
 
 
@@ -179,6 +177,18 @@ def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
         outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
         assert ("trends" in session.steps) == (["a", "b"] in outcome.details.get("trends", [])) == (share > 0)
         assert low < correlation(outcome) < high and math.isclose(session.spent, 0.04, rel_tol=1e-9)
+
+
+def test_trends_are_drawn_to_zero_as_far_as_noise_explains_them():
+    """The error is about the least that is possible. The planted bug: each trend by itself."""
+    rng, noise = np.random.default_rng(4), np.where(np.arange(400) % 4, 0.01, 0.1)
+    for spread in (0.03, 0.0):
+        true = spread * rng.standard_normal(400)
+        lacks = dict(enumerate(zip(true + noise * rng.standard_normal(400), noise**2)))
+        together = np.array(list(trends.drawn_to_zero(lacks).values()))
+        alone = np.array([trends.drawn_to_zero({p: lack})[p] for p, lack in lacks.items()])
+        most = 1.3 * np.mean(spread**2 * noise**2 / (spread**2 + noise**2)) + 1e-5
+        assert np.square(together - true).mean() < most < np.square(alone - true).mean()
 
 
 def test_exchanges_reach_a_trend_and_leave_the_counts_of_cliques(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,10 +21,10 @@ from ..shared import screening
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
-from ..shared.screening import Candidate, Key, ScreeningResult, Structure, accounted, candidates, forest
+from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
 from .resolutions import ModelCodes, composed, group_count, group_maps, ordered, removed
-from .trends import affordable, few_groups, group_scores, lacking, summed
+from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class CliqueTreeState:
     def accounted(self, result: ScreeningResult) -> float:
         """The part of the columns that pairs account for, by the first screening round."""
         distances, sigma = (dict(zip(result.cliques, v)) for v in (result.distances, result.sigma))
-        return accounted(distances, sigma, self.merged.noise_tv, self.merged.total)
+        return screening.accounted(distances, sigma, self.merged.noise_tv, self.merged.total)
 
     def choose(self, number: int, share: float, result: ScreeningResult) -> tuple[list[Candidate], float]:
         """(the candidates to measure, what is left of the `share` of mu^2 once public priors are screened).
@@ -233,41 +234,47 @@ class CliqueTreeState:
             label = f"screening {number + 1}, public priors"
             weight = dict(zip(result.cliques, result.weights))
             share -= self.priors.screen(result.estimates, weight, result.noise, self.plan.screening, label)
-        sigma = self.sigma(share)
-        least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
-        self.held = {key: self.again(c, result, sigma) for key, c in self.held.items()}
-        left = self.sigma(share + math.fsum(self.plan.batches[number + 1 :]))
-        good = screening.worthwhile(self.scored(result, sigma, left), sigma, least, left)
+        least, about = (LATER_GAIN if number else FIRST_GAIN) * result.noise, self.sigma(share)
+        self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
+        held, spent = list(self.held.values()), math.fsum(self.precision.values()) * self.unit
+        beside, table = [] if self.workload.items else held, partial(self.table, result)
+        both = (share, share + math.fsum(self.plan.batches[number + 1 :]))
+        sigma, left = (
+            screening.divided(beside, spent + s * self.unit, self.sigma(s), about, table) for s in both
+        )
+        good = screening.worthwhile(self.scored(result, about, sigma, left), sigma, least, left)
         if number:
             good = screening.unexplained(good, screening.following(result.estimates), sigma, least)
         batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
-        fresh = [c for c in batch if c.key not in self.held and c.gain(sigma) > least]
-        spent = math.fsum(self.precision.values()) * self.unit
-        return screening.affordable_batch(fresh, list(self.held.values()), spent, share * self.unit), share
+        fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > least]
+        return screening.affordable_batch(fresh, held, spent, share * self.unit), share
 
-    def scored(self, result: ScreeningResult, sigma: float, left: float) -> list[Candidate]:
-        """The candidates of a screening round, for measurements at noise `sigma`; `left`: their noise when
-        later batches have measured them again."""
+    def scored(self, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
+        """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an even
+        division); `left`: their noise when later batches have measured them again."""
         total, estimates = self.merged.total, result.estimates
         weight = dict(zip(result.cliques, result.weights))
-        scored = candidates(result.cliques, estimates, result.distances, sigma, total, weight)
+        scored = screening.candidates(result.cliques, estimates, result.distances, about, total, weight)
         if self.priors is not None:
-            scored = self.priors.improved(scored, estimates, result.noise, sigma, total)
-        return [self.best_resolution(c, result, sigma, left) for c in scored]
+            scored = self.priors.improved(scored, estimates, result.noise, about, total)
+        return [self.best_resolution(c, result, about, sigma, left) for c in scored]
 
     def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
         """A marginal that was measured before, with the effective cells that the model now has in it: before
         that, they were those of a model without it."""
         if held.clique not in result.estimates:
             return held
-        table = result.estimates[held.clique]
-        table = self.over_groups(held.clique, table) if held.grouped else table
-        return replace(held, cells=max(1.0, effective_cells(table, sigma)))
+        return replace(held, cells=max(1.0, effective_cells(self.table(result, held), sigma)))
+
+    def table(self, result: ScreeningResult, c: Candidate) -> np.ndarray:
+        """What the model says about a marginal."""
+        table = result.estimates[c.clique]
+        return self.over_groups(c.clique, table) if c.grouped else table
 
     def best_resolution(
-        self, fine: Candidate, result: ScreeningResult, sigma: float, left: float
+        self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
     ) -> Candidate:
         """The candidate over groups where that leaves the smaller error over all codes, or where the one over
         all codes is not worth measuring; else as it is. Over groups it is worth what it tells of them."""
@@ -276,9 +283,9 @@ class CliqueTreeState:
             return fine
         table = {clique: self.over_groups(clique, result.estimates[clique])}
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
-        (coarse,) = candidates([clique], table, distance, sigma, self.merged.total, weight)
-        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * left * coarse.cells)
-        worth = fine.gain(left) > gain and fine.gain(sigma) > LATER_GAIN * result.noise
+        (coarse,) = screening.candidates([clique], table, distance, about, self.merged.total, weight)
+        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * left(coarse) * coarse.cells)
+        worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LATER_GAIN * result.noise
         return fine if worth else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
@@ -288,7 +295,7 @@ class CliqueTreeState:
         orders = [(good, limit)]
         if number == 0:
             orders = [
-                (forest(good, self.merged.domain), self.config.limit),
+                (screening.forest(good, self.merged.domain), self.config.limit),
                 ([c for c in good if c.explained > 0], limit),
             ]
         batch: dict[Clique, Candidate] = {}
@@ -357,12 +364,12 @@ class CliqueTreeState:
         )
         alike = {a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()}
         outside = [m for m in self.trends if not contained(m.clique, model.cliques)]
-        tables, changes = marginals(model, [m.clique for m in outside], resolve(self.job.threads)), {}
+        tables, lacks = marginals(model, [m.clique for m in outside], resolve(self.job.threads)), {}
         for m in outside:
-            weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1)
-            kept = math.prod(alike[a] / total for a in m.clique)
-            changes[m.clique] = lacking(m, tables[m.clique], weights, total) / max(kept, 0.5)
-        return Steering(every, fine, changes)
+            kept = max(0.5, math.prod(alike[a] / total for a in m.clique))
+            weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1) / kept
+            lacks[m.clique] = lacking(m, tables[m.clique], weights, total)
+        return Steering(every, fine, drawn_to_zero(lacks))
 
     def fit(self, stop: str, start: Model | None, more: Sequence[Measurement] = ()) -> Model:
         codes = self.codes

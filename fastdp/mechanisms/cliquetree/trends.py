@@ -73,10 +73,23 @@ def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarra
     return score / max(float(np.sqrt(sums @ score**2 / max(float(rows.sum()), 1e-9))), 1e-9)
 
 
-def lacking(released: Measurement, table: np.ndarray, weights: np.ndarray, total: float) -> float:
-    """What a model lacks of a released trend, less what noise explains of it. `table`: the model's marginal;
+def lacking(
+    released: Measurement, table: np.ndarray, weights: np.ndarray, total: float
+) -> tuple[float, float]:
+    """(what a model lacks of a released trend, the variance of that). `table`: the model's marginal;
     `weights`: products of the scores."""
     model, known = released.query.product(table.reshape(-1)), released.values / total
-    change = float(weights @ (known - model / model.sum()))
     variance = float(np.square(weights) @ released.variances) / total**2
-    return change - variance / change if change**2 > variance else 0.0
+    return float(weights @ (known - model / model.sum())), variance
+
+
+def drawn_to_zero(lacks: Mapping[Clique, tuple[float, float]]) -> dict[Clique, float]:
+    """What models lack of trends (with variances), drawn towards 0 as far as noise explains it: the part
+    spread / (spread + variance), where the spread of what is truly lacking is the likeliest one for all
+    trends together (normal; by Fisher's scoring). So a noisy trend is not followed where others are right."""
+    change, variance = np.array(list(lacks.values())).reshape(-1, 2).T
+    spread = 0.0
+    for _ in range(20 if lacks else 0):
+        weight = 1 / np.square(variance + spread)
+        spread = max(0.0, float(weight @ (np.square(change) - variance) / weight.sum()))
+    return dict(zip(lacks, (change * spread / (variance + spread)).tolist()))

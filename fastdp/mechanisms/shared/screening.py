@@ -67,6 +67,9 @@ class Candidate:
         return portion(NOISE * self.weight * self.cells)
 
 
+NoiseOf = Callable[[Candidate], float]
+
+
 @dataclass(frozen=True)
 class ScreeningResult:
     """A screening round: its candidates, the model's marginals of them, their noisy distances with standard
@@ -170,10 +173,33 @@ def accounted(
     return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
 
 
-def worthwhile(scored: Iterable[Candidate], sigma: float, least: float, left: float) -> list[Candidate]:
+def divided(
+    held: Sequence[Candidate],
+    precision: float,
+    most: float,
+    about: float,
+    table: Callable[[Candidate], np.ndarray],
+) -> NoiseOf:
+    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to portions:
+    large marginals get more than others. At most `most`; that is also the answer where none is held. Less
+    noise can affect more cells of the candidate's `table` in the model: the answer is the noise that costs as
+    much over its effective cells at noise `about`."""
+    portions, known = math.fsum(c.portion for c in held), {}
+
+    def noise(c: Candidate) -> float:
+        if held and c.key not in known:
+            sigma = min(most, math.sqrt((portions + c.portion) / (c.portion * precision)))
+            cells, fewer = (effective_cells(table(c), x) for x in (sigma, about))
+            known[c.key] = sigma * cells / max(fewer, 1e-9)
+        return known.get(c.key, most)
+
+    return noise
+
+
+def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, least: float, left: NoiseOf) -> list[Candidate]:
     """Candidates worth more than `least` at this noise, or explained by public data; those worth most at the
     noise that is `left` after the last batch come first."""
-    kept = [(c.worth(left), c) for c in scored if c.gain(sigma) > least or c.explained > 0]
+    kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > least or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
@@ -195,7 +221,7 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Callable[[str, str], fl
 
 
 def unexplained(
-    good: Iterable[Candidate], follows: Callable[[str, str], float], sigma: float, least: float
+    good: Iterable[Candidate], follows: Callable[[str, str], float], sigma: NoiseOf, least: float
 ) -> list[Candidate]:
     """Those of the candidates, in this order, that are worth more than `least` also if those before them are
     measured. Where a follows from x and b from y, an answer about (x, y) removes what is wrong about (a, b)
@@ -213,7 +239,7 @@ def unexplained(
             ]
             part = max((d * max(w) for d, *w in ways), default=0.0)
             left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
-            if left.gain(sigma) <= least:
+            if left.gain(sigma(left)) <= least:
                 continue
             asked[c.clique], c = c.distance, left
         out.append(c)
