@@ -239,12 +239,12 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
     return out
 
 
-def told(table: pa.Table, level: float, simultaneous: bool = False) -> str:
+def interval_note(table: pa.Table, level: float, simultaneous: bool = False) -> str:
     """One sentence on how often the intervals of an answer miss."""
     known = sum(b != "unknown" for b in table.column("basis").to_pylist())
     if known == 0:
         return "nothing is known of the error of these numbers"
     if simultaneous:
         return f"all {known} intervals hold together with probability {level:g}"
-    told = f"each interval misses with probability {1 - level:.2g}"
-    return told if known * (1 - level) < 0.5 else f"{told}: of {known} about {known * (1 - level):.1f} miss"
+    each, misses = f"each interval misses with probability {1 - level:.2g}", known * (1 - level)
+    return each if misses < 0.5 else f"{each}: of {known} about {misses:.1f} miss"

@@ -63,13 +63,13 @@ def answer(
     note says why.
     """
     from .._util.texttable import table as lines
-    from ..answers.answer import told
+    from ..answers.answer import interval_note
     from ..answers.question import parsed
     from ..run.result import load_run
 
     of, by, where = parsed(question)
     found = load_run(run).answer(of, by, where, level, simultaneous=simultaneous, population=population)
-    sentence = told(found, level, simultaneous)
+    sentence = interval_note(found, level, simultaneous)
     if as_json:
         emit({"rows": found.to_pylist(), "intervals": sentence})
         return

@@ -42,13 +42,16 @@ Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How synthetic rows get their user ids.
 
-    `source`: "auto" takes public data where given, else "users" (`cliquetree`) or "private" (all others);
-    "public" insists on public data; "private" deals ids at random by a private histogram of rows per user;
-    "users" releases how users behave and deals rows accordingly, without public data
-    (docs/guide/users.md); "none"
-    leaves the id column out. `columns` are a user's habits, least important
-    first: rows are dealt so that each user's counts over them follow a public user's (default: the attributes
-    all outer marginals share). `share` of mu^2 pays for the private histogram.
+    `source` is one of:
+    "auto": public data if given, else "users" (`cliquetree`) or "private" (all other mechanisms);
+    "public": public data, which must be given;
+    "private": ids are assigned at random, by a private histogram of rows per user;
+    "users": the run releases how users behave and assigns rows accordingly (docs/guide/users.md);
+    "none": no id column.
+
+    `columns`: a user's habits, least important first. Rows are assigned so that each user's counts over these
+    columns follow those of a public user (default: the attributes that all outer marginals share). `share`:
+    the share of mu^2 that pays for the private histogram.
     """
 
     source: Literal["auto", "public", "private", "users", "none"] = "auto"
@@ -61,14 +64,16 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Fields that every mechanism has. `clip`: rows per user that count fully; "private": chosen in the run
-    from a noisy histogram of rows per user, which costs `clip_share` of mu^2. None: "private" where the
-    mechanism can choose (a bound on the data is not yet a clip), else the schema's bound. `outputs`: also
-    write the schema's extra columns, such as the day of the week and an hour drawn within the shift.
+    """Fields that every mechanism has.
+
+    `clip`: rows per user that count fully, or "private": the run chooses it from a noisy histogram of rows
+    per user, which costs `clip_share` of mu^2. None means "private" if the mechanism can choose, else the
+    schema's bound; `max_rows` alone does not set the clip.
+    `outputs`: also write the schema's extra columns, such as the day of the week.
     `max_cells`: the most cells of the model, checked before anything is reserved (None:
-    `model.junction_tree.DEFAULT_MAX_CELLS`); `memory`: the same limit in bytes, at `size_limits.CELL_BYTES`
-    per cell. `public_relabel`: columns of public data that are moved to the schema's values, such as the year
-    (`run.publicread`)."""
+    `model.junction_tree.DEFAULT_MAX_CELLS`). `memory`: the same limit in bytes.
+    `public_relabel`: columns of public data that are moved to the schema's values, such as the year.
+    """
 
     name: ClassVar[str] = ""
     unit: ClassVar[str] = "user"
@@ -178,13 +183,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
 
     def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
-        """The marginals by which clips are compared: all that are planned, with stand-ins for those chosen in
-        the run."""
+        """The marginals by which clips are compared: all planned ones, with stand-ins for those that the run
+        chooses."""
         lines = [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
         return [q for p in lines for q in ([p] if p.averaged else any_pair(domain, p.share))]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        """Raises every error that public data and schema show before the private data is read."""
+        """Raise every error that public data and schema can cause, before the private data is read."""
 
     def run(self, session: Session, job: Job) -> Outcome:
         raise NotImplementedError
@@ -260,9 +265,9 @@ def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
 
 @dataclass(frozen=True)
 class Users:
-    """The noisy histogram of rows per user, None if nothing needs one; the share of mu^2 that it cost; and
-    the factor from rows that count at the chosen clip to all rows, estimated from it (1 if the clip was
-    fixed by an argument)."""
+    """`histogram`: the noisy histogram of rows per user, None if nothing needs one. `share`: the share of
+    mu^2 that it cost. `clip_correction`: the estimated factor from rows that count at the chosen clip to all
+    rows (1 if an argument set the clip)."""
 
     histogram: Measurement | None = None
     share: float = 0.0
@@ -275,12 +280,14 @@ class Users:
 
 @dataclass(frozen=True)
 class Job:
-    """What a mechanism is given besides the session. `after_ones`: the mechanism calls it with the noisy
-    1-ways right after the step that measured them, before any further step; it raises `StoppedEarly` where
-    the run should end there (`early_stop`), and returns the share of the session's mu^2 that it leaves
-    over, for the mechanism to spend (None: nothing). `users`: the histogram of rows per user, where it was
-    measured before the mechanism runs. `given`: columns whose codes are known when rows are drawn, so that
-    they must be in the model."""
+    """What a mechanism is given besides the session.
+
+    `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It raises
+    `StoppedEarly` if the run should end there (`early_stop`), and returns the share of mu^2 that it saves for
+    the mechanism to spend (None: nothing).
+    `users`: the histogram of rows per user, if it was measured before the mechanism runs.
+    `given`: columns whose codes are known when rows are drawn, so that the model must contain them.
+    """
 
     schema: Schema
     epsilon: float

@@ -72,12 +72,12 @@ def score(
     columns = total_variation(pair, [(n,) for n in pair.names], threads)
     chosen = [pair.names[i] for i in sorted(np.argsort(-columns, kind="stable")[:MOST_COLUMNS])]
     found = _items(pair, sides[0], sides[1], chosen, threads)
-    beside = _items(sample, sides[0], sides[0].take(rows), chosen, threads)
+    of_sample = _items(sample, sides[0], sides[0].take(rows), chosen, threads)
     kinds: dict[str, dict[str, Any]] = {}
     for kind, items in found.items():
         items.sort(key=lambda i: -i["wrong"])
         wrong = [i["wrong"] for i in items]
-        same = max((i["wrong"] for i in beside.get(kind, ())), default=None)
+        same = max((i["wrong"] for i in of_sample.get(kind, ())), default=None)
         kinds[kind] = {**items[0], "mean": float(np.mean(wrong)), "sample": same, "items": items[:LISTED]}
     if not kinds:
         return None

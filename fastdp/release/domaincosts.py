@@ -199,8 +199,8 @@ def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float
     return sigma, least_threshold(sigma, cap, delta) + SURVIVES * sigma
 
 
-def crowding(schema: Schema, mu: float, costs: DomainCosts) -> str:
-    """A warning that many columns share the budget for domains, from public facts; "" if it is not needed."""
+def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
+    """A warning that too many columns share the budget for domains, from public facts; "" if it is enough."""
     keyed = [c for c in schema.pending.values() if c.keyed]
     cap = max((keys_cap(schema, c) for c in keyed), default=1)
     _, alone = users_needed(cap, mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1)) if keyed else (0, 0)
@@ -208,9 +208,9 @@ def crowding(schema: Schema, mu: float, costs: DomainCosts) -> str:
     if needed <= CROWDING * alone:
         return ""
     return (
-        f"{len(keyed)} columns whose values are to be found share {costs.share:.0%} of the budget: a value "
-        f"is found if about {needed:,.0f} users have it ({alone:,.0f} in a table of one column). Leave "
-        "columns out, or write their values and bounds into a schema"
+        f"{len(keyed)} columns share the {costs.share:.0%} of the budget that finds their values: about "
+        f"{needed:,.0f} users must have a value for it to be found ({alone:,.0f} with a single column). "
+        "Leave columns out, or list their values and bounds in a schema"
     )
 
 

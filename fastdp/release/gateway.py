@@ -2,7 +2,7 @@
 
 A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger. Whatever it
 gives back has been charged before it was counted, carries exact noise that covers its sensitivity to one user
-(checked in exact arithmetic), and is on disk, noisy, before the caller sees it. Law and proof:
+(checked in exact arithmetic), and is on disk, noisy, before the caller sees it. Guarantee and proof:
 docs/explain/bounds.md.
 
 Order of every call: check everything that is public; enter the step in the ledger (on disk); count; draw;
@@ -220,8 +220,8 @@ class Session:
     def choose_clip(
         self, noise: Sequence[float], *, mu: float, label: str, displaced: float = clip_rules.SHIFTED
     ) -> tuple[Measurement, clip_rules.ClipChoice]:
-        """Measures the histogram of rows per user, and sets `clip` by it, once; only where the run was opened
-        for it.
+        """Measure the histogram of rows per user and choose `clip` from it, once. Only for runs that were
+        opened with a clip to be chosen.
 
         Unit user, add or remove: one user with any number of rows is in one of the public bins up to the
         schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip
@@ -323,7 +323,7 @@ class Session:
     ) -> Distances:
         """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows of their
         A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of some columns whose
-        rows are left out. Law and proof: `plan_guesses`."""
+        rows are left out. Guarantee and proof: `plan_guesses`."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
 
@@ -357,7 +357,7 @@ class Session:
     def filtered(self, clique: Clique, *, mu: float, lifted: float, label: str) -> Filtered:
         """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows on each.
         One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with the cells that are
-        not empty. Law and proof: docs/explain/wide-pairs.md."""
+        not empty. Guarantee and proof: docs/explain/wide-pairs.md."""
         self.__one_unit(frozenset())
         plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
 

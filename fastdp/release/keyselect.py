@@ -114,7 +114,7 @@ def select_keys(
         raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
     cap = 1 if schema.user is None else int(keys_per_user)
     lost = delta * threshold_share
-    event = Threshold(gdp.mu_from(epsilon, less(delta, lost)), lost)
+    event = Threshold(gdp.mu_from(epsilon, remaining_delta(delta, lost)), lost)
     if seed is None:
         check_draws(epsilon, delta)
     agreed = crosscheck.agree([event], epsilon, delta)
@@ -136,7 +136,7 @@ def select_keys(
     return Keys(column, values, users, statement)
 
 
-def less(delta: float, lost: float) -> float:
+def remaining_delta(delta: float, lost: float) -> float:
     """delta - lost, rounded down: the part of delta for which the noise is calibrated. That noise and a
     threshold that costs `lost` together meet delta."""
     return math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)

@@ -31,9 +31,9 @@ from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..tables.bound import check_clip
-from .domaincosts import DomainCosts, check_askable, clip_of, crowding
+from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning
 from .gateway import Session
-from .keyselect import check_draws, less
+from .keyselect import check_draws, remaining_delta
 from .partitions import Opener
 from .private_domain import Learning
 from .steps import Steps
@@ -45,7 +45,7 @@ SLACK = 2.0**-40
 
 @dataclass(frozen=True, kw_only=True)
 class BudgetRequest:
-    """What a run asks for one of its epsilons.
+    """The budget that a run requests for one of its epsilons.
 
     `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen through the
     session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
@@ -81,7 +81,7 @@ class BudgetRequest:
             return Pure(float(self.epsilon))
         lost = 0.0 if self.domain is None else self.domain.keys_delta
         if lost:
-            mu = calibrate.mu_of_method(self.epsilon, less(self.delta, lost), self.method)
+            mu = calibrate.mu_of_method(self.epsilon, remaining_delta(self.delta, lost), self.method)
             return Threshold(mu, lost)
         return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
 
@@ -91,7 +91,7 @@ class BudgetRequest:
 
 
 def chooses(schema: Schema, ask: BudgetRequest) -> bool:
-    """Whether the run chooses its clip."""
+    """Whether the run itself chooses its clip."""
     return ask.clip == PRIVATE and schema.user is not None and ask.unit == "user"
 
 
@@ -152,7 +152,7 @@ def reserve(
     if len(caps) > 1:
         agreed = crosscheck.agree(caps, joint, delta)
     if domain_part is not None and isinstance(cap := caps[domain_part], GAUSSIAN):
-        if text := crowding(schema, cap.mu, DomainCosts.of(schema, delta)):
+        if text := crowding_warning(schema, cap.mu, DomainCosts.of(schema, delta)):
             LOG.warning("fastdp: warning: %s", text)
     ledger, dataset = opened(ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace)
     schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]

@@ -202,10 +202,10 @@ def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
     start, end = low[code], high[code]
     if len(low) == 1 or 0 < code < len(low) - 1:
         return np.array([start, end])
-    beside = code - 1 if code else 1
-    if not math.isfinite(high[beside] - low[beside]):
+    neighbour = code - 1 if code else 1
+    if not math.isfinite(high[neighbour] - low[neighbour]):
         return np.array([start, end])
-    near = max(high[beside] - low[beside], (end - start) / 1024)
+    near = max(high[neighbour] - low[neighbour], (end - start) / 1024)
     cuts = near * 2.0 ** np.arange(max(0, math.ceil(math.log2((end - start) / near / 1.5))))
     return np.array([start, *(start + cuts), end] if code else [start, *(end - cuts[::-1]), end])
 

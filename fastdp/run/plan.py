@@ -25,7 +25,7 @@ from ..public.data import PublicTable
 from ..release import domaincosts
 from ..release.cells import SURE
 from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_needed
-from ..release.keyselect import less
+from ..release.keyselect import remaining_delta
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
 from ..tables.table import Table
@@ -132,7 +132,7 @@ def plan(
     zeros = recipes.check_config(config, asked)
     pure = config.pure
     domaincosts.check_askable(asked, pure=pure or delta == 0, unit=config.unit)
-    left = less(delta, costs.keys_delta) if costs.keys_delta else delta
+    left = remaining_delta(delta, costs.keys_delta) if costs.keys_delta else delta
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     if rows is None:
         raise UsageError(

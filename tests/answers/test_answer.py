@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import fastdp
-from fastdp.answers.answer import answer, told
+from fastdp.answers.answer import answer, interval_note
 from fastdp.answers.clipping import Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import parsed
@@ -202,8 +202,8 @@ def test_simultaneous_intervals_are_wider_and_levels_order_them(run):
         (first, *_) = run.answer("count", "size", **options).to_pylist()
         width[key] = first["high"] - first["low"]
     assert width["95"] < width["all"] and width["95"] < width["99"]
-    assert told(run.answer("count", "size"), 0.95) == "each interval misses with probability 0.05"
-    assert "of 32 about 1.6 miss" in told(run.answer("count", "city"), 0.95)
+    assert interval_note(run.answer("count", "size"), 0.95) == "each interval misses with probability 0.05"
+    assert "of 32 about 1.6 miss" in interval_note(run.answer("count", "city"), 0.95)
 
 
 def test_what_was_not_measured_together_is_unknown():

@@ -185,7 +185,7 @@ def test_a_forecast_of_values_spends_what_a_run_may_spend(texts, numbers):
     sigma, needed = domaincosts.users_needed(3, 0.5, share, delta)
     passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
-    assert bool(domaincosts.crowding(schema, 0.5, costs)) == (texts == 60)
+    assert bool(domaincosts.crowding_warning(schema, 0.5, costs)) == (texts == 60)
     assert domaincosts.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
 
 

@@ -168,7 +168,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         best = ones if public is None else public.ones(ones)
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
         zeros = job.zeros.impossible
-        merged = merge(session.domain, best, self.rare, most, zeros, towards_uniform=True, beside=beside)
+        merged = merge(session.domain, best, self.rare, most, zeros, towards_uniform=True, dependent=beside)
         job.check()
         return merged
 

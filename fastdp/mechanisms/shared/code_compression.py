@@ -28,7 +28,7 @@ GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
 """The most combinations of merged values tried for one combination of codes; of more, a random part is."""
 
-BESIDE = 1 << 30
+DRAWN_STREAM = 1 << 30
 """The first stream of randomness of columns that are drawn given others."""
 
 
@@ -126,7 +126,7 @@ class Expansion:
     important first. Rows sorted by these columns get their values from a sequence of low discrepancy instead
     of independent draws, so that among the rows of each of their values every merged value has its share up
     to about one row.
-    beside: columns that are then drawn given others, in this order; these and the others are `fixed`.
+    drawn: columns that are drawn given others, in this order; both kinds are `fixed`.
     """
 
     def __init__(
@@ -136,10 +136,10 @@ class Expansion:
         impossible: Mapping[Clique, np.ndarray] | None = None,
         seed: int = 0,
         spread: Mapping[str, Sequence[str]] | None = None,
-        beside: Sequence[Conditional] = (),
+        drawn: Sequence[Conditional] = (),
     ):
         self._compression, self._seed, self._spread = compression, seed, spread or {}
-        self._beside, self.fixed = beside, {a for given in beside for a in (given.source, given.column)}
+        self._drawn, self.fixed = drawn, {a for given in drawn for a in (given.source, given.column)}
         self.code_map, full = compression.code_map, compression.full
         masks = {full.check(c): ~np.asarray(m, bool) for c, m in (impossible or {}).items()}
         self._allowed = {c: mask.reshape(full.shape(c)) for c, mask in masks.items()}
@@ -165,9 +165,9 @@ class Expansion:
             table = self._together(group, rows, self._rng(shard, len(full) + i))
             for name, codes in zip(group, table.T):
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
-        for i, given in enumerate(self._beside):
-            drawn = given.draw(out[given.source], self._rng(shard, BESIDE + i))
-            out[given.column] = drawn.astype(out[given.column].dtype)
+        for i, given in enumerate(self._drawn):
+            codes = given.draw(out[given.source], self._rng(shard, DRAWN_STREAM + i))
+            out[given.column] = codes.astype(out[given.column].dtype)
         return out
 
     def reseeded(self, seed: int) -> Expansion:

@@ -4,8 +4,7 @@ A model would need a table of all combinations. Instead one release says, for ev
 have the B that is most frequent among rows of their A. Where that is nearly all of them, one column leaves
 the model: its values are drawn from a noisy table of the pair, of which only the large cells are released
 (docs/explain/wide-pairs.md), given the value of the other column. Its relations to all other columns are
-those of
-the column that it is drawn from. Everything here is a function of released numbers and public facts."""
+those of the column that it is drawn from. Everything here uses released numbers and public facts only."""
 
 from __future__ import annotations
 
@@ -50,7 +49,7 @@ MOST_PART = 0.95
 
 @dataclass(frozen=True)
 class Dependency:
-    """`column` is drawn given `source`. `part`: of the rows that the release says can be guessed."""
+    """`column` is drawn given `source`. `part`: the share of rows that can be guessed from the source."""
 
     column: str
     source: str
@@ -108,7 +107,7 @@ def covered_rows(one: Measurement) -> float:
 
 
 def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
-    """The column, what it is drawn from, and so on."""
+    """The column, its source, the source of that, and so on."""
     out = [column]
     while out[-1] in found:
         out.append(found[out[-1]].source)
@@ -121,14 +120,14 @@ def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma:
     codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
     drawn = {d.column for d in found}
     inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]
-    beside = math.fsum(portion(codes[d.source]) for d in found)
-    return min(MOST_PART, beside / (beside + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
+    tables = math.fsum(portion(codes[d.source]) for d in found)
+    return min(MOST_PART, tables / (tables + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
 
 
 @dataclass(frozen=True, eq=False)
-class Beside:
-    """Columns that are drawn given others instead of being modelled, each after what it is drawn from, with
-    the released tables. `share` of mu^2 that all this took."""
+class DependentColumns:
+    """Columns that are drawn from other columns instead of being modelled, each after its source, with the
+    released tables. `share`: the share of mu^2 that was spent on them."""
 
     found: Sequence[Dependency] = ()
     tables: Sequence[Filtered] = ()
@@ -180,13 +179,13 @@ def measured(
     spent: float,
     excluded: Collection[str],
     limit: int,
-) -> Beside:
+) -> DependentColumns:
     """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways `spent` some.
     `excluded`: columns that are not to be drawn given others; `limit`: cells that the model may have."""
     asked = rest * GUESS_SHARE
     found = find(session, ones, asked, excluded, limit)
     if not found:
-        return Beside(share=0.0 if found is None else asked)
+        return DependentColumns(share=0.0 if found is None else asked)
     left = rest - spent - asked
     sigma = session.clip / part_mu(session, left / len(ones))
     share = left * tables_part(found, ones, sigma)
@@ -195,7 +194,7 @@ def measured(
     labels = [f"{d.column} given {d.source}" for d in found]
     about = zip(found, lifted, labels)
     tables = [session.filtered((d.source, d.column), mu=mu, lifted=n, label=text) for d, n, text in about]
-    return Beside(found, tables, asked + share)
+    return DependentColumns(found, tables, asked + share)
 
 
 def cells_of(table: Filtered) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

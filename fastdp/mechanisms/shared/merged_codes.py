@@ -119,12 +119,12 @@ class Merged:
         seed: int,
         spread: Mapping[str, Sequence[str]] | None = None,
         halving: Callable[[int], Halving | None] | None = None,
-        beside: Sequence[Conditional] = (),
+        drawn: Sequence[Conditional] = (),
         steering: Steering | None = None,
     ) -> ExpandedRows:
-        """Rows of the model with merged codes expanded. `spread`, `beside`: see `Expansion`. `halving`,
+        """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`. `halving`,
         `steering`: see `ExpandedRows`."""
-        expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, beside=beside)
+        expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, drawn=drawn)
         return ExpandedRows(model, total, seed, expansion, halving, steering)
 
 
@@ -196,11 +196,11 @@ def merge(
     most: int = PAIR_CELLS,
     impossible: Mapping[Clique, np.ndarray] | None = None,
     towards_uniform: bool = False,
-    beside: Collection[str] = (),
+    dependent: Collection[str] = (),
 ) -> Merged:
     """Merges what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
     public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`.
-    `beside`: columns that the model leaves out: all their values are merged."""
+    `dependent`: columns that the model leaves out: all their values are merged."""
     impossible = impossible or {}
     classes = {a: alike(impossible, a) for a in domain}
     total, released = estimate_total(ones), tuple(ones)
@@ -208,7 +208,7 @@ def merge(
     if towards_uniform:
         ones = shrunk_to_uniform(ones)
     shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
-    for a in beside:
+    for a in dependent:
         keep[a][:] = False
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)

@@ -12,7 +12,7 @@ from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import dependencies
-from fastdp.mechanisms.shared.dependencies import MOST_PART, PAIR_CELLS, STRICT, Beside, Dependency
+from fastdp.mechanisms.shared.dependencies import MOST_PART, PAIR_CELLS, STRICT, Dependency, DependentColumns
 from fastdp.mechanisms.shared.screened_pairs import ScreenedPairs
 from fastdp.mechanisms.shared.screening import Candidate
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros
@@ -74,7 +74,7 @@ def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from(
     value 3 none: they share the 10 rows that the cells leave by 2.5 - 1 and 2 - 1 (half the threshold)."""
     table = Filtered(("a", "b"), (4, 3), np.array([0, 1, 5, 6]), np.array([30.0, 10.0, 50.0, 2.5]), 1.0, 2.0)
     one = Measurement(("a",), np.array([45.0, 43.0, 6.0, 6.0]), 3.0)
-    (better,) = Beside([Dependency("b", "a", 0.9)], [table]).better([one])
+    (better,) = DependentColumns([Dependency("b", "a", 0.9)], [table]).better([one])
     beside, variance = np.array([40.0, 50, 6, 4]), np.array([2 + 16, 1 + 25, 1, 1])
     wanted = (one.values / 9 + beside / variance) / (1 / 9 + 1 / variance)
     assert better.values == pytest.approx(wanted)
