@@ -2,8 +2,6 @@
 Python, options on the command line), with what to do."""
 
 import json
-import subprocess
-import sys
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -34,24 +32,6 @@ def test_sources_that_cannot_be_read_come_with_advice(source, says):
             call(source)
     with pytest.raises(FastdpError, match=says):
         fastdp.synthesize(source, "mst", 1.0, 1e-6, schema=SCHEMA)
-
-
-LIGHT = """
-import sys
-from fastdp.cli.app import main
-try:
-    main(sys.argv[1:])
-except SystemExit:
-    print([m for m in ("numpy", "scipy", "pyarrow", "polars") if m in sys.modules])
-"""
-
-
-@pytest.mark.parametrize(
-    "command", ["synth none.csv -e 1", "check none.csv -s s.toml", "schema draft none.csv -o x.toml"]
-)
-def test_paths_are_checked_before_anything_heavy_is_imported(command, tmp_path):
-    done = subprocess.run([sys.executable, "-c", LIGHT, *command.split()], capture_output=True, text=True)
-    assert "no file 'none.csv'" in done.stderr and done.stdout.strip() == "[]"
 
 
 OPTIONS = {

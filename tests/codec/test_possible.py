@@ -202,6 +202,7 @@ def test_rows_are_counted_as_the_twin_counts_them():
     assert count_violations(schema, table.select(["a", "c", "d"])) == {1: expected[1], 2: expected[2]}
     codes = {"c": np.array([0, 1]), "d": np.array([3, 0])}
     assert broken_codes(schema, codes) == [1, 2]
+    assert broken_codes(schema, {"c": codes["c"]}) == broken_codes(schema, {"d": codes["d"]}) == []
 
 
 @pytest.mark.parametrize(

@@ -47,30 +47,6 @@ day = { from = "shift", part = "day_of_week" }
 """)
 
 
-def test_taxi_has_the_published_domain():
-    """(its cells: tests/run/test_limits.py)"""
-    schema = Schema.load("taxi-deid2")
-    assert dict(schema.domain) == {
-        "shift": 21,
-        "company_id": 57,
-        "pickup_community_area": 78,
-        "dropoff_community_area": 78,
-        "payment_type": 9,
-        **dict.fromkeys(["fare", "tips", "trip_total", "trip_seconds", "trip_miles"], 11),
-    }
-    assert (schema.user, schema.max_rows_per_user, schema.null_user) == ("taxi_id", 200, "drop")
-    labels = schema.columns["pickup_community_area"].labels()
-    assert (labels[0], labels[32], labels[76]) == ("Unknown", "Loop", "O'Hare")
-    assert schema.columns["fare"].labels()[:2] == ["(-inf, 0)", "[0, 10)"]
-    zero = {
-        "kind": "numeric",
-        "dtype": "float64",
-        "edges": [0, 5e-324, 2],
-    }  # as a run finds it for many zeros
-    assert Schema.from_dict({"columns": {"x": zero}}).columns["x"].labels()[:2] == ["0", "(0, 2)"]
-    assert list(schema.outputs) == ["trip_day_of_week", "trip_hour_of_day"]
-
-
 @pytest.mark.parametrize("ending", ["toml", "json"])
 @pytest.mark.parametrize("name", ["example", *builtin_names()])
 def test_files_give_back_the_same_schema(tmp_path, name, ending):

@@ -6,7 +6,6 @@ import pytest
 
 import fastdp
 from fastdp import simulate
-from fastdp.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -71,14 +70,6 @@ def test_chained_trips_follow_each_other():
     quarters = table["trip_start"].cast("int64").to_numpy() // 900_000_000
     codes = [read.codes[name].astype("int64") for name in ("date", "hour", "minute")]
     assert (codes[0] * 96 + codes[1] * 4 + codes[2] == quarters - quarters.min() // 96 * 96).all()
-
-
-@pytest.mark.parametrize(
-    "bad", [{"rows": -1}, {"rows": 1.5}, {"rows": True}, {"rows": 1, "year": 20}, {"rows": 1, "seed": -1}]
-)
-def test_bad_arguments_are_named(bad):
-    with pytest.raises(UsageError, match=r"rows|year|seed"):
-        simulate.taxi(**bad)
 
 
 # The census

@@ -205,6 +205,7 @@ def people(rows=2000):
     town = rng.integers(0, 3, rows)
     return pl.DataFrame({
         "start": start, "when": times, "day": [t.day for t in local], "hour": [t.hour for t in local],
+        "weekday": [t.weekday() for t in local],
         "end": [s + dt.timedelta(days=int(d)) for s, d in zip(start, rng.integers(0, 9000, rows))],
         "dep": [t.hour * 100 + int(m) for t, m in zip(local, rng.integers(0, 60, rows))],
         "town": np.array(["Aix", "Bonn", "Ulm"])[town], "height": np.array([173.5, 60.25, 478.0])[town],
@@ -219,13 +220,14 @@ def test_relations_between_columns_are_proposed_and_hold_in_the_output():
     drafted = fastdp.draft(frame)
     texts = {c.text for c in drafted.schema.constraints}
     assert {"day = day(when)", "hour = hour(when)", "dep_hour == hour(when)", "start <= end"} <= texts
-    assert "height follows from town" in texts
+    assert {"height follows from town", "weekday = day_of_week(when)"} <= texts
     assert len([name for name in drafted.schema.learnt if name.startswith("constraint")]) == len(texts)
     assert drafted.schema.fields["grade"].kind == "integer", "whole floats with nulls are listed"
     schema = fastdp.draft(frame, drop=["skew"]).schema
     run = fastdp.synthesize(frame.drop("skew"), "mst", 1.0, 1e-5, schema=schema, seed=1)
     made = pl.DataFrame(pl.from_arrow(run.data))
     local = made["when"].dt
+    assert (made["weekday"] == local.weekday() - 1).all()  # Polars counts from 1
     assert (made["day"] == local.day()).all() and (made["start"] <= made["end"]).all()
     # a local hour that the clock skips in spring is written as the next one
     assert (made["hour"] == local.hour()).mean() > 0.99
