@@ -188,6 +188,14 @@ def test_values_outside_obey_what_they_would_be_written_as():
     assert bad[(codes["a"] == 4) | (codes["b"] == 4)].all()
 
 
+def test_orders_that_share_no_column_do_not_know_of_each_other():
+    """Numbers and times in one group would have to lie on one grid."""
+    orders = {"order": ["a", "b"]}, {"order": ["s", "t"]}
+    schema = schema_of({"a": NUMERIC, "b": NUMERIC, "s": WHOLE, "t": WHOLE}, *orders)
+    assert [[item.name for item in group.items] for group in known(schema).orders] == [["a", "b"], ["s", "t"]]
+    check_exact(schema, draws=2)
+
+
 def test_rows_are_counted_as_the_twin_counts_them():
     number = {**NUMERIC, "null": "code"}
     constraints = {"order": ["a", "b"]}, {"require": "c <= d"}, {"column": "d", "follows": "3 - c"}

@@ -13,6 +13,7 @@ from fastdp.mechanisms.shared.one_ways import measure_ones
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, some_row
 from fastdp.model.junction_tree import junction_tree
+from fastdp.schema import Schema
 from tests.mechanisms.fakes import FakeDoor
 
 NAMES = "abcde"
@@ -100,3 +101,13 @@ def test_a_pair_that_follows_is_not_measured():
     ones = measure_ones(door, 1.0)
     tree = spanning_tree(door, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
     assert len(tree) == 1 and "c" in tree[0]
+
+
+def test_a_pair_is_settled_where_one_column_follows_from_the_other_alone():
+    whole = {name: {"kind": "integer", "max": 3} for name in "abcd"}
+    follows = [
+        {"column": "b", "follows": "3 - a", "model": True},
+        {"column": "d", "follows": "max(a, c)", "model": True},
+    ]
+    zeros = StructuralZeros.of(Schema.from_dict({"columns": whole, "constraints": follows}))
+    assert zeros.settled == (("a", "b"),)
