@@ -1,6 +1,7 @@
 """The ledger's file, its head and its lock: whatever is missing, exchanged or cannot be written is an error
 that names it, and nothing is charged."""
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -104,6 +105,25 @@ def test_a_head_lags_by_one_record_at_most(ledger, path):
             Ledger(path).open("flights", epsilon=1.0, delta=1e-6)
         text = f"the head file {head(path)} is older than the ledger's start"
         assert str(caught.value).startswith(text)
+
+
+DAMAGED = {
+    "of another ledger": lambda head: head | {"id": "another"},
+    "of another past": lambda head: head | {"hash": "0" * 64},
+    "of a later record": lambda head: head | {"seq": head["seq"] + 1},
+    "without a field": lambda head: {"id": head["id"], "hash": head["hash"]},
+    "with a number that is none": lambda head: head | {"seq": str(head["seq"])},
+    "a list": lambda head: [head],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_nothing_is_charged_beside_a_head_of_something_else(ledger, path, damage):
+    before = path.read_bytes()
+    head(path).write_text(json.dumps(DAMAGED[damage](json.loads(head(path).read_text()))))
+    with pytest.raises(LedgerError):
+        Ledger(path).reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
+    assert path.read_bytes() == before
 
 
 WRONG = [("row", "u"), ("row", None, "own"), ("user",), ("user", ""), ("event", 5), ("people", "u")]
