@@ -65,15 +65,18 @@ class Marginal:
 
 
 def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Columns) -> list[Marginal]:
-    """The measurements that are about rows of the schema's columns. `codes` takes a code to its merged code,
-    for every column with merged values; a measurement is over all codes or over merged ones, by its size. A
-    column that is not the schema's (groups of users, which rows of a run may have) is summed over."""
+    """The measurements of rows, as marginals over the schema's columns. `codes` maps each code to its merged
+    code, for every column with merged values; the size of a measurement says whether it is over all codes or
+    over merged ones."""
     measurements = list(measurements)
-    joined = {a for m in measurements if len(m.clique) > 1 for a in m.clique if a not in domain}
-    groups = {a: m.values.size for m in measurements for a in m.clique if len(m.clique) == 1 and a in joined}
-    found = [_marginal(m, Domain({**domain, **groups}), codes) for m in measurements]
-    kept = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
-    summed = [m if keep == m.axes else m.summed(keep) for m, keep in kept if keep or not m.axes]
+    # A run may measure its rows together with a column of groups of users, which the schema does not have.
+    extra = {a for m in measurements if len(m.clique) > 1 for a in m.clique if a not in domain}
+    sizes = {m.clique[0]: m.values.size for m in measurements if len(m.clique) == 1 and m.clique[0] in extra}
+    found = [_marginal(m, Domain({**domain, **sizes}), codes) for m in measurements]
+    # Sum over that column. What is then left without any column was a marginal of the groups alone.
+    own = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
+    summed = [m if columns == m.axes else m.summed(columns) for m, columns in own if columns or not m.axes]
+    # Noise decides which values near the limit are merged: mark them in all marginals.
     fine = {a: [m for m in summed if m.axes == (a,) and m.values.size == domain[a]] for a in codes}
     unsure = {a: _unsure(ones) for a, ones in fine.items() if ones}
     return [replace(m, unsure=unsure) for m in summed]
@@ -86,6 +89,7 @@ def _unsure(ones: Sequence[Marginal]) -> np.ndarray:
 
 
 def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None:
+    """The measurement as a marginal over all codes or over merged ones; None if it is not of rows."""
     if not all(a in domain for a in m.clique):
         return None  # a histogram of users
     whole = [np.arange(domain[a]) for a in m.clique]
@@ -99,6 +103,7 @@ def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None
 
 
 def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) -> Marginal | None:
+    """The measured cells of a table of this shape; None if the query has no rows that are single cells."""
     if m.query is None:
         return Marginal(m.clique, tuple(maps), m.values.reshape(shape), m.variances.reshape(shape))
     if isinstance(m.query, Binned):

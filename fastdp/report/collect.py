@@ -165,8 +165,8 @@ def _entropy(p: np.ndarray) -> float:
 def users(
     truth: Table | None, tables: Sequence[Table], labels: Labels, unit: str | None, kept=None, order=None
 ) -> dict | None:
-    """Distributions of rows per user and of users' habits: the share of a user's rows that have the user's
-    most frequent value, and the number of different values. None if a table has no users. `kept`: the
+    """Distributions of rows per user and of users' habits; None if a table has no users. Habits are the share
+    of a user's rows that have the user's most frequent value, and the number of different values. `kept`: the
     columns whose habits are shown (None: any). `order`: what a statement says of the order of users' rows."""
     every = [t for t in [truth, *tables] if t is not None]
     owners = [t.user for t in every if t.user is not None]

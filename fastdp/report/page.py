@@ -51,6 +51,7 @@ def collect(
     Without the truth no key holds anything that depends on it. Seconds are never shown: they depend on the
     data.
     """
+    # The tables in codes, and the columns that all of them have.
     named = _named(synthetic)
     schema = _schema(schema, truth, *named.values())
     labels = {name: _labels(column) for name, column in schema.columns.items()}
@@ -61,6 +62,7 @@ def collect(
     if not labels:
         raise UsageError("report: the tables have no common column in the schema; check the column names")
 
+    # What each run released. With the truth there are scores and pairs, without it intervals.
     runs, sizes = _aligned(run, len(tables), "run"), {n: len(names) for n, (names, _) in labels.items()}
     scores = _aligned(None if real is None else scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]

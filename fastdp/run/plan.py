@@ -285,15 +285,15 @@ def _largest(
 
 
 def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
-    """What constraints add to the model and take out of it."""
-
+    """Notes on what constraints add to the model and take out of it."""
     derived = [name for name in schema.domain if name not in schema.modelled]
     notes = [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
-    if zeros.cliques:
-        held = tree_size(schema.modelled, zeros.cliques)
-        alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in zeros.cliques))
-        listed = ", ".join(" x ".join(c) for c in zeros.cliques[:6]) + (" ..." if zeros.cliques[6:] else "")
-        notes.append(f"constraints keep {listed} together in the model, {held.cells - alone:,} cells")
+    cliques = [clique for clique in zeros.cliques if len(clique) > 1]
+    if cliques:
+        alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in cliques))
+        cells = tree_size(schema.modelled, cliques).cells - alone
+        listed = ", ".join(" x ".join(c) for c in cliques[:6]) + (" ..." if cliques[6:] else "")
+        notes.append(f"constraints keep {listed} together in the model, {cells:,} cells")
     return tuple(notes)
 
 

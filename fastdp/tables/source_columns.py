@@ -8,7 +8,7 @@ from typing import Any
 
 from .._util.lazy import pa
 from .._util.progress import LOG
-from ..errors import UsageError, did_you_mean
+from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
 from . import sources
@@ -20,6 +20,8 @@ def asked_of(source: Any, user: str | None, dialect: Dialect | None = None) -> S
     found in the run; in text files, which have no types, of every column. A column whose type suggests no
     kind, such as a list or nothing but nulls, is left out with a warning."""
     first = sources.open_parts(source, dialect)[0]
+    if first.hint and (dialect is None or dialect.delimiter is None):
+        raise DataError(f"{first.where}: {first.hint.removeprefix('; ')}")
     columns: dict[str, Any] = {}
     untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:

@@ -162,6 +162,9 @@ def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
         go(table, schema=asked_of(table, "id"), domain="private", user="id")
     with pytest.raises(DataError, match="'wage' is missing"):
         go(table.drop_columns(["wage"]), schema=asked_of(table, "id"))
+    (tmp_path / "t.csv").write_text("a;b\n1;2\n")
+    with pytest.raises(DataError, match="looks delimited by ';'"):  # before anything is charged
+        go(str(tmp_path / "t.csv"), domain="private")
 
 
 def test_a_plan_says_what_finding_domains_costs():

@@ -48,17 +48,19 @@ class PublicPriors:
         share: float,
         label: str,
     ) -> float:
-        """Releases, after a screening round that cost `share` of mu^2, how far the private marginals are from
-        their priors, with the same `noise` (standard deviation of weight times distance, in rows). Returns
-        the share of mu^2 that this cost, at most `share`.
+        """Release how far the private marginals are from their priors, after a screening round that cost
+        `share` of mu^2 and with the same `noise` (standard deviation of weight times distance, in rows).
+        Returns the share of mu^2 that this cost, at most `share`.
 
-        The first call asks for pairs, later ones for larger marginals all of whose pairs are taken."""
+        The first call screens pairs. Later calls screen larger marginals, if all of their pairs are taken.
+        """
         pairs = [c for c in estimates if len(c) == 2 and not self._screened]
         larger = [c for c in estimates if len(c) > 2 and c not in self._asked]
         known = [c for c in larger if all(p in self.taken for p in combinations(c, 2))]
         fresh = {c: estimates[c] for c in (*pairs, *known)}
         self._screened = True
         priors = self._source.priors(fresh, self._recode)
+        # Ask only about priors that differ from the model by more than noise and by enough to matter.
         apart = {c: weight[c] * p.apart(fresh[c]) for c, p in priors.items()}
         worth = {c: weight[c] * LEAST_PART * float(fresh[c].sum()) for c in priors}
         cliques = [c for c in priors if apart[c] > max(LEAST_APART * noise, worth[c])]
