@@ -119,7 +119,7 @@ def is_whole(value: object, least: float = -math.inf, most: float = math.inf) ->
 
 
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
-    """Runs code that sees private rows. Its errors are outputs too: texts that are not ours could quote a
+    """Run code that sees private rows. Its errors are outputs too: texts that are not ours could quote a
     value, and a lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name
     of the class), and the originals are dropped. That holds for whatever is raised, panics of foreign code
     too, but for what asks the program to stop."""

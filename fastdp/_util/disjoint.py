@@ -21,7 +21,7 @@ class DisjointSets:
         return element
 
     def merge(self, a: Hashable, b: Hashable) -> bool:
-        """Joins the sets of a and b; False if they were one set already."""
+        """Join the sets of a and b; False if they were one set already."""
         a, b = self._root(a), self._root(b)
         if a == b:
             return False

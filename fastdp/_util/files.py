@@ -80,7 +80,7 @@ def write_atomic(path: str | os.PathLike, data: bytes, mode: int = 0o666) -> Non
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Puts a file's content, or a folder's names, on the disk."""
+    """Put a file's content, or a folder's names, on the disk."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
@@ -89,7 +89,7 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Puts a file, or a folder with all that is in it, on the disk; a folder's names after its files."""
+    """Put a file, or a folder with all that is in it, on the disk; a folder's names after its files."""
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
             sync(Path(folder, name))

@@ -260,7 +260,7 @@ app.registered_commands.sort(key=lambda c: list(common.HELP).index(str(c.name)))
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Runs the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
+    """Run the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
     143 after SIGTERM."""
     if arguments is None:
         arguments = sys.argv[1:]

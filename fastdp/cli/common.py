@@ -34,7 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 
 
 def command(name: str, group: typer.Typer = app) -> Callable[[Command], Command]:
-    """Makes a function a command. Its docstring says what it does, help.toml what its parameters are."""
+    """Make a function a command. Its docstring says what it does, help.toml what its parameters are."""
 
     def register(function: Command) -> Command:
         said = HELP[name] if group is app else HELP[str(group.info.name)][name]

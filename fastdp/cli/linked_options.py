@@ -52,7 +52,7 @@ def rows_of(text: str | None) -> int | dict[str, int] | None:
 
 
 def write_tables(made: Any, out: Path) -> None:
-    """Writes a table to the file `out`, or linked tables to NAME.parquet in the folder `out`."""
+    """Write a table to the file `out`, or linked tables to NAME.parquet in the folder `out`."""
     from ..run.result import write_rows
 
     tables = {out: made}

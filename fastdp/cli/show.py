@@ -90,7 +90,7 @@ def _from_here(path: Path | None) -> str:
 
 
 def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
-    """Prints the files that were made and the privacy promise of each run."""
+    """Print the files that were made and the privacy promise of each run."""
     console = _console()
     for run in runs:
         part = run.privacy["parts"][run.privacy.get("part", 0)]
@@ -135,7 +135,7 @@ ASIDE = ("private", "rows", "columns", "baselines", "seconds")
 
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
-    """Prints the scores of every metric and, if they were computed, those of random samples of the truth."""
+    """Print the scores of every metric and, if they were computed, those of random samples of the truth."""
     from rich.table import Table
 
     console, samples = _console(), results.get("baselines") or {}
@@ -161,7 +161,7 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
 
 
 def linked_table(results: Mapping[str, Any]) -> None:
-    """Prints the scores of linked tables: those of each table, then those of their links."""
+    """Print the scores of linked tables: those of each table, then those of their links."""
     console = _console()
     for name, own in results["tables"].items():
         console.print(f"[bold]{name}[/bold]")

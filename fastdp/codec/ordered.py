@@ -171,7 +171,7 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
 
 
 def _checked(group: OrderGroup) -> OrderGroup:
-    """The group. SchemaError if its items cannot be compared, or where possible pairs of codes do not
+    """The group. SchemaError if its items cannot be compared, or if possible pairs of codes do not
     guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:

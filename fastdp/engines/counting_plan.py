@@ -105,7 +105,7 @@ class Projections:
         return table
 
     def run(self) -> None:
-        """Fills all tables that `project` returned so far. Within a level the largest come first, so that
+        """Fill all tables that `project` returned so far. Within a level the largest come first, so that
         threads end at about the same time."""
 
         for level in self._levels:
@@ -114,7 +114,7 @@ class Projections:
         self._levels, self._level, self._pending = [], {}, 0
 
     def relieve(self) -> None:
-        """Runs the recorded projections where intermediate tables would take too much memory."""
+        """Run the recorded projections where intermediate tables would take too much memory."""
         if self._pending > PENDING_CELLS:
             self.run()
 

@@ -117,7 +117,7 @@ class Sums:
         self._counted: set[int] = set()
 
     def add(self, one: Answer) -> None:
-        """Adds one answer; a partition that was added before is ignored. DataError if it is not an answer
+        """Add one answer; a partition that was added before is ignored. DataError if it is not an answer
         to this request."""
         expected = one.digest == self._digest and 0 <= one.partition < self._count
         if not expected or len(one.tables) != len(self._sums):
@@ -152,7 +152,7 @@ def sparse(table: np.ndarray) -> CellSums:
 
 
 def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
-    """Adds sums in place. Refuses a cell that occurs twice, which numpy would add only once."""
+    """Add sums in place. Refuses a cell that occurs twice, which numpy would add only once."""
     whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
     if not whole or (np.diff(cells) <= 0).any():
         raise DataError("a partition returned sums or cells that are not valid; nothing was counted")

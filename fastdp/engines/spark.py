@@ -201,7 +201,7 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Runs a call of Spark. Errors of Spark can quote rows, so only their class is reported."""
+    """Run a call of Spark. Errors of Spark can quote rows, so only their class is reported."""
 
     def without_fastdp() -> Any:
         try:

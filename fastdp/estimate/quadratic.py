@@ -125,7 +125,7 @@ class Quadratic:
             out -= self._columns.product(mixed, threads)
 
     def arrive(self, m, z: Residual, delta, out: Residual, threads: int | Team) -> tuple[float, float]:
-        """Fills `out` with the residual at m, where potentials were changed by delta from those of z. Returns
+        """Fill `out` with the residual at m, where potentials were changed by delta from those of z. Returns
         the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self._rows is not None:

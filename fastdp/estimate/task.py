@@ -70,7 +70,7 @@ class Task:
 
     def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
         """The node tables a fit begins with: those of the given model, or of the independent fit of the
-        measured single attributes (uniform where none was measured); without what is impossible."""
+        measured single attributes (uniform if none was measured); without what is impossible."""
         if self.warm_start is not None:  # the same nodes in order, with a potential for every cell
             held = {frozenset(node.axes): None for node in self.warm_start.nodes}
             plan = make_plan(self.domain, self.tree, held | {frozenset(c): None for c in self.zeros})
@@ -109,7 +109,7 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors_of(plan: Plan, quadratic: Quadratic) -> Callable[[], dict[Clique, np.ndarray]]:
-    """Makes the standard error of every cell that was measured separately, per measured clique (inf where a
+    """Make the standard error of every cell that was measured separately, per measured clique (inf if a
     cell was not). Keeps no target alive."""
     active, weight = quadratic.active, quadratic.w
     direct = {

@@ -112,7 +112,7 @@ class Model:
 
     @property
     def errors(self) -> dict[Clique, np.ndarray]:
-        """Standard error of every cell that was measured separately, per measured clique (inf where a cell
+        """Standard error of every cell that was measured separately, per measured clique (inf if a cell
         was not)."""
         if not isinstance(self._measured, dict):  # only those who look at them wait for them
             self._measured = dict((self._measured() if callable(self._measured) else self._measured) or {})
@@ -160,7 +160,7 @@ class Model:
         `query` may be your own object with `cells` and a linear `product(counts)`
         (docs/guide/own-metrics.md).
         The error is that of the best single measured marginal that contains the clique, cell by cell: what
-        the noise alone would give without the model's pooling. It is inf where no measurement covers a cell
+        the noise alone would give without the model's pooling. It is inf if no measurement covers a cell
         the query uses.
         """
 

@@ -148,7 +148,7 @@ def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[fro
     axes_of: dict[frozenset[str], Clique] = {}
 
     def add(sep: Clique, res: Clique) -> None:
-        """Adds [sep | res], preceded by a prefix node where its rows would be too long."""
+        """Add [sep | res], preceded by a prefix node where its rows would be too long."""
         if domain.cells(res) > ROW_LIMIT and len(res) > 1:
             last = len(res) - 1
             cut = next(k for k in range(1, last + 1) if domain.cells(res[k:]) <= ROW_LIMIT or k == last)

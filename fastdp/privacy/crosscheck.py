@@ -24,9 +24,9 @@ _DIGITS = 60
 
 
 def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
-    """Checks that a second accountant finds the same cost, and that it is within `epsilon`.
+    """Check that a second accountant finds the same cost, and that it is within `epsilon`.
 
-    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises `PrivacyError` where
+    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises `PrivacyError` if
     the two differ by more than 1e-6 relative or the cost exceeds epsilon.
     """
     first = accountant.spent(events, delta)

@@ -355,7 +355,7 @@ def is_clock(hours: Array, other: float, sigma: float) -> bool:
 def digits_of(counts: Array, sigma: float, most: float = 0.2) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
     step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
-    None if many rows have more digits than were counted separately, or where the noise is more than a
+    None if many rows have more digits than were counted separately, or if the noise is more than a
     share `most` of the rows."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])

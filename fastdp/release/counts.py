@@ -24,7 +24,7 @@ Codes = dict[str, np.ndarray]
 
 
 def private(call: Callable[[], Any]) -> Any:
-    """Runs code that sees private data."""
+    """Run code that sees private data."""
     return redact_errors(
         call,
         "not enough memory to count; the step stays charged and can be resumed",

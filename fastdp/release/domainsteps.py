@@ -150,7 +150,7 @@ class DomainSteps:
         return values, users
 
     def _store(self, finished: Schema) -> Schema:
-        """Stores the finished schema as a step of its own, which is charged nothing. Returns it, or the one
+        """Store the finished schema as a step of its own, which is charged nothing. Returns it, or the one
         that the ledger stored before an interruption."""
         free = Gaussian(0.0)
         question = {"kind": "schema", "asked": self.asked.digest(), "event": free.to_dict()}

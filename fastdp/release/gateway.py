@@ -397,7 +397,7 @@ class Session:
         return self.__steps.answer(label, question | self.__about, events, draw, draws)
 
     def __released(self, line: dict) -> None:
-        """Adds a line of the statement; of a view with one row per user it says so."""
+        """Add a line of the statement; of a view with one row per user it says so."""
         users = self.__view is not None and self.__view.per_user
         self.__steps.releases.append(line | ({"of": "users"} if users else {}))
 

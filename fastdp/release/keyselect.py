@@ -308,7 +308,7 @@ def _batches(
 
 
 def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); null where a value is neither (bytes that are
+    """Values as text (large_string) or whole numbers (int64); null if a value is neither (bytes that are
     not UTF-8 are not text: their rows have no listed value, as when they are encoded). No value raises,
     and what one of them becomes never depends on the others. `places`: numbers with at most so many decimals,
     as whole numbers of units of the last one."""
@@ -349,7 +349,7 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
 
 
 def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
-    """Floats as whole numbers of 10^-places; null where a float is not the nearest one to such a number."""
+    """Floats as whole numbers of 10^-places; null if a float is not the nearest one to such a number."""
     import pyarrow as pa
 
     values = array.to_numpy(zero_copy_only=False)

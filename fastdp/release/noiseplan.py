@@ -174,7 +174,7 @@ def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Eve
 
 
 def check_columns(query, clique: Clique) -> None:
-    """Checks the column norms a second time, in floats and by the transpose, in case the norms that the query
+    """Check the column norms a second time, in floats and by the transpose, in case the norms that the query
     itself states are wrong."""
     num, den = query.coef2
     if len(num) != query.rows or len(den) != query.rows:

@@ -101,7 +101,7 @@ class Learning(DomainSteps):
         return self._store(self.asked.finished(entries, provenance, self.max_rows))
 
     def _kinds(self) -> None:
-        """Finds what the texts of columns of kind ANY are: noisy numbers of rows by kind of text, where each
+        """Find what the texts of columns of kind ANY are: noisy numbers of rows by kind of text, where each
         user's rows weigh 1 together. A column is read as the first kind that all but a few texts are of."""
         texts = {name: column for name, column in self.columns.items() if column.wanted == ANY}
         fields = {n: TextKind(name=n, source=c.source, dtype=c.dtype) for n, c in texts.items()}
@@ -114,7 +114,7 @@ class Learning(DomainSteps):
             self.columns[name] = self.columns[name].of_kind(kind)
 
     def _means(self, found: Schema) -> dict[str, dict]:
-        """Releases sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
+        """Release sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         cells = {n: sums.cells_of(c) for n, c in columns.items()}
         budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * (1 - 2.0**-30)
@@ -147,7 +147,7 @@ class Learning(DomainSteps):
         }
 
     def _values(self, due: float) -> dict[str, dict]:
-        """Finds values in two rounds; returns the schema entries of the columns whose values are to be found.
+        """Find values in two rounds; returns the schema entries of the columns whose values are to be found.
         The second round looks for values that the first one did not find. It has all that the domain's share
         has left but `due`, where enough rows are missing (`domaincosts.second_round`)."""
         columns = {name: c for name, c in self.columns.items() if c.keyed}
@@ -168,7 +168,7 @@ class Learning(DomainSteps):
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
     def _atoms(self, found: Schema) -> dict[str, dict]:
-        """Finds frequent values of numeric columns; returns the entries of these columns. Values are numbers
+        """Find frequent values of numeric columns; returns the entries of these columns. Values are numbers
         of units of the last digit; those outside the column's bins cannot be atoms."""
         count, out = len(self.asked.atomic), {}
         for name in found.atomic:
@@ -203,7 +203,7 @@ class Learning(DomainSteps):
         return missing
 
     def _rows(self) -> None:
-        """Releases the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
+        """Release the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
         the clip of the partitions, by the rule of `privacy.clip`, where none is set, and the bound on rows
         per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)

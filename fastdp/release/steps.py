@@ -65,7 +65,7 @@ class Steps:
             return stored
 
     def choose(self, choice: ClipChoice, facts: dict, label: str) -> None:
-        """Sets the clip, once."""
+        """Set the clip, once."""
         with self.lock:  # of two threads that asked at once, one has chosen
             if self.clip is not None:
                 raise PrivacyError(f"{label!r}: the clip of this run was chosen in the meantime")

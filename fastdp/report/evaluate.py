@@ -36,7 +36,7 @@ def evaluate(
     run: Any = None,
     title: str | None = None,
 ) -> dict[str, Any]:
-    """Compares a synthetic table with the truth; returns plain data that JSON can hold. NOT private: the
+    """Compare a synthetic table with the truth; returns plain data that JSON can hold. NOT private: the
     result must not be released.
 
     Parameters

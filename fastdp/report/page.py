@@ -119,7 +119,7 @@ def write(path: str | os.PathLike[str], data: ReportData) -> ReportData:
 
 
 def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> ReportData:
-    """Writes the page that may be published, from a finished run folder alone; the true rows are not read."""
+    """Write the page that may be published, from a finished run folder alone; the true rows are not read."""
     place = Path(folder)
     facts = running.folder(place)
     return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))

@@ -165,7 +165,7 @@ def _measure_and_write(
 def _measure(
     spec: RunSpec, sessions: list, public: Any, sample_seed: int
 ) -> tuple[list[Outcome], list[Output]]:
-    """Runs the mechanism in every session; returns its outcomes and the output of rows of each."""
+    """Run the mechanism in every session; returns its outcomes and the output of rows of each."""
     outcomes, outputs = [], []
     for i, (session, seed) in enumerate(zip(sessions, spawned_seeds(sample_seed, len(sessions)))):
         config = spec.configs[i]
@@ -230,7 +230,7 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
 def _stopped(
     spec: RunSpec, stop: StoppedEarly, reserved: Reserved, source: Any, folder: RunFolder | None
 ) -> StoppedEarly:
-    """Ends a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
+    """End a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
     The folder stores the text before the ledger ends the run, so that after a kill between these two
     writes a resumed run still learns that it was stopped."""
     charged = charge_text(reserved, spec.promised, spec.delta, spec.options.dataset)

@@ -103,7 +103,7 @@ def finalize(
 
 
 def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:
-    """Writes all but the rows; returns the sha256 of the model's file, which is large, by its name."""
+    """Write all but the rows; returns the sha256 of the model's file, which is large, by its name."""
 
     hashes = {}
     if run.model is not None:
@@ -118,7 +118,7 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
 
 
 def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
-    """Writes what `fastdp.check` says of the source into the private folder, for the data's owner."""
+    """Write what `fastdp.check` says of the source into the private folder, for the data's owner."""
     from ..metrics.check import check
 
     report = check(source, schema, mechanism=None, threads=threads)

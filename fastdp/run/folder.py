@@ -50,7 +50,7 @@ class RunFolder:
         return (self.out / "privacy.json").is_file()
 
     def open(self) -> RunFolder:
-        """Takes the run folder for this run: locks it, checks that it can be written and that no other run
+        """Take the run folder for this run: locks it, checks that it can be written and that no other run
         uses it. RunError says what to do."""
         if _there(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
@@ -104,7 +104,7 @@ class RunFolder:
     def agree(
         self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()
     ) -> Mapping[str, Any]:
-        """Stores the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume it checks
+        """Store the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume it checks
         that the arguments are the same, and returns what the interrupted run drew. `limits` may differ
         between the interrupted run and the one that resumes it; `limits_before` gives the earlier ones."""
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
@@ -130,7 +130,7 @@ class RunFolder:
         return self.state.get("stopped")
 
     def keep(self, **facts: Any) -> None:
-        """Stores these facts in the run's state, in place of those of the same names."""
+        """Store these facts in the run's state, in place of those of the same names."""
         self.state |= facts
         write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
 
@@ -160,12 +160,12 @@ class RunFolder:
         self._staging = None
 
     def forget(self) -> None:
-        """Removes the state of a finished run: there is nothing left to resume."""
+        """Remove the state of a finished run: there is nothing left to resume."""
         (self.private / "state.json").unlink(missing_ok=True)
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
-        """Removes what is half-written. `keep`: noise was drawn, so the state is kept to resume from."""
+        """Remove what is half-written. `keep`: noise was drawn, so the state is kept to resume from."""
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
@@ -174,7 +174,7 @@ class RunFolder:
         self.close()
 
     def remove_fresh(self) -> None:
-        """Removes the private folder if this run made it, else only this run's state in it; also the parent
+        """Remove the private folder if this run made it, else only this run's state in it; also the parent
         folders that this run made, if they are empty."""
         (self.private / "state.json").unlink(missing_ok=True)
         if self._fresh:

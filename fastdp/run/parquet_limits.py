@@ -40,7 +40,7 @@ Field 1 is always the number of values."""
 
 @contextlib.contextmanager
 def bounded_file(path: Path, columns: Sequence[str]) -> Iterator[pq.ParquetFile]:
-    """The file, opened to read these columns. RunError if it is not a plain file, or where reading a batch
+    """The file, opened to read these columns. RunError if it is not a plain file, or if reading a batch
     could take more memory than the limits above."""
 
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():

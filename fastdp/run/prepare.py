@@ -35,7 +35,7 @@ def prepare(spec: RunSpec) -> PublicTable | None:
 
 
 def check_ahead(spec: RunSpec) -> None:
-    """Raises the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
+    """Raise the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
     not found yet counts as one code, the fewest it can have."""
     likely, public = spec.schema.stand_in(), spec.options.public
     if is_table(public):

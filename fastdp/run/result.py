@@ -198,7 +198,7 @@ class Run:
         return frame(spark, self._made)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Writes the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
+        """Write the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
         with self.reader() as reader:
             write_rows(reader, path)
 
@@ -269,7 +269,7 @@ class LinkedRun:
 
 
 def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:
-    """Writes a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
+    """Write a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in (".parquet", ".csv", ".arrow", ".feather"):

@@ -16,7 +16,7 @@ from ..tables.table import Table
 
 
 def check_source(source: Any, schema: Schema) -> None:
-    """Raises, before anything is charged, where a source cannot be opened, lacks a column of the schema, has
+    """Raises, before anything is charged, if a source cannot be opened, lacks a column of the schema, has
     it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
     if schema.unfinished:
         check_rereading(source, bool(schema.pending or schema.atomic))

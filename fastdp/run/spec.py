@@ -77,7 +77,7 @@ class RunOptions(_Base):
 
 
 def lists_options(function: Function) -> Function:
-    """Gives a function that ends in `**options` the signature that lists every option with its default."""
+    """Give a function that ends in `**options` the signature that lists every option with its default."""
     plain = signature(function)
     listed = [
         Parameter(n, Parameter.KEYWORD_ONLY, default=DEFAULTS[n], annotation=a.__forward_arg__)
@@ -120,7 +120,7 @@ class RunSpec:
         return {}
 
     def check_source(self, source: Any) -> None:
-        """Raises, before anything is charged, where the source cannot be read by the schema."""
+        """Raises, before anything is charged, if the source cannot be read by the schema."""
         check_source(source, self.schema)
 
     def with_schema(self, schema: Schema) -> RunSpec:

@@ -64,7 +64,7 @@ class Synthesizer:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
-        """Sets parameters by name; UsageError for one that does not exist."""
+        """Set parameters by name; UsageError for one that does not exist."""
         for name, value in params.items():
             if name not in (known := self.get_params()):
                 raise UsageError(f"there is no parameter {name!r}; choose from {', '.join(known)}")

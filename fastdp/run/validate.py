@@ -63,7 +63,7 @@ def validate(
 
 
 def check_sources(table: Any, options: RunOptions) -> None:
-    """Raise UsageError if public data is the private data, or where rows must be read twice and cannot be."""
+    """Raise UsageError if public data is the private data, or if rows must be read twice and cannot be."""
     public = options.public
     if public is not None:
         same = public is table and not (is_table(public) and public.public)

@@ -135,7 +135,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
 
 
 def save(plain: dict[str, Any], json_plain: dict[str, Any], path: str | Path) -> None:
-    """Writes `plain` as TOML or `json_plain` as JSON, as the suffix of the path says."""
+    """Write `plain` as TOML or `json_plain` as JSON, as the suffix of the path says."""
     path = Path(path)
     if path.suffix == ".toml":
         text = document(plain)

@@ -144,7 +144,7 @@ class LinkedSchema:
         return plain
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the schema to a .json file."""
+        """Write the schema to a .json file."""
         if Path(path).suffix != ".json":
             raise SchemaError(f"schema file {path}: a schema of linked tables is written as .json")
         document.save(self.to_plain(), self.to_dict(), Path(path))

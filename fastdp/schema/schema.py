@@ -285,7 +285,7 @@ class Schema:
             raise SchemaError(f"schema file {path}: {error}") from None
 
     def save(self, path: str | Path) -> None:
-        """Writes TOML or JSON by the ending of the path."""
+        """Write TOML or JSON by the ending of the path."""
         document.save(self.to_plain(), self.to_dict(), path)
 
     @classmethod

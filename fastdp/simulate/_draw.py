@@ -57,7 +57,7 @@ def in_chunks(
     fill: Callable[[slice, np.random.Generator], None],
     threads: int | None = None,
 ) -> None:
-    """Calls `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator, so the
+    """Call `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator, so the
     result does not depend on `threads`."""
     starts = range(0, rows, CHUNK)
     seeds = streams.spawn(len(starts))

@@ -21,7 +21,7 @@ _WORLD = 1903
 
 def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
     """`rows` departures as a pyarrow.Table: tailnum, carrier, origin, dest, scheduled, dep_delay (minutes,
-    null where cancelled), distance (miles). Equal arguments give equal tables."""
+    null if cancelled), distance (miles). Equal arguments give equal tables."""
 
     rows = check_int("rows", rows, 0, 20_000_000)
     year = check_int("year", year, 1900, 2200)

@@ -108,7 +108,7 @@ class Draft:
         ]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes TOML with comments, or JSON without, by the ending of the path."""
+        """Write TOML with comments, or JSON without, by the ending of the path."""
         if str(path).endswith(".toml"):
             Path(path).write_text(self.text(), encoding="utf-8")
         else:
@@ -124,7 +124,7 @@ def draft(
     dialect: Dialect | Mapping[str, Any] | None = None,
     public: bool = False,
 ) -> Draft:
-    """Drafts a first schema for data, to be edited by hand. It contains values and ranges of the data.
+    """Draft a first schema for data, to be edited by hand. It contains values and ranges of the data.
 
     Texts with few distinct values and booleans become lists; whole numbers become a range, a list or about
     `bins` bins with round edges and open ends; other numbers become bins, with `digits` if all values have

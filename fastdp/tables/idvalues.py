@@ -32,7 +32,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
-    """Ids of any source in the form in which they are hashed; null where there is no id. `dtype`: the type of
+    """Ids of any source in the form in which they are hashed; null if there is no id. `dtype`: the type of
     the user column in the schema. The value of one id never depends on the others."""
 
     t = pa.types

@@ -70,7 +70,7 @@ class _Column:
         self.chunks.append(chunk)
 
     def spill(self) -> None:
-        """From now on in a file; nothing to do where it is in one already."""
+        """From now on in a file; nothing to do if it is in one already."""
         if self.file is None:
             self.file = tempfile.TemporaryFile(prefix="fastdp-")
         chunks, self.chunks = self.chunks, []
@@ -133,7 +133,7 @@ def read(
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Calls a function that reads private rows; texts of its errors are replaced if they could contain
+    """Call a function that reads private rows; texts of its errors are replaced if they could contain
     rows."""
     return redact_errors(
         call,

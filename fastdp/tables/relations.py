@@ -177,7 +177,7 @@ def _determines(source: pl.Series, column: pl.Series) -> bool:
 
 
 def _as_list(entry: dict[str, Any], values: Sequence[Any]) -> None:
-    """Turns bins into the list of the values that occur: a column that follows has listed values."""
+    """Turn bins into the list of the values that occur: a column that follows has listed values."""
     if entry["kind"] == "numeric":
         kept = {k: entry[k] for k in ("dtype", "null")}
         entry.clear()

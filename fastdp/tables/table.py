@@ -159,7 +159,7 @@ class Table:
         return Table(self.schema, codes, rows=rows, public=public, **users, **left_out)
 
     def close(self) -> None:
-        """Releases the columns and the files they are mapped from, as garbage collection does."""
+        """Release the columns and the files they are mapped from, as garbage collection does."""
         self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
 
     def __enter__(self) -> Table:

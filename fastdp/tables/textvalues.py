@@ -43,7 +43,7 @@ def to_text(raw: pa.Array, mended: bool = True) -> pa.Array:
 
 
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
-    """Parses texts as values of a type (`dtypes`); each value depends on its text alone. A text that is not a
+    """Parse texts as values of a type (`dtypes`); each value depends on its text alone. A text that is not a
     value of the type does not raise an error.
 
     If a text in an integer column is not an integer, the column is returned as text: as floats, integers

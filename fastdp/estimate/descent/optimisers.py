@@ -206,7 +206,7 @@ class Stop:
         return "tolerance" if self._stalled(loss) else ""
 
     def forget(self, loss: float) -> None:
-        """Forgets the losses so far: tolerance is judged from here on."""
+        """Forget the losses so far: tolerance is judged from here on."""
         self.seen = [loss]
 
     def _stalled(self, loss: float) -> bool:

@@ -184,7 +184,7 @@ class _Solver:
         return tables
 
     def around(self, model: CliqueTables, numbers: Sequence[int] | None = None) -> None:
-        """Makes the model's marginals the centres of these regions (None: of all with several attributes)."""
+        """Make the model's marginals the centres of these regions (None: of all with several attributes)."""
         regions = self.problem.regions
         several = [i for i, r in enumerate(regions) if r.order > 1]
         for i in several if numbers is None else numbers:

@@ -94,7 +94,7 @@ class Dual:
         self.x[:] = 0
 
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
-        """Gives region i its answers, and a centre in rows; cells that are not possible stay zero."""
+        """Give region i its answers, and a centre in rows; cells that are not possible stay zero."""
         self.core.centre(i, table, self.problem.regions[i].y, possible)
 
     def evaluate(self, tau, kappa, cells: np.ndarray | None = None, length: float | None = None):
@@ -107,7 +107,7 @@ class Dual:
         return sums
 
     def solve(self, tau: np.ndarray, kappa: np.ndarray, tol: float, cells: np.ndarray | None = None):
-        """Moves the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
+        """Move the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
         the sum of phi'. Fills `cells` as the core does."""
         core, sums = self.core, self.evaluate(tau, kappa, cells)
         for _ in range(STEPS):

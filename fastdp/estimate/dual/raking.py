@@ -160,7 +160,7 @@ class CliqueTables:
         return out
 
     def calibrate(self, total: float) -> None:
-        """Makes every root sum to the total and every other clique agree with the one above it, where that
+        """Make every root sum to the total and every other clique agree with the one above it, where that
         holds only nearly."""
         entered = [(i, j) for i, j, down in self.frame.walk() if down]
         for root in (j for i, j in entered if i is None):
@@ -176,7 +176,7 @@ class CliqueTables:
         return (table.sum(axis=drop) if drop else table).transpose([kept.index(a) for a in clique])
 
     def rake(self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0) -> int:
-        """Scales to the targets, so many times around the tree, or until a tour lowers the sum of their
+        """Scale to the targets, so many times around the tree, or until a tour lowers the sum of their
         squared distances in sigma by less than the part `stalled` of it; returns the number of tours."""
         held: list[list[Target]] = [[] for _ in self.tables]
         for target in sorted(targets, key=lambda t: -t.table.size):

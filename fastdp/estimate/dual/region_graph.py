@@ -192,7 +192,7 @@ class Regions:
 
 def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Team = 1) -> Regions | None:
     """The regions and constraints of checked measurements; None if some measurement is not of a whole
-    marginal, or where the meets are too many."""
+    marginal, or if the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     for m in measurements:

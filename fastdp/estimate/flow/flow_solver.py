@@ -138,7 +138,7 @@ class Flow:
         return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
-        """Moves the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
+        """Move the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
         self._delta[:] = 0
         for span, numbers in self.lines.singles():
             sd = np.sqrt(self.lines.variance[numbers])
@@ -215,7 +215,7 @@ class Flow:
         return at + step * way, there
 
     def back(self, before: float, wanted: float) -> None:
-        """Goes back along the last stride, from z to where the loss is just below `wanted`; before: the loss
+        """Go back along the last stride, from z to where the loss is just below `wanted`; before: the loss
         where it began. Potentials are linear in between; a few calls by the rule of false position."""
         slow, fast = (0.0, before), (1.0, self.loss)
         aim, width = wanted - 0.02 * (wanted - self.loss), 0.1 * (wanted - self.loss)

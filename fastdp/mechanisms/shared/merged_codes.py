@@ -198,7 +198,7 @@ def merge(
     towards_uniform: bool = False,
     dependent: Collection[str] = (),
 ) -> Merged:
-    """Merges what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
+    """Merge what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
     public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`.
     `dependent`: columns that the model leaves out: all their values are merged."""
     impossible = impossible or {}

@@ -111,7 +111,7 @@ class PublicPriors:
         return list(out.values())
 
     def take(self, cliques: Sequence[Clique]) -> None:
-        """Takes into the fit the priors of those of the cliques whose prior is usable."""
+        """Take into the fit the priors of those of the cliques whose prior is usable."""
         self.taken |= {c: self._usable[c] for c in cliques if c in self._usable}
         self.refused -= set(self.taken)
 

@@ -82,7 +82,7 @@ class ForestRule:
         return free or (self._inside(pair) and not self._measured.connected(*pair))
 
     def take(self, pair: Clique) -> bool:
-        """Takes the pair if it may be taken."""
+        """Take the pair if it may be taken."""
         if not self.allows(pair):
             return False
         self._joined.merge(*pair)

@@ -57,7 +57,7 @@ class Cast:
 
 
 def cast(model: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int) -> Cast:
-    """Draws users, `users` [archetype, trait] of each kind; all numbers are scaled down by one factor if the
+    """Draw users, `users` [archetype, trait] of each kind; all numbers are scaled down by one factor if the
     expected number of rows exceeds `limit`.
 
     Each user has as many rows as a random public user of its archetype or, with `mean`, the mean number of

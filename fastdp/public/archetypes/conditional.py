@@ -90,7 +90,7 @@ class Link:
         return tuple(out)
 
     def draw(self, codes: Columns, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws the column's code for each row, given the codes of the columns that were drawn before."""
+        """Draw the column's code for each row, given the codes of the columns that were drawn before."""
         group = np.full(rows, -1, np.int64)
         todo: np.ndarray | slice = slice(None)
         at = 0

@@ -95,7 +95,7 @@ def fit(
 
 
 def climb(phi, share, state, extra, tol: float, iterations: int):
-    """Runs EM iterations from `state`; returns the last state, and the mean log likelihood of the state
+    """Run EM iterations from `state`; returns the last state, and the mean log likelihood of the state
     before it."""
     last = -np.inf
     for _ in range(iterations):
