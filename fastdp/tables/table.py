@@ -146,13 +146,6 @@ class Table:
                 self._rows_per_user = bound.rows_per_user(self.user, self.users)
         return self._rows_per_user
 
-    def take(self, keep: np.ndarray) -> Table:
-        """A table in memory of the rows where `keep` is true. User numbers do not change, so some users may
-        have no rows."""
-        codes = {name: column[keep] for name, column in self.codes.items()}
-        user = None if self.user is None else self.user[keep]
-        return self._with(codes, int(np.count_nonzero(keep)), user, public=self.public)
-
     def _with(self, codes, rows, user, *, public) -> Table:
         users = {"user": user, "users": self.users, "user_hash": self.user_hash, "null_ids": self.null_ids}
         left_out: dict[str, Any] = {"dropped": self._dropped, "malformed": self._malformed}

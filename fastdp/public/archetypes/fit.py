@@ -65,7 +65,6 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
         trait=trait,
         habits=Habits.from_rows(resolved.habits, domain.shape(resolved.habits), user, table.codes),
         places=_places(row_archetype, cell, mixture.size, counts),
-        ways={name: _ways(row_archetype, table.codes[name], mixture.size, n) for name, n in domain.items()},
         links=_links(table, resolved.links, threads),
         prior=_prior(table, resolved.prior, threads),
         evidence=tuple(evidence),
@@ -132,10 +131,6 @@ def _places(archetype, cell, size: int, counts: np.ndarray) -> Groups:
     times = np.concatenate([times, *(counts[seen] for _ in missing)])
     order = np.argsort(key, kind="stable")
     return Groups.of(key[order], times[order], counts.size)
-
-
-def _ways(archetype, code, size: int, width: int) -> np.ndarray:
-    return np.bincount(archetype * width + code, minlength=size * width).reshape(size, width)
 
 
 def _links(table: Table, links, threads) -> tuple[Link, ...]:

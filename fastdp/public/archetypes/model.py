@@ -24,9 +24,9 @@ class PublicModel:
     labels: int64, the archetype of a row in each cell of the features (C order), computed by `mixture`, which
     includes its scaling; archetype, trait: int64 per public user (the most common label of its rows; its most
     common value of the trait); habits: counts of each public user's rows over the habit columns; places: by
-    archetype, counts of the cells of the features (of all users, if no public user has that archetype); ways:
-    by column, counts of rows [k, codes]; links: the chain; prior: cells and counts of the public marginals
-    that `refine` starts from; evidence: held-out likelihoods by k.
+    archetype, counts of the cells of the features (of all users, if no public user has that archetype);
+    links: the chain; prior: cells and counts of the public marginals that `refine` starts from; evidence:
+    held-out likelihoods by k.
     """
 
     options: Options
@@ -38,7 +38,6 @@ class PublicModel:
     trait: np.ndarray | None
     habits: Habits
     places: Groups
-    ways: dict[str, np.ndarray]
     links: tuple[Link, ...]
     prior: dict[Clique, tuple[np.ndarray, np.ndarray]]
     evidence: tuple[dict[str, Any], ...] = field(default=())
@@ -87,11 +86,6 @@ class PublicModel:
         rows = self.rows_per_user
         return float(rows.sum() / np.minimum(rows, clip).sum())
 
-    def expected(self, column: str) -> np.ndarray:
-        """[k, codes]: mean rows per user of each archetype, by code of a column; 0 if the archetype has no
-        public user."""
-        return self.ways[column] / np.maximum(self.members, 1)[:, None]
-
     def digest(self) -> str:
         """SHA-256 of the model's whole content, for privacy statements."""
         state = hashlib.sha256(self.schema_digest.encode())
@@ -109,7 +103,6 @@ class PublicModel:
         if self.trait is not None:
             out["user-trait"] = self.trait
         out |= {f"places-{k}": a for k, a in self.places.arrays().items()}
-        out |= {f"ways-{i}": self.ways[name] for i, name in enumerate(self.domain)}
         for i, link in enumerate(self.links):
             for j, table in enumerate(link.tables):
                 out |= {f"chain-{i}-{j}-{k}": a for k, a in table.arrays().items()}
