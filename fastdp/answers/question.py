@@ -34,15 +34,11 @@ class Question:
     where: Mapping[str, Selection] = field(default_factory=dict)
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """The columns of `where` that are not in `by` and select only some rows."""
-        named = {c.name for c in self.by}
-        return tuple(name for name, s in self.where.items() if name not in named and not s.everything)
-
-    @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that the answer depends on."""
-        names = [*(c.name for c in self.by), *self.others]
+        """All columns that the answer depends on: those of `by`, those of `where` that select only some rows,
+        and the one of numbers."""
+        names = [c.name for c in self.by]
+        names += [name for name, s in self.where.items() if name not in names and not s.everything]
         if self.value is not None and self.value.name not in names:
             names.append(self.value.name)
         return tuple(names)

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ..run.synthesize import Run
 
 
+LOG_SECONDS = 30
+"""A log gets a line for each stage, and another one each time that a stage goes on for this long."""
+
+
 @cache
 def _console() -> Console:
     """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to 160
@@ -43,14 +47,15 @@ def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 
 def _lines() -> Callable[[Progress], None]:
-    last = [""]
+    shown, at = "", 0.0
 
     def show_stage(p: Progress) -> None:
-        name = f"{p.run} {p.stage}".strip()
-        if name != last[0]:
-            last[0] = name
-            run = f"{p.run}: " if p.run else ""
-            print(f"fastdp {p.seconds:7.1f} s  {run}{STAGES.get(p.stage, p.stage)}", file=sys.stderr)
+        nonlocal shown, at
+        name = (f"{p.run}: " if p.run else "") + STAGES.get(p.stage, p.stage)
+        if name != shown or p.seconds >= at + LOG_SECONDS:
+            done = f", {p.fraction:.0%} of the run done" if name == shown else ""
+            print(f"fastdp {p.seconds:7.1f} s  {name}{done}", file=sys.stderr)
+            shown, at = name, p.seconds
 
     return show_stage
 

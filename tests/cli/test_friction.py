@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli import app, common, doctor
+from fastdp._util.progress import Progress
+from fastdp.cli import app, common, doctor, show
 from fastdp.errors import FastdpError, RunError
 from tests.cli.test_app import TOML, fastdp_cli
 from tests.run.test_synthesize import small_data, small_schema
@@ -65,6 +66,22 @@ def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatc
 
 
 # Version, doctor, log and what a beginner trips over.
+
+
+def test_a_log_gets_a_line_per_stage_and_more_of_long_ones(capsys):
+    log = show._lines()
+    for stage, seconds in (
+        ("read", 0.0),
+        ("read", 9.0),
+        ("measure", 10.0),
+        ("measure", 39.0),
+        ("measure", 41.0),
+    ):
+        log(Progress(stage, seconds / 100, seconds))
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split("s  ")[1] for line in lines] == [
+        "reading and encoding", "measuring", "measuring, 41% of the run done",
+    ]  # fmt: skip
 
 
 def test_version_and_doctor_also_where_a_kernel_is_missing(monkeypatch):
