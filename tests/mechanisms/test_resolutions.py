@@ -198,7 +198,7 @@ def test_exchanges_reach_a_trend_and_leave_the_counts_of_cliques(monkeypatch):
         Domain({"a": 3, "b": 4, "c": 3}), [Measurement(p, rng.gamma(2.0, 50.0, 12), 1.0) for p in pairs]
     )
     rows, score = model.sample(40_000, seed=2), np.array([-1.2, 1.2, 0.0])
-    steering = Steering(dict.fromkeys("ac", np.arange(3)), dict.fromkeys("ac", score), {("a", "c"): 0.1})
+    steering = Steering(dict.fromkeys("ac", score), {("a", "c"): 0.1})
     made = [rows, steering(model, rows, rng)]
     monkeypatch.setattr("fastdp.mechanisms.shared.steering.row_keys", lambda _, __, n: np.zeros(n, np.int64))
     made.append(steering(model, rows, rng))

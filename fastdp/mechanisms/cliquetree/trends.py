@@ -73,13 +73,11 @@ def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarra
     return score / max(float(np.sqrt(sums @ score**2 / max(float(rows.sum()), 1e-9))), 1e-9)
 
 
-def lacking(
-    released: Measurement, table: np.ndarray, weights: np.ndarray, total: float
-) -> tuple[float, float]:
+def lacking(m: Measurement, table: np.ndarray, weights: np.ndarray, total: float) -> tuple[float, float]:
     """(what a model lacks of a released trend, the variance of that). `table`: the model's marginal;
     `weights`: products of the scores."""
-    model, known = released.query.product(table.reshape(-1)), released.values / total
-    variance = float(np.square(weights) @ released.variances) / total**2
+    model, known = m.query.product(table.reshape(-1)), m.values / total
+    variance = float(np.square(weights) @ m.variances) / total**2
     return float(weights @ (known - model / model.sum())), variance
 
 

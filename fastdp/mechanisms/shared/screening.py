@@ -26,6 +26,7 @@ from .budget_split import portion
 from .one_ways import NOISE, effective_cells
 
 Key = tuple[Clique, bool]
+Follows = Callable[[str, str], float]
 
 
 @dataclass(frozen=True)
@@ -175,10 +176,10 @@ def accounted(
 
 def divided(
     held: Sequence[Candidate],
+    table: Callable[[Candidate], np.ndarray],
+    about: float,
     precision: float,
     most: float,
-    about: float,
-    table: Callable[[Candidate], np.ndarray],
 ) -> NoiseOf:
     """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to portions:
     large marginals get more than others. At most `most`; that is also the answer where none is held. Less
@@ -203,7 +204,7 @@ def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, least: float, left: 
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
-def following(estimates: Mapping[Clique, np.ndarray]) -> Callable[[str, str], float]:
+def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
     """How far column a follows from column x in the model, by their marginal: 0 if they are independent, 1
     where x determines a."""
 
@@ -221,13 +222,14 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Callable[[str, str], fl
 
 
 def unexplained(
-    good: Iterable[Candidate], follows: Callable[[str, str], float], sigma: NoiseOf, least: float
+    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, least: float, cheap: float = 0.0
 ) -> list[Candidate]:
     """Those of the candidates, in this order, that are worth more than `least` also if those before them are
     measured. Where a follows from x and b from y, an answer about (x, y) removes what is wrong about (a, b)
     as well: a single missing link between two groups of columns that are nearly the same puts the model off
     from all pairs between them. What explains less than half of a distance is taken to explain nothing of
-    it, since errors need not have the same signs."""
+    it, since errors need not have the same signs. What costs less noise than the part `cheap` of its distance
+    is not left out."""
     asked: dict[Clique, float] = {}
     out = []
     for c in good:
@@ -239,9 +241,10 @@ def unexplained(
             ]
             part = max((d * max(w) for d, *w in ways), default=0.0)
             left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
-            if left.gain(sigma(left)) <= least:
+            known = left.gain(sigma(left)) <= least
+            if known and c.gain(sigma(c)) < (1 - cheap) * c.weight * c.removed:
                 continue
-            asked[c.clique], c = c.distance, left
+            asked[c.clique], c = c.distance, c if known else left
         out.append(c)
     return out
 

@@ -32,10 +32,9 @@ column whose rows have no partners is left as it is."""
 
 @dataclass(frozen=True, eq=False)
 class Steering:
-    """`groups`: the group of each of the model's codes, by column; `scores` of the groups, with mean 0 and
-    variance 1; `changes`: what the model's trends lack, by pair of columns."""
+    """`scores` of the model's codes, by column, with mean 0 and variance 1 (codes from 255 on have that of
+    255); `changes`: what the model's trends lack, by pair of columns."""
 
-    groups: Columns = field(default_factory=dict)
     scores: Columns = field(default_factory=dict)
     changes: Mapping[Clique, float] = field(default_factory=dict)
 
@@ -46,7 +45,7 @@ class Steering:
         count, waiting = len(next(iter(rows.values()))), set(names)
         if not names or count < 2:
             return made
-        groups = np.stack([self.groups[a].astype(np.uint8)[rows[a]] for a in names], 1)
+        groups = np.stack([np.minimum(rows[a], 255).astype(np.uint8) for a in names], 1)
         scores = np.stack([np.resize(self.scores[a], 256) for a in names])
         while waiting:
             off = {pair: abs(v) for pair, v in left.items() if abs(v) > CLOSE}
