@@ -4,10 +4,10 @@ cores.
     python -m bench.threads [--rows 1000000] [--threads 1 2]
 
 The inference kernels are built once more, in a folder of their own, with bench/trace_team.h put before them:
-it notes the time of every piece that a shared loop hands out. A call on one thread then gives, phase by
-phase, how long the pieces take that threads share, and everything that only one thread does. `forecast` deals
-the pieces out as the team does, the next one to whoever is free first, and waits for the last one at the end
-of a phase; it knows nothing of memory that cores share. Beside it: whole fits as they are shipped, measured
+it notes the time of every piece of a step. A call on one thread then gives, step by step, how long the pieces
+take that threads share, and everything that only one thread does. `forecast` deals the pieces out as the team
+does, the next one to whoever is free first, and waits for the last one at the end of a step; it knows nothing
+of memory that cores share. Beside it: whole fits as they are shipped, measured
 with as many threads as asked for. On a machine that others use, run it before all others (`chrt -f 50 python
 -m bench.threads`, for seconds only).
 """
@@ -36,7 +36,7 @@ FORECAST = (1, 2, 4, 8, 16)
 FITS = 3
 STEPS = {"stop": "iters", "iters": 40, "method": "accelerated"}
 BARRIER = 2e-6  # seconds for all to have seen the end of a phase, where they run and spin
-LOOPS = ("copy", "hosted", "ratios", "rescale", "slices up", "deliver", "slices down", "gather", "folds down")
+LOOPS = ("copy", "inside", "ratios", "rescale", "slices up", "deliver", "slices down", "gather", "folds down")
 
 
 def build(folder: Path):
@@ -71,18 +71,12 @@ def build(folder: Path):
 
 
 def phases(notes: np.ndarray) -> list[list[tuple[str, float]]]:
-    """(what, seconds) of every piece, by phase. What a thread does after the last index of a loop is its own:
-    "alone"."""
-    base = int(notes[0, 0])
-    parts: list[list[tuple[str, float]]] = [[]]
-    for (counter, _, start), (_, _, end) in zip(notes[:-1].tolist(), notes[1:].tolist()):
-        if counter == 0:
+    """(what, seconds) of every piece, by step. What is done between two steps is one thread's: "alone"."""
+    parts: list[list[tuple[str, float]]] = []
+    for (kind, _, start), (_, _, end) in zip(notes[:-1].tolist(), notes[1:].tolist()):
+        if kind == 0:
             parts.append([])
-            what = "alone"
-        else:
-            loop = (counter - base) // 8
-            what = LOOPS[0] if loop == 0 else LOOPS[1 + (loop - 1) % 8]
-        parts[-1].append((what, (end - start) * 1e-9))
+        parts[-1].append(("alone" if kind == 0 else LOOPS[kind - 1], (end - start) * 1e-9))
     return [phase for phase in parts if phase]
 
 

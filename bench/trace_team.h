@@ -1,5 +1,5 @@
-/* Put before the inference kernels by bench/threads.py: notes when a shared loop hands out its next index and
- * when a phase ends. Of a call on one thread that gives the time of every piece of work. */
+/* Put before the inference kernels by bench/threads.py: does the steps of a call one piece after the other, on
+ * one thread, and notes when each piece begins, in the thread's own time: that of every piece of work. */
 #ifndef FDP_TRACE_TEAM_H
 #define FDP_TRACE_TEAM_H
 #include "team.h"
@@ -7,33 +7,32 @@
 enum { FDP_TRACE_MOST = 1 << 20 };
 static int64_t fdp_trace_length;
 static struct {
-    int64_t counter; /* address of the loop's counter; 0: the end of a phase */
+    int64_t kind; /* of the step; 0: between two of them */
     int64_t index;
     int64_t time;
 } fdp_trace_note[FDP_TRACE_MOST];
 
-static inline void fdp_trace(int64_t counter, int64_t index) {
+static inline void fdp_trace(int64_t kind, int64_t index) {
     if (fdp_trace_length == FDP_TRACE_MOST) return;
-    fdp_trace_note[fdp_trace_length].counter = counter;
+    fdp_trace_note[fdp_trace_length].kind = kind;
     fdp_trace_note[fdp_trace_length].index = index;
-    fdp_trace_note[fdp_trace_length++].time = fdp_team_clock();
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    fdp_trace_note[fdp_trace_length++].time = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-static inline int64_t fdp_traced_next(atomic_llong *counter) {
-    const int64_t index = fdp_team_next(counter);
-    fdp_trace((int64_t)(intptr_t)counter, index);
-    return index;
-}
-
-static inline int64_t fdp_traced_block(const fdp_team *team, int number, int64_t own, int64_t turn,
-                                       atomic_llong *counter) {
-    const int64_t index = fdp_team_block(team, number, own, turn, counter);
-    fdp_trace((int64_t)(intptr_t)counter, index);
-    return index;
-}
-
-static inline void fdp_traced_wait(fdp_team *team) {
-    fdp_team_wait(team);
+static inline void fdp_traced_steps(fdp_team *team, int threads, int deal, fdp_team_plan plan,
+                                    fdp_team_piece piece, void *ctx) {
+    (void)team, (void)threads, (void)deal;
+    int64_t kind = 0, pieces;
+    for (;;) {
+        fdp_trace(0, 0);
+        if ((pieces = plan(ctx, &kind)) == 0) break;
+        for (int64_t i = 0; i < pieces; i++) {
+            fdp_trace(kind, i);
+            piece(ctx, kind, i);
+        }
+    }
     fdp_trace(0, 0);
 }
 
@@ -44,7 +43,5 @@ __attribute__((visibility("default"))) int64_t fdp_trace_take(const void **notes
     return length;
 }
 
-#define fdp_team_next fdp_traced_next
-#define fdp_team_block fdp_traced_block
-#define fdp_team_wait fdp_traced_wait
+#define fdp_team_steps fdp_traced_steps
 #endif

@@ -47,7 +47,6 @@ typedef struct {
     const double *m, *f, *variance;
     double time, total;
     double *values;
-    atomic_llong next;
 } fill_job;
 
 static void fill_row(const fill_job *job, int64_t i) {
@@ -86,14 +85,11 @@ static void fill_row(const fill_job *job, int64_t i) {
     }
 }
 
-static void fill_some(fdp_team *team, int number, void *ctx) {
+static void fill_some(void *ctx, int64_t kind, int64_t piece) {
+    (void)kind;
     fill_job *job = ctx;
-    for (;;) {
-        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_FEW;
-        if (from >= job->shape->rows) return;
-        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_FEW, job->shape->rows);
-        for (int64_t i = from; i < to; i++) fill_row(job, i);
-    }
+    const int64_t from = piece * FDP_ANCESTORS_FEW, to = FDP_MIN(from + FDP_ANCESTORS_FEW, job->shape->rows);
+    for (int64_t i = from; i < to; i++) fill_row(job, i);
 }
 
 int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const double *f,
@@ -102,8 +98,9 @@ int fdp_ancestors_fill(const fdp_ancestors_shape *shape, const double *m, const 
         const int64_t n = shape->first[i + 1] - shape->first[i];
         if (n < 1 || n > FDP_ANCESTORS_MOST) return FDP_ERR_ARGUMENT;
     }
-    fill_job job = {shape, m, f, variance, time, total, values, 0};
-    fdp_team_do(team, shape->rows > 8 * FDP_ANCESTORS_CHUNK ? team->most : 1, fill_some, &job);
+    fill_job job = {shape, m, f, variance, time, total, values};
+    fdp_team_each(team, shape->rows > 8 * FDP_ANCESTORS_CHUNK ? team->most : 1, FDP_TEAM_BLOCK,
+                  (shape->rows + FDP_ANCESTORS_FEW - 1) / FDP_ANCESTORS_FEW, fill_some, &job);
     return FDP_OK;
 }
 
@@ -111,21 +108,19 @@ typedef struct {
     const fdp_sparse_rows *matrix;
     const double *x;
     double *out;
-    atomic_llong next;
 } product_job;
 
-static void product_some(fdp_team *team, int number, void *ctx) {
+static void product_some(void *ctx, int64_t kind, int64_t piece) {
+    (void)kind;
     product_job *job = ctx;
-    for (;;) {
-        const int64_t from = fdp_team_next(&job->next) * FDP_ANCESTORS_CHUNK;
-        if (from >= job->matrix->rows) return;
-        const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->matrix->rows);
-        fdp_sparse_some(job->matrix, from, to, job->x, job->out);
-    }
+    const int64_t from = piece * FDP_ANCESTORS_CHUNK;
+    const int64_t to = FDP_MIN(from + FDP_ANCESTORS_CHUNK, job->matrix->rows);
+    fdp_sparse_some(job->matrix, from, to, job->x, job->out);
 }
 
 int fdp_sparse_product(const fdp_sparse_rows *matrix, const double *x, fdp_team *team, double *out) {
-    product_job job = {matrix, x, out, 0};
-    fdp_team_do(team, fdp_team_worth(team, ENTRIES_CELLS * matrix->first[matrix->rows]), product_some, &job);
+    product_job job = {matrix, x, out};
+    fdp_team_each(team, fdp_team_worth(team, ENTRIES_CELLS * matrix->first[matrix->rows]), FDP_TEAM_BLOCK,
+                  (matrix->rows + FDP_ANCESTORS_CHUNK - 1) / FDP_ANCESTORS_CHUNK, product_some, &job);
     return FDP_OK;
 }

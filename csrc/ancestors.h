@@ -58,7 +58,7 @@ int fdp_sparse_product(const fdp_sparse_rows *matrix, const double *x, fdp_team 
 /* A direction of L-BFGS, way = - (estimate of the inverse Hessian) slope, around the approximate inverse
  * factor' factor; turned: the transpose of the factor. A pair is a step s[n] of the multipliers and its
  * change y[n] of the slope, `change` + soft * s; the last pair is the newest. Pairs with s y <= 0 are left
- * out. room: [pairs + 3, n]; part: [2, pairs + 1, fdp_direction_chunks(n)]. *descent = slope times way. */
+ * out. room: [pairs + 3, n]; part: [pairs + 1, fdp_direction_chunks(n)]. *descent = slope times way. */
 int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, int64_t pairs,
                   const double *const *s, const double *const *change, const double *soft,
                   const double *slope, fdp_team *team, double *room, double *part, double *way,

@@ -17,14 +17,11 @@ typedef struct {
     const double *const *s, *const *change;
     const double *soft, *slope;
     double *y, *q, *between, *half; /* [pairs, n], [n], [n], [n] */
-    double *part;                   /* [2, pairs + 1, chunks]; phases take turns */
+    double *part;                   /* [pairs + 1, chunks] */
     double *way, descent;
+    int64_t step, newest; /* the last pair that is taken in */
+    double sy[FDP_DIRECTION_PAIRS], share[FDP_DIRECTION_PAIRS], factor_now;
 } task;
-
-static inline void next_phase(fdp_team *team, int64_t *phase) {
-    fdp_team_wait(team);
-    *phase += 1;
-}
 
 FDP_CLONES static double change_of(int64_t n, const double *restrict s, const double *restrict change,
                                    const double *restrict soft, double *restrict y) {
@@ -64,70 +61,83 @@ int64_t fdp_direction_chunks(int64_t n) {
     return (n + CHUNK - 1) / CHUNK;
 }
 
-/* What the chunks' parts number k of a phase add up to. */
-static double whole(const task *t, int64_t phase, int64_t k) {
-    const double *part = t->part + ((phase % 2) * (t->pairs + 1) + k) * t->chunks;
+/* What the chunks' parts number k add up to. */
+static double whole(const task *t, int64_t k) {
+    const double *part = t->part + k * t->chunks;
     double sum = 0;
     for (int64_t c = 0; c < t->chunks; c++) sum += part[c];
     return sum;
 }
 
-/* Phases are so short that chunks are dealt out beforehand. */
-#define CHUNKS(t, c, at, size) \
-    for (int64_t c = number; c < (t)->chunks; c += team->threads) \
-    for (int64_t at = c * CHUNK, size = FDP_MIN(CHUNK, (t)->n - at), once_ = 1; once_; once_ = 0)
-#define PART(t, k, c) (t)->part[((phase % 2) * ((t)->pairs + 1) + (k)) * (t)->chunks + (c)]
+/* Steps of a direction: the pairs' changes; their parts taken off, the newest first; the product with the
+ * factor; that with its transpose; the pairs' parts added, the oldest first; the end. */
+enum { CHANGES, OFF, FACTOR, TURNED, ADDED, END };
 
-static void direction_member(fdp_team *team, int number, void *ctx) {
+static int64_t kind_of(const task *t, int64_t *pair) {
+    const int64_t step = t->step, pairs = t->pairs;
+    *pair = step <= pairs ? pairs - step : step - pairs - 3;
+    if (step == 0) return CHANGES;
+    if (step <= pairs) return OFF;
+    if (step <= pairs + 2) return step == pairs + 1 ? FACTOR : TURNED;
+    return step <= 2 * pairs + 2 ? ADDED : END;
+}
+
+static void direction_piece(void *ctx, int64_t kind, int64_t c) {
     task *t = ctx;
-    const int64_t n = t->n, pairs = t->pairs;
-    double sy[FDP_DIRECTION_PAIRS], share[FDP_DIRECTION_PAIRS];
-    int64_t phase = 0;
-    CHUNKS(t, c, at, size) {
-        for (int64_t i = 0; i < pairs; i++)
-            PART(t, i, c) = change_of(size, t->s[i] + at, t->change[i] + at, t->soft + at, t->y + i * n + at);
+    const int64_t n = t->n, pairs = t->pairs, at = c * CHUNK, size = FDP_MIN(CHUNK, n - at);
+    double *parts = t->part + c, *last = parts + pairs * t->chunks;
+    int64_t i;
+    kind_of(t, &i);
+    if (kind == CHANGES) {
+        for (int64_t k = 0; k < pairs; k++)
+            parts[k * t->chunks] =
+                change_of(size, t->s[k] + at, t->change[k] + at, t->soft + at, t->y + k * n + at);
         memcpy(t->q + at, t->slope + at, (size_t)size * sizeof *t->q);
-        PART(t, pairs, c) = pairs ? product(size, t->s[pairs - 1] + at, t->q + at) : 0;
-    }
-    next_phase(team, &phase);
-    int64_t newest = -1;
-    for (int64_t i = 0; i < pairs; i++) {
-        sy[i] = whole(t, phase - 1, i);
-        newest = sy[i] > 0 ? i : newest;
-    }
-    for (int64_t i = pairs - 1; i >= 0; i--) {
-        share[i] = sy[i] > 0 ? whole(t, phase - 1, pairs) / sy[i] : 0;
-        CHUNKS(t, c, at, size)
-        PART(t, pairs, c) =
-            add_and_multiply(size, -share[i], t->y + i * n + at, i ? t->s[i - 1] + at : NULL, t->q + at);
-        next_phase(team, &phase);
-    }
-    CHUNKS(t, c, at, size) {
+        *last = pairs ? product(size, t->s[pairs - 1] + at, t->q + at) : 0;
+    } else if (kind == OFF) {
+        *last = add_and_multiply(size, t->factor_now, t->y + i * n + at, i ? t->s[i - 1] + at : NULL,
+                                 t->q + at);
+    } else if (kind == FACTOR) {
         fdp_sparse_some(t->factor, at, at + size, t->q, t->between);
-        if (newest >= 0) fdp_sparse_some(t->factor, at, at + size, t->y + newest * n, t->half);
-        PART(t, pairs, c) = newest >= 0 ? product(size, t->half + at, t->half + at) : 0;
-    }
-    next_phase(team, &phase);
-    const double scale = newest < 0 ? 1 : sy[newest] / whole(t, phase - 1, pairs);
-    CHUNKS(t, c, at, size) {
+        if (t->newest >= 0) fdp_sparse_some(t->factor, at, at + size, t->y + t->newest * n, t->half);
+        *last = t->newest >= 0 ? product(size, t->half + at, t->half + at) : 0;
+    } else if (kind == TURNED) {
         fdp_sparse_some(t->turned, at, at + size, t->between, t->way);
-        for (int64_t j = at; j < at + size; j++) t->way[j] *= scale;
-        PART(t, pairs, c) = pairs ? product(size, t->y + at, t->way + at) : 0;
-    }
-    next_phase(team, &phase);
-    for (int64_t i = 0; i < pairs; i++) {
-        const double back = sy[i] > 0 ? share[i] - whole(t, phase - 1, pairs) / sy[i] : 0;
-        CHUNKS(t, c, at, size)
-        PART(t, pairs, c) = add_and_multiply(size, back, t->s[i] + at,
-                                             i + 1 < pairs ? t->y + (i + 1) * n + at : NULL, t->way + at);
-        next_phase(team, &phase);
-    }
-    CHUNKS(t, c, at, size) {
+        for (int64_t j = at; j < at + size; j++) t->way[j] *= t->factor_now;
+        *last = pairs ? product(size, t->y + at, t->way + at) : 0;
+    } else if (kind == ADDED) {
+        *last = add_and_multiply(size, t->factor_now, t->s[i] + at,
+                                 i + 1 < pairs ? t->y + (i + 1) * n + at : NULL, t->way + at);
+    } else {
         for (int64_t j = at; j < at + size; j++) t->way[j] = -t->way[j];
-        PART(t, pairs, c) = product(size, t->slope + at, t->way + at);
+        *last = product(size, t->slope + at, t->way + at);
     }
-    next_phase(team, &phase);
-    if (number == 0) t->descent = whole(t, phase - 1, pairs);
+}
+
+/* What the step before adds up to gives the factor of the next one. */
+static int64_t direction_plan(void *ctx, int64_t *kind) {
+    task *t = ctx;
+    int64_t i;
+    const int64_t pairs = t->pairs, before = t->step < 0 ? -1 : kind_of(t, &i);
+    if (before == END) {
+        t->descent = whole(t, pairs);
+        return 0;
+    }
+    for (int64_t k = 0; before == CHANGES && k < pairs; k++) {
+        t->sy[k] = whole(t, k);
+        t->newest = t->sy[k] > 0 ? k : t->newest;
+    }
+    t->step++;
+    *kind = kind_of(t, &i);
+    if (*kind == OFF) {
+        t->share[i] = t->sy[i] > 0 ? whole(t, pairs) / t->sy[i] : 0;
+        t->factor_now = -t->share[i];
+    } else if (*kind == TURNED) {
+        t->factor_now = t->newest < 0 ? 1 : t->sy[t->newest] / whole(t, pairs);
+    } else if (*kind == ADDED) {
+        t->factor_now = t->sy[i] > 0 ? t->share[i] - whole(t, pairs) / t->sy[i] : 0;
+    }
+    return t->chunks;
 }
 
 int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, int64_t pairs,
@@ -139,7 +149,9 @@ int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, 
     task t = {.factor = factor, .turned = turned, .n = n, .chunks = fdp_direction_chunks(n), .pairs = pairs};
     t.s = s, t.change = change, t.soft = soft, t.slope = slope, t.part = part, t.way = way;
     t.y = room, t.q = room + pairs * n, t.between = t.q + n, t.half = t.between + n;
-    fdp_team_do(team, fdp_team_worth(team, CELLS_A_LINE * n), direction_member, &t);
+    t.step = t.newest = -1;
+    fdp_team_steps(team, fdp_team_worth(team, CELLS_A_LINE * n), FDP_TEAM_BLOCK, direction_plan,
+                   direction_piece, &t);
     *descent = t.descent;
     return FDP_OK;
 }

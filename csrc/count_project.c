@@ -59,22 +59,24 @@ typedef struct {
 } project_unit;
 
 typedef struct {
-    int levels;
+    int levels, level;
     const fdp_projections *steps;
     project_unit *units;
-    int64_t *ends;      /* [levels] units of this level and those before */
-    atomic_llong *next; /* one a level */
+    int64_t *ends; /* [1 + levels] units before a level, and before its end */
 } project_job;
 
-static void project_work(fdp_team *team, int number, void *ctx) {
+static void project_piece(void *ctx, int64_t level, int64_t i) {
+    const project_job *job = ctx;
+    const project_unit *unit = job->units + job->ends[level] + i;
+    project(job->steps, unit->step, unit->part, unit->parts);
+}
+
+static int64_t project_plan(void *ctx, int64_t *level) {
     project_job *job = ctx;
-    (void)number;
-    for (int l = 0; l < job->levels; l++) {
-        const int64_t first = l ? job->ends[l - 1] : 0;
-        for (int64_t i; (i = first + fdp_team_next(&job->next[l])) < job->ends[l];)
-            project(job->steps, job->units[i].step, job->units[i].part, job->units[i].parts);
-        fdp_team_wait(team);
-    }
+    while (++job->level < job->levels)
+        if (job->ends[job->level] < job->ends[job->level + 1]) break;
+    *level = job->level;
+    return job->level < job->levels ? job->ends[job->level + 1] - job->ends[job->level] : 0;
 }
 
 int fdp_project(const fdp_projections *steps, fdp_team *team) {
@@ -82,12 +84,12 @@ int fdp_project(const fdp_projections *steps, fdp_team *team) {
     const int32_t n = steps->first[steps->levels];
 #define CELLS(s) (steps->outer[s] * steps->middle[s] * steps->inner[s])
     for (int32_t s = 0; s < n; s++) units += 1 + CELLS(s) / CELLS_A_THREAD;
-    project_job job = {.levels = steps->levels, .steps = steps};
+    project_job job = {.levels = steps->levels, .level = -1, .steps = steps};
     job.units = malloc(sizeof *job.units * (size_t)(units + 1));
     job.ends = malloc(sizeof *job.ends * (size_t)(steps->levels + 1));
-    job.next = malloc(sizeof *job.next * (size_t)(steps->levels + 1));
-    const int ready = job.units && job.ends && job.next;
+    const int ready = job.units && job.ends;
     units = 0;
+    if (ready) job.ends[0] = 0;
     for (int l = 0; ready && l < steps->levels; l++) {
         for (int32_t s = steps->first[l]; s < steps->first[l + 1]; s++) {
             const int64_t longest = FDP_MAX(1, FDP_MAX(steps->outer[s], steps->inner[s]));
@@ -95,13 +97,13 @@ int fdp_project(const fdp_projections *steps, fdp_team *team) {
             for (int64_t part = 0; part < parts; part++) job.units[units++] = (project_unit){s, part, parts};
             cells += CELLS(s);
         }
-        job.ends[l] = units;
-        atomic_init(&job.next[l], 0);
+        job.ends[l + 1] = units;
     }
 #undef CELLS
-    if (ready) fdp_team_do(team, (int)FDP_MIN(FDP_TEAM_MAX, 1 + cells / CELLS_A_THREAD), project_work, &job);
+    if (ready)
+        fdp_team_steps(team, (int)FDP_MIN(FDP_TEAM_MAX, 1 + cells / CELLS_A_THREAD), FDP_TEAM_SPREAD,
+                       project_plan, project_piece, &job);
     free(job.units);
     free(job.ends);
-    free(job.next);
     return ready ? FDP_OK : FDP_ERR_MEMORY;
 }

@@ -50,11 +50,15 @@ typedef struct {
     double length, sign, tol;
     int64_t most, products;
     uint64_t seed;
-    fdp_team_turns turns;
+    int64_t at;                     /* the step under way */
+    double step, turn, rz, least;   /* of conjugate gradients */
+    double *r, *u, *p, *s, *w;      /* their vectors */
+    double *first, *second, *along; /* [pieces] their sums */
 } task;
 
-#define ITEMS(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_items)
-#define PIECES(t, i) FDP_TEAM_SHARE(&(t)->turns, phase, i, (t)->dual->n_pieces)
+/* Steps of an evaluation, of conjugate gradients and of a probe. */
+enum { BEGIN, AHEAD, EVALUATE, CONCLUDE, START, MULTIPLY, COLLECT, ITERATE, PROBE, PROBED };
+
 #define ENTRIES(dual, i, j) \
     for (int64_t j = (dual)->pieces[i].at, end_ = j + (dual)->pieces[i].size; j < end_; j++)
 
@@ -77,35 +81,36 @@ static void conclude(const task *t, int64_t i) {
     dots[0] = worst, dots[1] = squares, dots[2] = along;
 }
 
-static void evaluate_member(fdp_team *team, int number, void *argument) {
-    task *t = argument;
-    int64_t phase = 0;
-    if (t->ahead) {
-        PIECES(t, i) ENTRIES(t->dual, i, j) t->ahead[j] = t->from[j] + t->length * t->way[j];
-        fdp_team_turn(team, number, &t->turns, &phase);
-    }
-    ITEMS(t, i) {
+static void evaluate_piece(void *ctx, int64_t kind, int64_t i) {
+    task *t = ctx;
+    const int64_t f = i - t->dual->n_pieces;
+    if (kind == AHEAD) {
+        ENTRIES(t->dual, i, j) t->ahead[j] = t->from[j] + t->length * t->way[j];
+    } else if (kind == EVALUATE) {
         const fdp_dual_item item = t->dual->items[i];
         totals sums = {0, 0};
         evaluate_lane(t->dual, &t->dual->regions[item.region], item.lane, t->x, t->tau[item.region],
                       t->kappa[item.region], t->work, t->cells, t->seen, &sums);
         t->work->sums[2 * i] = sums.rss;
         t->work->sums[2 * i + 1] = sums.divergence;
-    }
-    fdp_team_turn(team, number, &t->turns, &phase);
-    const int64_t pieces = t->dual->n_pieces;
-    FDP_TEAM_SHARE(&t->turns, phase, i, pieces + t->dual->n_folds) {
-        const int64_t f = i - pieces;
-        if (f < 0)
-            conclude(t, i);
-        else
-            fold(t->dual, t->dual->folds + f, t->dual->scale[f], t->work->edge_d, t->work->slope);
+    } else if (f < 0) {
+        conclude(t, i);
+    } else {
+        fold(t->dual, t->dual->folds + f, t->dual->scale[f], t->work->edge_d, t->work->slope);
     }
 }
 
-static void run_task(fdp_team *team, fdp_team_fn member, task *t) {
-    fdp_team_turns_make(&t->turns);
-    fdp_team_do(team, fdp_team_worth(team, WORTH * t->dual->cells), member, t);
+static int64_t evaluate_plan(void *ctx, int64_t *kind) {
+    task *t = ctx;
+    const fdp_dual *dual = t->dual;
+    const int64_t sizes[] = {0, t->ahead ? dual->n_pieces : 0, dual->n_items, dual->n_pieces + dual->n_folds};
+    while (++t->at <= CONCLUDE)
+        if (sizes[*kind = t->at]) return sizes[t->at];
+    return 0;
+}
+
+static void run_task(fdp_team *team, fdp_team_plan plan, fdp_team_piece piece, task *t) {
+    fdp_team_steps(team, fdp_team_worth(team, WORTH * t->dual->cells), FDP_TEAM_SPREAD, plan, piece, t);
 }
 
 void fdp_dual_by_region(const fdp_dual *dual, int64_t n, const double *of_items, double *out) {
@@ -120,7 +125,7 @@ int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *way, 
                       double *state) {
     task t = {.dual = dual, .work = work, .from = x, .way = way, .x = ahead ? ahead : x, .length = length};
     t.tau = tau, t.kappa = kappa, t.ahead = ahead, t.g = g, t.out = diagonal, t.cells = cells, t.seen = seen;
-    run_task(team, evaluate_member, &t);
+    run_task(team, evaluate_plan, evaluate_piece, &t);
     fdp_dual_by_region(dual, 2, work->sums, sums);
     memset(state, 0, 3 * sizeof *state);
     for (int64_t i = 0; i < dual->n_pieces; i++) {
@@ -164,59 +169,59 @@ static double add_up(const double *parts, int64_t n) {
     return sum;
 }
 
-/* Conjugate gradients as Chronopoulos and Gear (1989) order them, with three phases an iteration: the
+/* Conjugate gradients as Chronopoulos and Gear (1989) order them, with three steps an iteration: the
  * products A u with the preconditioned residuals u give those with the directions p, by recursion. */
-static void solve_member(fdp_team *team, int number, void *argument) {
-    task *t = argument;
+static void solve_piece(void *ctx, int64_t kind, int64_t i) {
+    task *t = ctx;
     const fdp_dual *dual = t->dual;
-    const int64_t size = dual->size, pieces = dual->n_pieces;
-    double *r = t->work->vectors, *u = r + size, *p = u + size, *s = p + size, *w = s + size;
-    double *x = t->out, *first = t->work->dots, *second = first + pieces, *along = second + pieces;
-    double step = 0, turn = 0;
-    int64_t products = 0, phase = 0;
-    PIECES(t, i) {
-        double sum = 0;
+    double sum = 0;
+    if (kind == START) {
         ENTRIES(dual, i, j) {
-            x[j] = p[j] = s[j] = 0;
-            r[j] = t->sign * t->b[j];
-            u[j] = preconditioned(r[j], t->diagonal[j]);
-            sum += r[j] * u[j];
+            t->out[j] = t->p[j] = t->s[j] = 0;
+            t->r[j] = t->sign * t->b[j];
+            t->u[j] = preconditioned(t->r[j], t->diagonal[j]);
+            sum += t->r[j] * t->u[j];
         }
-        second[i] = sum;
-        along[i] = 0;
+        t->second[i] = sum;
+        t->along[i] = 0;
+    } else if (kind == MULTIPLY) {
+        multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, t->u, t->work);
+    } else if (kind == COLLECT) {
+        collect(dual, &dual->pieces[i], t->work->edge_u, 0, t->w);
+        ENTRIES(dual, i, j) sum += t->u[j] * t->w[j];
+        t->first[i] = sum;
+    } else {
+        const int64_t at = dual->pieces[i].at;
+        double sums[2];
+        iterate_piece(dual->pieces[i].size, t->step, t->turn, t->w + at, t->b + at, t->diagonal + at,
+                      t->r + at, t->u + at, t->p + at, t->s + at, t->out + at, sums);
+        t->second[i] = sums[0];
+        t->along[i] = sums[1];
     }
-    fdp_team_turn(team, number, &t->turns, &phase);
-    double rz = add_up(second, pieces);
-    const double least = t->tol * t->tol * rz;
-    while (products < t->most && rz > 0) {
-        ITEMS(t, i) multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, u, t->work);
-        products++;
-        fdp_team_turn(team, number, &t->turns, &phase);
-        PIECES(t, i) {
-            double sum = 0;
-            collect(dual, &dual->pieces[i], t->work->edge_u, 0, w);
-            ENTRIES(dual, i, j) sum += u[j] * w[j];
-            first[i] = sum;
-        }
-        fdp_team_turn(team, number, &t->turns, &phase);
-        const double curvature = add_up(first, pieces) - (products > 1 ? turn * rz / step : 0.0);
-        if (!(curvature > 0)) break;
-        step = rz / curvature;
-        PIECES(t, i) {
-            const int64_t at = dual->pieces[i].at;
-            double sums[2];
-            iterate_piece(dual->pieces[i].size, step, turn, w + at, t->b + at, t->diagonal + at, r + at,
-                          u + at, p + at, s + at, x + at, sums);
-            second[i] = sums[0];
-            along[i] = sums[1];
-        }
-        fdp_team_turn(team, number, &t->turns, &phase);
-        const double next = add_up(second, pieces);
-        if (!(next > least)) break;
-        turn = next / rz;
-        rz = next;
+}
+
+static int64_t solve_plan(void *ctx, int64_t *kind) {
+    task *t = ctx;
+    const int64_t pieces = t->dual->n_pieces, before = t->at;
+    *kind = t->at = before == BEGIN ? START : before == START || before == ITERATE ? MULTIPLY : before + 1;
+    if (before == START) {
+        t->rz = add_up(t->second, pieces);
+        t->least = t->tol * t->tol * t->rz;
+    } else if (before == COLLECT) {
+        const double more = t->products > 1 ? t->turn * t->rz / t->step : 0.0;
+        const double curvature = add_up(t->first, pieces) - more;
+        if (!(curvature > 0)) return 0;
+        t->step = t->rz / curvature;
+    } else if (before == ITERATE) {
+        const double next = add_up(t->second, pieces);
+        if (!(next > t->least)) return 0;
+        t->turn = next / t->rz;
+        t->rz = next;
     }
-    if (number == 0) t->products = products;
+    if (*kind != MULTIPLY) return pieces;
+    if (t->products >= t->most || !(t->rz > 0)) return 0;
+    t->products++;
+    return t->dual->n_items;
 }
 
 int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const double *diagonal, double tol,
@@ -224,52 +229,58 @@ int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const dou
                    double *along) {
     task t = {.dual = dual, .work = work, .b = b, .sign = sign, .diagonal = diagonal, .out = out};
     t.tol = tol, t.most = most;
-    run_task(team, solve_member, &t);
+    t.r = work->vectors, t.u = t.r + dual->size, t.p = t.u + dual->size, t.s = t.p + dual->size;
+    t.w = t.s + dual->size;
+    t.first = work->dots, t.second = t.first + dual->n_pieces, t.along = t.second + dual->n_pieces;
+    run_task(team, solve_plan, solve_piece, &t);
     *products = t.products;
-    *along = add_up(work->dots + 2 * dual->n_pieces, dual->n_pieces);
+    *along = add_up(t.along, dual->n_pieces);
     return FDP_OK;
 }
 
-static void probe_member(fdp_team *team, int number, void *argument) {
-    task *t = argument;
-    int64_t phase = 0;
-    ITEMS(t, i) {
-        const fdp_dual_item item = t->dual->items[i];
+static void probe_piece(void *ctx, int64_t kind, int64_t i) {
+    task *t = ctx;
+    const fdp_dual_item item = t->dual->items[kind == PROBE ? i : 0];
+    if (kind == PROBE)
         probe_lane(&t->dual->regions[item.region], item.lane, t->seed, t->work);
-    }
-    fdp_team_turn(team, number, &t->turns, &phase);
-    PIECES(t, i) collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
+    else
+        collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
+}
+
+static int64_t probe_plan(void *ctx, int64_t *kind) {
+    task *t = ctx;
+    *kind = t->at = t->at == BEGIN ? PROBE : t->at + 1;
+    return *kind == PROBE ? t->dual->n_items : *kind == PROBED ? t->dual->n_pieces : 0;
 }
 
 int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fdp_dual_work *work,
                    double *b) {
     task t = {.dual = dual, .work = work, .seed = seed, .g = b};
-    run_task(team, probe_member, &t);
+    run_task(team, probe_plan, probe_piece, &t);
     return FDP_OK;
 }
 
-static void answer_member(fdp_team *team, int number, void *argument) {
-    task *t = argument;
-    const int64_t phase = 0;
-    ITEMS(t, i) {
-        const fdp_dual_item item = t->dual->items[i];
-        const fdp_dual_region *r = &t->dual->regions[item.region];
-        double total = 0;
-        for (int64_t l = 0; l < r->n_links; l++) {
-            const fdp_dual_span *span = r->links[l].spans + item.lane;
-            const double *e = t->work->edge_d + span->edge, *own = t->x + r->links[l].at + span->from;
-            double sum = 0;
-            for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];
-            total += r->links[l].sign * sum;
-        }
-        t->work->sums[i] = total;
+static void answer_piece(void *ctx, int64_t kind, int64_t i) {
+    (void)kind;
+    task *t = ctx;
+    const fdp_dual_item item = t->dual->items[i];
+    const fdp_dual_region *r = &t->dual->regions[item.region];
+    double total = 0;
+    for (int64_t l = 0; l < r->n_links; l++) {
+        const fdp_dual_span *span = r->links[l].spans + item.lane;
+        const double *e = t->work->edge_d + span->edge, *own = t->x + r->links[l].at + span->from;
+        double sum = 0;
+        for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];
+        total += r->links[l].sign * sum;
     }
+    t->work->sums[i] = total;
 }
 
 int fdp_dual_answer(const fdp_dual *dual, const double *x, fdp_team *team, const fdp_dual_work *work,
                     double *out) {
     task t = {.dual = dual, .work = work, .x = x};
-    run_task(team, answer_member, &t);
+    fdp_team_each(team, fdp_team_worth(team, WORTH * dual->cells), FDP_TEAM_SPREAD, dual->n_items,
+                  answer_piece, &t);
     fdp_dual_by_region(dual, 1, work->sums, out);
     return FDP_OK;
 }

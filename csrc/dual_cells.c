@@ -13,7 +13,6 @@ typedef struct {
     const uint8_t *possible;
     const float *seen; /* [n, cells] */
     double *y, *inverse, *gram;
-    fdp_team_turns turns;
 } cells_task;
 
 FDP_CLONES
@@ -28,21 +27,20 @@ static void centre_cells(const cells_task *t, const fdp_dual_region *r, int64_t 
     for (int64_t j = from; t->possible && j < to; j++) inverse[j] = t->possible[j] ? inverse[j] : 0.0;
 }
 
-static void centre_member(fdp_team *team, int number, void *argument) {
+static void centre_piece(void *argument, int64_t kind, int64_t i) {
+    (void)kind;
     cells_task *t = argument;
     const fdp_dual_region *r = &t->dual->regions[t->region];
-    const int64_t cells = r->rows * r->cols;
-    FDP_TEAM_SHARE(&t->turns, 0, i, (cells + SHARE - 1) / SHARE)
-    centre_cells(t, r, i * SHARE, FDP_MIN(cells, (i + 1) * SHARE));
+    centre_cells(t, r, i * SHARE, FDP_MIN(r->rows * r->cols, (i + 1) * SHARE));
 }
 
 int fdp_dual_centre(const fdp_dual *dual, int64_t region, const double *table, const double *given,
                     const uint8_t *possible, fdp_team *team, double *y, double *inverse) {
     cells_task t = {.dual = dual, .region = region, .table = table, .given = given, .possible = possible};
     t.y = y, t.inverse = inverse;
-    fdp_team_turns_make(&t.turns);
-    fdp_team_do(team, fdp_team_worth(team, dual->regions[region].rows * dual->regions[region].cols),
-                centre_member, &t);
+    const int64_t cells = dual->regions[region].rows * dual->regions[region].cols;
+    fdp_team_each(team, fdp_team_worth(team, cells), FDP_TEAM_SPREAD, (cells + SHARE - 1) / SHARE,
+                  centre_piece, &t);
     return FDP_OK;
 }
 
@@ -74,23 +72,21 @@ static void gram_cells(const cells_task *t, int64_t from, int64_t to, double *gr
     }
 }
 
-static void gram_member(fdp_team *team, int number, void *argument) {
+static void gram_piece(void *argument, int64_t kind, int64_t i) {
+    (void)kind;
     cells_task *t = argument;
-    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
-        int64_t from, to;
-        double *gram = t->gram + i * t->n * t->n;
-        cells_of(t->dual, i, &from, &to);
-        memset(gram, 0, (size_t)(t->n * t->n) * sizeof *gram);
-        gram_cells(t, from, to, gram);
-    }
+    int64_t from, to;
+    double *gram = t->gram + i * t->n * t->n;
+    cells_of(t->dual, i, &from, &to);
+    memset(gram, 0, (size_t)(t->n * t->n) * sizeof *gram);
+    gram_cells(t, from, to, gram);
 }
 
 int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *team, double *room,
                   double *gram) {
     cells_task t = {.dual = dual, .n = n, .seen = seen, .gram = room};
     if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
-    fdp_team_turns_make(&t.turns);
-    fdp_team_do(team, fdp_team_worth(team, dual->cells), gram_member, &t);
+    fdp_team_each(team, fdp_team_worth(team, dual->cells), FDP_TEAM_SPREAD, dual->n_items, gram_piece, &t);
     fdp_dual_by_region(dual, n * n, room, gram);
     for (int64_t k = 0; k < dual->n_regions; k++)
         for (int64_t a = 0; a < n; a++)
@@ -117,19 +113,17 @@ static void mix_cells(const cells_task *t, const double *weights, int64_t from, 
     }
 }
 
-static void mix_member(fdp_team *team, int number, void *argument) {
+static void mix_piece(void *argument, int64_t kind, int64_t i) {
+    (void)kind;
     cells_task *t = argument;
-    FDP_TEAM_SHARE(&t->turns, 0, i, t->dual->n_items) {
-        int64_t from, to;
-        cells_of(t->dual, i, &from, &to);
-        mix_cells(t, t->weights + t->dual->items[i].region * t->n, from, to);
-    }
+    int64_t from, to;
+    cells_of(t->dual, i, &from, &to);
+    mix_cells(t, t->weights + t->dual->items[i].region * t->n, from, to);
 }
 
 int fdp_dual_mix(const fdp_dual *dual, int64_t n, const float *seen, const double *weights, fdp_team *team,
                  double *y, double *inverse) {
     cells_task t = {.dual = dual, .n = n, .seen = seen, .weights = weights, .y = y, .inverse = inverse};
-    fdp_team_turns_make(&t.turns);
-    fdp_team_do(team, fdp_team_worth(team, dual->cells), mix_member, &t);
+    fdp_team_each(team, fdp_team_worth(team, dual->cells), FDP_TEAM_SPREAD, dual->n_items, mix_piece, &t);
     return FDP_OK;
 }

@@ -9,19 +9,89 @@
 #define IMPOSSIBLE (-1e30)
 #define MOST_ROWS 512
 #define UP_SUMS (FDP_DIRECT_SUM + 1)
-#define PIECE 4096 /* entries of a vector that one thread takes at a time */
+#define PIECE 4096     /* entries of a vector that one thread takes at a time */
+#define MANY 4         /* threads: more of them divide the lanes of a stage that has few */
+#define FEW_LANES 128  /* eight for each of 16 threads */
+#define FEW_CELLS 8192 /* of tables inside others: less work than a step of their own costs */
 
 typedef enum { INFER, ADOPT, MOVE, NORMALISE } pass_kind;
 
+/* The loops of a stage over its lists, in the order of a pass, after that over the vector. RATIOS goes over
+ * the hosted tables, then over the pieces of those that are cut. */
+enum { BEGIN, COPY, INSIDE, RATIOS, RESCALE, UP, DELIVER, DOWN, GATHER, FOLDS };
+
+static fdp_run run_of(const fdp_stage *stage, int64_t loop) {
+    switch (loop) {
+    case RESCALE:
+        return stage->ratios;
+    case UP:
+        return stage->up;
+    case DELIVER:
+        return stage->deliveries;
+    case DOWN:
+        return stage->down;
+    case GATHER:
+        return stage->gathers;
+    default:
+        return stage->hosted;
+    }
+}
+
+/* Whether a pass of that kind has the loop. */
+static int takes_part(pass_kind kind, const fdp_stage *stage, int64_t loop) {
+    const int messages = kind == INFER || kind == MOVE;
+    if (loop == FOLDS || (loop == INSIDE && messages)) return stage->folds != 0;
+    if (loop == RESCALE) return kind == MOVE;
+    return messages || loop == UP || loop == DOWN || loop == GATHER;
+}
+
+/* Sums that each lane has of its own for a link; 0 where no two lanes write the same cells. */
+static int64_t own_sums(const fdp_node *node, int64_t link) {
+    return node->links[link].shared && node->lanes > 1 ? node->links[link].size : 0;
+}
+
+/* How many pieces each lane of a stage is divided into: one for each link, where there are few lanes. A link
+ * has sums of its own, so nothing changes but who adds them up. */
+static int64_t links_of(const fdp_tree *tree, const fdp_stage *stage) {
+    int64_t most = 1;
+    if (stage->down.count > FEW_LANES) return 1;
+    for (int64_t i = stage->nodes.first; i < stage->nodes.first + stage->nodes.count; i++)
+        most = FDP_MAX(most, tree->nodes[i].n_links);
+    return most;
+}
+
+static int64_t fold_cells(const fdp_fold *fold) {
+    int64_t cells = 1;
+    for (int d = 0; d < fold->link.nd; d++) cells *= fold->link.n[d];
+    return cells;
+}
+
+/* Whether a fold leads into a table inside one that is cut: that comes before the pieces. */
+static int is_inside(const fdp_hosted *hosted, const fdp_fold *fold) {
+    return hosted->n_pieces && fold->host_at != hosted->at;
+}
+
+static int64_t cells_inside(const fdp_tree *tree, const fdp_stage *stage) {
+    int64_t cells = 0;
+    for (int64_t i = stage->hosted.first; i < stage->hosted.first + stage->hosted.count; i++)
+        for (int64_t f = 0; f < tree->hosted[i].n_folds; f++) {
+            const fdp_fold *fold = tree->folds + tree->hosted[i].first_fold + f;
+            cells += is_inside(tree->hosted + i, fold) ? fold_cells(fold) : 0;
+        }
+    return cells;
+}
+
 /* The part of the kernels that does not depend on REAL is declared before, defined after them. */
 static void fold_up(const fdp_fold *fold, double *up);
+static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, double *up);
+static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, double *up);
 static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m);
 
 /* Some cells of a link that several lanes wrote: their buffers, added in lane order. */
 static void gather_lanes(const fdp_tree *tree, const fdp_piece *piece, const double *buffer, double *m) {
     const fdp_node *node = tree->nodes + piece->first;
     int64_t offset = node->buffer_at;
-    for (int64_t l = 0; l < piece->last; l++) offset += node->links[l].shared ? node->links[l].size : 0;
+    for (int64_t l = 0; l < piece->last; l++) offset += own_sums(node, l);
     double *dst = m + node->links[piece->last].at;
     for (int lane = 0; lane < node->lanes; lane++, offset += node->lane_buffer)
         for (int64_t i = piece->from; i < piece->to; i++) dst[i] += buffer[offset + i];
@@ -159,12 +229,6 @@ static inline __attribute__((always_inline)) double fdp_across_f64(const fdp_sum
 #undef FAR
 #undef NAME
 
-static int64_t fold_cells(const fdp_fold *fold) {
-    int64_t cells = 1;
-    for (int d = 0; d < fold->link.nd; d++) cells *= fold->link.n[d];
-    return cells;
-}
-
 /* m of a hosted table from the larger hosted table it lies in. */
 static void fold_down(const fdp_fold *fold, double *m) {
     const double one = 1;
@@ -178,6 +242,39 @@ static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m
 
 static void fold_up(const fdp_fold *fold, double *up) {
     fdp_tile_add_f64(1, fold_cells(fold), up + fold->link.at, &fold->link, NULL, up + fold->host_at);
+}
+
+static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, double *up) {
+    for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
+        if (is_inside(hosted, tree->folds + f)) fold_up(tree->folds + f, up);
+}
+
+/* One fold for cells [from, to) of the larger table. */
+static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, double *up) {
+    const fdp_link *link = &fold->link;
+    const int last = link->nd - 1;
+    const int64_t inner = last >= 0 ? link->n[last] : 1, step = last >= 0 ? link->ts[last] : 0;
+    int64_t at[FDP_MAX_DIMS], far = 0, rest = from / inner;
+    for (int d = last - 1; d >= 0; d--) {
+        at[d] = rest % link->n[d];
+        rest /= link->n[d];
+        far += at[d] * link->ts[d];
+    }
+    for (int64_t run = from - from % inner; run < to; run += inner) {
+        const double *s = up + link->at + far;
+        double *b = up + fold->host_at + run;
+        const int64_t first = FDP_MAX(from - run, 0), end = FDP_MIN(to - run, inner);
+        if (step)
+            for (int64_t i = first; i < end; i++) b[i] += s[i];
+        else
+            for (int64_t i = first; i < end; i++) b[i] += s[0];
+        for (int d = last - 1; d >= 0; d--) {
+            far += link->ts[d];
+            if (++at[d] < link->n[d]) break;
+            far -= link->ts[d] * link->n[d];
+            at[d] = 0;
+        }
+    }
 }
 
 /* Vector kernels: chunks of fixed length, partial sums added in chunk order (same result for any threads). */
@@ -198,15 +295,13 @@ typedef struct vector_job {
     const float *in32;
     void *out;
     double *part, *second; /* [chunks] */
-    atomic_llong next;
 } vector_job;
 
-static void vector_work(fdp_team *team, int number, void *ctx) {
+static void vector_piece(void *ctx, int64_t kind, int64_t c) {
+    (void)kind;
     vector_job *job = ctx;
-    FDP_TEAM_LOOP(fdp_team_block, team, number, &job->next, c, job->chunks) {
-        const int64_t at = c * job->chunk;
-        job->kernel(job, FDP_MIN(job->chunk, job->n - at), at, job->part + c, job->second + c);
-    }
+    const int64_t at = c * job->chunk;
+    job->kernel(job, FDP_MIN(job->chunk, job->n - at), at, job->part + c, job->second + c);
 }
 
 /* The sum of the chunks' first numbers; of their second ones in *second where asked. */
@@ -216,7 +311,8 @@ static double vector_run(vector_job *job, fdp_team *team, double *second) {
     job->chunk = chunk_of(job->n);
     job->chunks = (job->n + job->chunk - 1) / job->chunk;
     memset(job->part, 0, (size_t)job->chunks * sizeof *job->part);
-    fdp_team_do(team, fdp_team_worth(team, job->n / ENTRIES_A_CELL), vector_work, job);
+    fdp_team_each(team, fdp_team_worth(team, job->n / ENTRIES_A_CELL), FDP_TEAM_BLOCK, job->chunks,
+                  vector_piece, job);
     double sum = 0;
     for (int64_t c = 0; c < job->chunks; c++) sum += job->part[c];
     if (second) *second = 0;

@@ -27,8 +27,6 @@
 #ifndef FDP_INFER_H
 #define FDP_INFER_H
 
-#include <stdatomic.h>
-
 #include "fdp.h"
 #include "team.h"
 
@@ -116,8 +114,6 @@ typedef struct {
     int64_t large;      /* worth several threads */
 } fdp_stage;
 
-enum { FDP_STAGE_LOOPS = 8 }; /* shared loops of a stage, upward and downward */
-
 typedef struct {
     int64_t size;   /* P */
     int64_t shared; /* the first so many take messages or host tables; local potentials behind them do not */
@@ -157,7 +153,6 @@ typedef struct {
     double *up_sums;    /* [slices upward, FDP_DIRECT_SUM + 1] */
     double *down_sums;  /* [slices downward, 2] */
     double *parts;      /* [pieces of large hosted tables, 3] */
-    atomic_llong *next; /* [stages * FDP_STAGE_LOOPS + 1] */
 } fdp_work;
 
 /* The state at potentials theta[P], with marginals that sum to `total`. *log_z: sum over components of the

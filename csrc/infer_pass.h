@@ -14,6 +14,9 @@ typedef struct {
     REAL *x;
     double log_z;
     int code;
+    int64_t stage, loop; /* where the pass is */
+    int64_t divided;     /* pieces that lanes are divided into on the way down */
+    int many;            /* more threads than a stage may have lanes for */
 } NAME(job);
 
 static int64_t NAME(tile_rows)(const fdp_node *node) {
@@ -137,46 +140,49 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }
 
-/* Marginals that rows [from, to) of a node give; sums: what the direct rows' sums of w y g and w g^2 grow by,
- * now that factors are known: g = f e - z = h + (f - 1) e. */
+/* Marginals that rows [from, to) of a node give: of links [first, last), and with link 0 the node's own.
+ * sums: what the direct rows' sums of w y g and w g^2 grow by, now that factors are known:
+ * g = f e - z = h + (f - 1) e. */
 static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
-                            double *private_buffer, double *sums) {
+                            int64_t first, int64_t last, double *private_buffer, double *sums) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const int direct = job->kind == MOVE && node->local == FDP_LOCAL_DIRECT;
+    const int32_t local = first == 0 ? node->local : FDP_LOCAL_NONE;
     double factor[MOST_ROWS], *m = job->out->m;
-    sums[0] = sums[1] = 0;
-    if (node->lane_buffer) memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
-    if (!direct && node->local != FDP_LOCAL_DENSE && node->local != FDP_LOCAL_SPARSE && !node->n_links)
+    if (first == 0) sums[0] = sums[1] = 0;
+    for (int64_t l = 0; l < first; l++) private_buffer += own_sums(node, l);
+    double *end = private_buffer;
+    for (int64_t l = first; l < last; l++) end += own_sums(node, l);
+    memset(private_buffer, 0, (size_t)(end - private_buffer) * sizeof(double));
+    if (!(direct && first == 0) && local != FDP_LOCAL_DENSE && local != FDP_LOCAL_SPARSE && first == last)
         return;
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         const REAL *block = (REAL *)job->out->cells + node->table + j * cells;
         NAME(factors)(job, node, job->out, j, rows, factor);
-        if (direct) {
+        if (direct && first == 0) {
             const double *row = job->work->rows + (job->targets[node->direct].row_at + j) * FDP_DIRECT_ROW;
             for (int64_t r = 0; r < rows; r++, row += FDP_DIRECT_ROW) {
                 const double more = factor[r] - 1;
                 sums[0] += more * row[0];
                 sums[1] += 2 * more * row[1] + more * more * row[2];
             }
-        } else if (node->local == FDP_LOCAL_DENSE) {
-            double *local = m + node->local_at + j * cells;
+        } else if (local == FDP_LOCAL_DENSE) {
+            double *own = m + node->local_at + j * cells;
             for (int64_t r = 0; r < rows; r++)
-                for (int64_t i = 0; i < cells; i++) local[r * cells + i] = factor[r] * block[r * cells + i];
-        } else if (node->local == FDP_LOCAL_SPARSE) {
+                for (int64_t i = 0; i < cells; i++) own[r * cells + i] = factor[r] * block[r * cells + i];
+        } else if (local == FDP_LOCAL_SPARSE) {
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++)
                     m[node->local_at + k] = factor[r] * block[r * cells + node->local_cell[k]];
         }
         double *next_buffer = private_buffer;
-        for (int64_t l = 0; l < node->n_links; l++) {
+        for (int64_t l = first; l < last; l++) {
             const fdp_link *link = node->links + l;
-            double *dst = m + link->at;
-            if (link->shared && node->lanes > 1) {
-                dst = next_buffer;
-                next_buffer += link->size;
-            }
-            NAME(tile_project)(rows, cells, block, factor, link, link->base ? link->base + j : NULL, dst);
+            const int64_t own = own_sums(node, l);
+            NAME(tile_project)(rows, cells, block, factor, link, link->base ? link->base + j : NULL,
+                               own ? next_buffer : m + link->at);
+            next_buffer += own;
         }
     }
 }
@@ -188,9 +194,8 @@ static void NAME(hosted_up)(const NAME(job) * job, int64_t number) {
     const fdp_hosted *hosted = job->tree->hosted + number;
     const int64_t at = hosted->at;
     REAL *ratio = (REAL *)work->ratio + at;
-    for (int64_t f = 0; f < hosted->n_folds; f++)
-        fold_up(job->tree->folds + hosted->first_fold + f, work->up);
-    if (hosted->n_pieces) return; /* the pieces follow */
+    for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
+        fold_up(job->tree->folds + f, work->up);
     if (job->kind == INFER) {
         NAME(tile_load)(hosted->size, work->up + at, ratio);
     } else {
@@ -200,12 +205,17 @@ static void NAME(hosted_up)(const NAME(job) * job, int64_t number) {
     }
 }
 
-/* The same by pieces: first what each is up to its scale, then, with what the others came to, the scale. */
+/* The same for a piece of a table, in which the tables inside have got their messages: what it is up to its
+ * scale, and, with what the other pieces came to, the scale. */
 static void NAME(ratio_piece)(const NAME(job) * job, int64_t number) {
     const fdp_work *work = job->work;
     const fdp_piece *piece = job->tree->ratios + number;
-    const int64_t at = job->tree->hosted[piece->first].at + piece->from, size = piece->to - piece->from;
+    const fdp_hosted *hosted = job->tree->hosted + piece->first;
+    const int64_t at = hosted->at + piece->from, size = piece->to - piece->from;
     REAL *ratio = (REAL *)work->ratio + at;
+    for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
+        if (job->tree->folds[f].host_at == hosted->at)
+            fold_some(job->tree->folds + f, piece->from, piece->to, work->up);
     if (job->kind == INFER)
         NAME(tile_load)(size, work->up + at, ratio);
     else
@@ -235,112 +245,105 @@ static void NAME(slice_up)(const NAME(job) * job, int64_t number) {
         NAME(lane_move)(job, node, slice->from, slice->to, job->work->up_sums + number * UP_SUMS);
 }
 
-static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
+/* A lane, or where lanes are divided one link of it. */
+static void NAME(slice_down)(const NAME(job) * job, int64_t i) {
+    const fdp_run run = job->tree->stages[job->stage].down;
+    const int64_t number = run.first + i / job->divided, link = i % job->divided;
     const fdp_slice *slice = job->tree->down + number;
     const fdp_node *node = job->tree->nodes + slice->node;
-    NAME(lane_down)(job, node, slice->from, slice->to,
+    const int64_t last = job->divided > 1 ? FDP_MIN(link + 1, node->n_links) : node->n_links;
+    if (link > 0 && link >= node->n_links) return;
+    NAME(lane_down)(job, node, slice->from, slice->to, link, last,
                     job->work->buffer + node->buffer_at + slice->lane * node->lane_buffer,
                     job->work->down_sums + 2 * number);
 }
 
-/* EACH over a run, shared by the team: the counter is the loop's own. */
-#define SHARE(run, counter, EACH) \
-    FDP_TEAM_LOOP(fdp_team_block, team, number, counter, k, (run).count) EACH((run).first + k)
-
-/* One member's part of a stage, upward. The loops' counters are next[0] .. next[4]. */
-static void NAME(stage_up)(fdp_team *team, int number, const NAME(job) * job, const fdp_stage *stage,
-                           atomic_llong *next) {
-#define HOSTED(i) NAME(hosted_up)(job, i)
-#define RATIO(i) NAME(ratio_piece)(job, i)
-#define RESCALE(i) NAME(rescale_piece)(job, i)
-#define SLICE(i) NAME(slice_up)(job, i)
-#define DELIVER(i) deliver(job->tree, job->tree->deliveries + (i), job->work->message, job->work->up)
-    const int messages = job->kind == INFER || job->kind == MOVE;
-    if (messages && stage->hosted.count) {
-        SHARE(stage->hosted, next, HOSTED);
-        if (stage->folds && stage->ratios.count) fdp_team_wait(team);
-        SHARE(stage->ratios, next + 1, RATIO);
-        if (stage->ratios.count && job->kind == MOVE) {
-            fdp_team_wait(team);
-            SHARE(stage->ratios, next + 2, RESCALE);
-        }
-        fdp_team_wait(team);
+/* Piece i of a stage's list for that loop. */
+static void NAME(piece)(void *ctx, int64_t loop, int64_t i) {
+    const NAME(job) *job = ctx;
+    const fdp_tree *tree = job->tree;
+    const fdp_work *work = job->work;
+    const fdp_stage *stage = tree->stages + job->stage;
+    i += loop == COPY || loop == RATIOS || loop == DOWN ? 0 : run_of(stage, loop).first;
+    if (loop == COPY) {
+        const size_t bytes = (size_t)FDP_MIN(PIECE, tree->shared - i * PIECE) * sizeof(double);
+        if (job->change) memcpy(work->up + i * PIECE, job->change + i * PIECE, bytes);
+        memset(job->out->m + i * PIECE, 0, bytes);
+    } else if (loop == INSIDE) {
+        folds_inside(tree, tree->hosted + i, work->up);
+    } else if (loop == RATIOS && i < stage->hosted.count) {
+        if (!tree->hosted[stage->hosted.first + i].n_pieces) NAME(hosted_up)(job, stage->hosted.first + i);
+    } else if (loop == RATIOS) {
+        NAME(ratio_piece)(job, stage->ratios.first + i - stage->hosted.count);
+    } else if (loop == RESCALE) {
+        NAME(rescale_piece)(job, i);
+    } else if (loop == UP) {
+        NAME(slice_up)(job, i);
+    } else if (loop == DELIVER) {
+        deliver(tree, tree->deliveries + i, work->message, work->up);
+    } else if (loop == DOWN) {
+        NAME(slice_down)(job, i);
+    } else if (loop == GATHER) {
+        gather_lanes(tree, tree->gathers + i, work->buffer, job->out->m);
+    } else {
+        folds_down(tree, tree->hosted + i, job->out->m);
     }
-    SHARE(stage->up, next + 3, SLICE);
-    if (!messages || !stage->deliveries.count) return;
-    fdp_team_wait(team);
-    SHARE(stage->deliveries, next + 4, DELIVER);
-#undef HOSTED
-#undef RATIO
-#undef RESCALE
-#undef SLICE
-#undef DELIVER
 }
 
-/* One member's part of a stage, downward. The loops' counters are next[5] .. next[7]. */
-static void NAME(stage_down)(fdp_team *team, int number, const NAME(job) * job, const fdp_stage *stage,
-                             atomic_llong *next) {
-#define SLICE(i) NAME(slice_down)(job, i)
-#define GATHER(i) gather_lanes(job->tree, job->tree->gathers + (i), job->work->buffer, job->out->m)
-#define FOLDS(i) folds_down(job->tree, job->tree->hosted + (i), job->out->m)
-    SHARE(stage->down, next + 5, SLICE);
-    if (stage->gathers.count) {
-        fdp_team_wait(team);
-        SHARE(stage->gathers, next + 6, GATHER);
+/* The next loop of a pass: up from the deepest stage, down from the roots. */
+static int NAME(advance)(NAME(job) * job) {
+    const fdp_tree *tree = job->tree;
+    if (job->loop < DELIVER || (job->loop > DELIVER && job->loop < FOLDS)) {
+        job->loop++;
+    } else if (job->loop == DELIVER && job->stage > 0) {
+        job->stage--;
+        job->loop = INSIDE;
+    } else if (job->loop == DELIVER) {
+        const int messages = job->kind == INFER || job->kind == MOVE;
+        if (messages) job->code = arrive_at_roots(tree, job->work->message, &job->log_z);
+        job->loop = DOWN;
+        if (job->kind == NORMALISE || job->code != FDP_OK) return 0;
+    } else {
+        job->stage++;
+        job->loop = DOWN;
     }
-    if (stage->folds) {
-        fdp_team_wait(team);
-        SHARE(stage->hosted, next + 7, FOLDS);
-    }
-#undef SLICE
-#undef GATHER
-#undef FOLDS
+    return job->stage < tree->n_stages;
 }
-#undef SHARE
 
-/* One member's part of a call: up from the deepest stage, down from the roots. A small stage is one
- * thread's. */
-static void NAME(work)(fdp_team *team, int number, void *ctx) {
+/* Pieces of the loop that the pass has come to. */
+static int64_t NAME(pieces)(NAME(job) * job, const fdp_stage *stage) {
+    job->divided = 1;
+    if (!takes_part(job->kind, stage, job->loop)) return 0;
+    if (job->loop == DOWN && job->many && stage->large) job->divided = links_of(job->tree, stage);
+    return run_of(stage, job->loop).count * job->divided + (job->loop == RATIOS ? stage->ratios.count : 0);
+}
+
+/* The next loop that threads share; what is small is done here, by one of them. */
+static int64_t NAME(plan)(void *ctx, int64_t *loop) {
     NAME(job) *job = ctx;
     const fdp_tree *tree = job->tree;
-    const int messages = job->kind == INFER || job->kind == MOVE;
-    atomic_llong *next = job->work->next + 1;
-    fdp_team alone;
-    alone.threads = 1;
-    const int64_t pieces = job->kind == NORMALISE ? 0 : (tree->shared + PIECE - 1) / PIECE;
-    FDP_TEAM_LOOP(fdp_team_block, team, number, job->work->next, k, pieces) {
-        const size_t bytes = (size_t)FDP_MIN(PIECE, tree->shared - k * PIECE) * sizeof(double);
-        if (job->change) memcpy(job->work->up + k * PIECE, job->change + k * PIECE, bytes);
-        memset(job->out->m + k * PIECE, 0, bytes);
+    if (job->loop == BEGIN) {
+        *loop = job->loop = COPY;
+        if (job->kind != NORMALISE && tree->shared) return (tree->shared + PIECE - 1) / PIECE;
     }
-    fdp_team_wait(team);
-    for (int64_t s = tree->n_stages - 1; s >= 0; s--) {
-        const fdp_stage *stage = tree->stages + s;
-        if (stage->large)
-            NAME(stage_up)(team, number, job, stage, next + s * FDP_STAGE_LOOPS);
-        else if (number == 0)
-            NAME(stage_up)(&alone, 0, job, stage, next + s * FDP_STAGE_LOOPS);
-        fdp_team_wait(team);
+    while (NAME(advance)(job)) {
+        const fdp_stage *stage = tree->stages + job->stage;
+        const int64_t pieces = NAME(pieces)(job, stage);
+        const int shared = stage->large && (job->loop != INSIDE || cells_inside(tree, stage) > FEW_CELLS);
+        *loop = job->loop;
+        if (shared && pieces) return pieces;
+        for (int64_t i = 0; i < pieces; i++) NAME(piece)(job, job->loop, i);
     }
-    if (job->kind == NORMALISE) return;
-    if (messages && number == 0) job->code = arrive_at_roots(tree, job->work->message, &job->log_z);
-    if (messages) fdp_team_wait(team);
-    if (job->code != FDP_OK) return;
-    for (int64_t s = 0; s < tree->n_stages; s++) {
-        const fdp_stage *stage = tree->stages + s;
-        if (stage->large)
-            NAME(stage_down)(team, number, job, stage, next + s * FDP_STAGE_LOOPS);
-        else if (number == 0)
-            NAME(stage_down)(&alone, 0, job, stage, next + s * FDP_STAGE_LOOPS);
-        if (s + 1 < tree->n_stages) fdp_team_wait(team);
-    }
+    return 0;
 }
 
 static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
-    memset((void *)job->work->next, 0,
-           (size_t)(tree->n_stages * FDP_STAGE_LOOPS + 1) * sizeof *job->work->next);
-    fdp_team_do(team, tree->large ? fdp_team_worth(team, tree->large) : 1, NAME(work), job);
+    job->stage = tree->n_stages - 1;
+    job->loop = BEGIN;
+    const int threads = tree->large ? fdp_team_worth(team, tree->large) : 1;
+    job->many = threads > MANY;
+    fdp_team_steps(team, threads, FDP_TEAM_BLOCK, NAME(plan), NAME(piece), job);
     return job->code;
 }
 

@@ -53,38 +53,40 @@ typedef struct {
     int64_t n;
     const fdp_rake_step *steps;
     double *work, *squares;
-    fdp_team_turns turns;
+    int64_t at, concludes; /* the step, and its second half */
 } run_job;
 
-static void run_some(fdp_team *team, int number, void *ctx) {
+static void run_piece(void *ctx, int64_t concludes, int64_t i) {
     run_job *job = ctx;
-    int64_t phase = 0;
-    for (int64_t i = 0; i < job->n; i++) {
-        const fdp_rake_step *s = job->steps + i;
-        const int adds = s->rule != FDP_RAKE_MULTIPLY;
-        FDP_TEAM_SHARE(&job->turns, phase, l, s->lanes) {
-            double *sums = adds ? job->work + (s->disjoint ? 0 : l * s->size) : NULL;
-            do_rows(s, s->rows * l / s->lanes, s->rows * (l + 1) / s->lanes, sums);
-        }
-        fdp_team_turn(team, number, &job->turns, &phase);
-        if (!adds) continue;
-        FDP_TEAM_SHARE(&job->turns, phase, piece, (s->size + FDP_RAKE_PIECE - 1) / FDP_RAKE_PIECE) {
-            const int64_t k = piece * FDP_RAKE_PIECE;
-            const double squares = conclude(s, k, FDP_MIN(k + FDP_RAKE_PIECE, s->size), job->work);
-            if (s->rule == FDP_RAKE_TARGET) job->squares[s->sum_at + piece] = squares;
-        }
-        fdp_team_turn(team, number, &job->turns, &phase);
+    const fdp_rake_step *s = job->steps + job->at;
+    if (concludes) {
+        const int64_t k = i * FDP_RAKE_PIECE;
+        const double squares = conclude(s, k, FDP_MIN(k + FDP_RAKE_PIECE, s->size), job->work);
+        if (s->rule == FDP_RAKE_TARGET) job->squares[s->sum_at + i] = squares;
+    } else {
+        double *sums = s->rule == FDP_RAKE_MULTIPLY ? NULL : job->work + (s->disjoint ? 0 : i * s->size);
+        do_rows(s, s->rows * i / s->lanes, s->rows * (i + 1) / s->lanes, sums);
     }
 }
 
+static int64_t run_plan(void *ctx, int64_t *concludes) {
+    run_job *job = ctx;
+    if (job->at >= 0 && !job->concludes && job->steps[job->at].rule != FDP_RAKE_MULTIPLY &&
+        job->steps[job->at].size > 0) {
+        job->concludes = *concludes = 1;
+        return (job->steps[job->at].size + FDP_RAKE_PIECE - 1) / FDP_RAKE_PIECE;
+    }
+    job->concludes = *concludes = 0;
+    return ++job->at < job->n ? job->steps[job->at].lanes : 0;
+}
+
 int fdp_rake_run(int64_t n, const fdp_rake_step *steps, fdp_team *team, double *work, double *squares) {
-    run_job job = {n, steps, work, squares};
+    run_job job = {n, steps, work, squares, -1, 0};
     int64_t most = 0;
-    fdp_team_turns_make(&job.turns);
     for (int64_t i = 0; i < n; i++) {
         if (steps[i].lanes < 1 || steps[i].rows < 0 || steps[i].cols < 1) return FDP_ERR_ARGUMENT;
         most = FDP_MAX(most, steps[i].rows * steps[i].cols);
     }
-    fdp_team_do(team, fdp_team_worth(team, most), run_some, &job);
+    fdp_team_steps(team, fdp_team_worth(team, most), FDP_TEAM_SPREAD, run_plan, run_piece, &job);
     return FDP_OK;
 }

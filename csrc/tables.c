@@ -15,7 +15,6 @@ typedef struct {
     double sigma, least;
     double *out, *by_row, *room;
     double part[FDP_TABLES_BLOCKS];
-    atomic_llong next;
 } job;
 
 /* `most`: blocks, at most; 0: as many as there are. */
@@ -25,12 +24,14 @@ static void cut(job *t, int64_t rows, int64_t cols, int64_t most) {
     if (most) t->step = FDP_MAX(t->step, (rows + most - 1) / most);
 }
 
-#define BLOCKS(t, i, from, to) \
-    FDP_TEAM_LOOP(fdp_team_block, team, number, &(t)->next, i, ((t)->rows + (t)->step - 1) / (t)->step) \
-    for (int64_t from = i * (t)->step, to = FDP_MIN(from + (t)->step, (t)->rows), once_ = 1; once_; once_ = 0)
+/* Rows [from, to) of block i. */
+#define ROWS_OF(t, i) \
+    const int64_t from = (i) * (t)->step, to = FDP_MIN(from + (t)->step, (t)->rows); \
+    (void)kind
 
-static void run(fdp_team *team, fdp_team_fn member, job *t) {
-    fdp_team_do(team, fdp_team_worth(team, t->rows * t->cols), member, t);
+static void run(fdp_team *team, fdp_team_piece piece, job *t) {
+    fdp_team_each(team, fdp_team_worth(team, t->rows * t->cols), FDP_TEAM_BLOCK,
+                  (t->rows + t->step - 1) / t->step, piece, t);
 }
 
 static void copy_rows(const job *t, int64_t from, int64_t to) {
@@ -58,9 +59,10 @@ static void copy_rows(const job *t, int64_t from, int64_t to) {
     }
 }
 
-static void copy_member(fdp_team *team, int number, void *ctx) {
+static void copy_block(void *ctx, int64_t kind, int64_t i) {
     job *t = ctx;
-    BLOCKS(t, i, from, to) copy_rows(t, from, to);
+    ROWS_OF(t, i);
+    copy_rows(t, from, to);
 }
 
 int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const double *in, fdp_team *team,
@@ -70,7 +72,7 @@ int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const
     int64_t rows = 1;
     for (int d = 0; d < axes - 1; d++) rows *= shape[d];
     cut(&t, rows, shape[axes - 1], 0);
-    run(team, copy_member, &t);
+    run(team, copy_block, &t);
     return FDP_OK;
 }
 
@@ -80,16 +82,17 @@ FDP_CLONES static void outer_rows(int64_t rows, int64_t n, const double *restric
         for (int64_t j = 0; j < n; j++) out[i * n + j] = a[i] * b[j];
 }
 
-static void outer_member(fdp_team *team, int number, void *ctx) {
+static void outer_block(void *ctx, int64_t kind, int64_t i) {
     job *t = ctx;
-    BLOCKS(t, i, from, to) outer_rows(to - from, t->cols, t->a + from, t->b, t->out + from * t->cols);
+    ROWS_OF(t, i);
+    outer_rows(to - from, t->cols, t->a + from, t->b, t->out + from * t->cols);
 }
 
 int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *b, fdp_team *team,
                      double *out) {
     job t = {.a = a, .b = b, .out = out};
     cut(&t, rows, cols, 0);
-    run(team, outer_member, &t);
+    run(team, outer_block, &t);
     return FDP_OK;
 }
 
@@ -113,9 +116,9 @@ FDP_CLONES static double squares_of(int64_t n, const double *restrict x, const d
     return sum;
 }
 
-static void squares_member(fdp_team *team, int number, void *ctx) {
+static void squares_block(void *ctx, int64_t kind, int64_t i) {
     job *t = ctx;
-    BLOCKS(t, i, from, to)
+    ROWS_OF(t, i);
     t->part[i] =
         squares_of(to - from, t->a + from, t->b + from, t->sigmas ? t->sigmas + from : NULL, t->sigma);
 }
@@ -130,7 +133,7 @@ int fdp_tables_squares(int64_t n, const double *x, const double *y, const double
                        fdp_team *team, double *sum) {
     job t = {.a = x, .b = y, .sigmas = sigmas, .sigma = sigma};
     cut(&t, n, 1, FDP_TABLES_BLOCKS);
-    run(team, squares_member, &t);
+    run(team, squares_block, &t);
     *sum = added(&t);
     return FDP_OK;
 }
@@ -153,20 +156,19 @@ FDP_CLONES static double sum_rows(int64_t rows, int64_t n, const double *restric
     return logs;
 }
 
-static void sums_member(fdp_team *team, int number, void *ctx) {
+static void sums_block(void *ctx, int64_t kind, int64_t i) {
     job *t = ctx;
-    BLOCKS(t, i, from, to) {
-        double *by_col = t->room + i * t->cols;
-        memset(by_col, 0, (size_t)t->cols * sizeof *by_col);
-        t->part[i] = sum_rows(to - from, t->cols, t->a + from * t->cols, t->least, t->by_row + from, by_col);
-    }
+    ROWS_OF(t, i);
+    double *by_col = t->room + i * t->cols;
+    memset(by_col, 0, (size_t)t->cols * sizeof *by_col);
+    t->part[i] = sum_rows(to - from, t->cols, t->a + from * t->cols, t->least, t->by_row + from, by_col);
 }
 
 int fdp_tables_sums(int64_t rows, int64_t cols, const double *table, double least, fdp_team *team,
                     double *room, double *by_row, double *by_col, double *logs) {
     job t = {.a = table, .least = least, .room = room, .by_row = by_row};
     cut(&t, rows, cols, FDP_TABLES_BLOCKS);
-    run(team, sums_member, &t);
+    run(team, sums_block, &t);
     memset(by_col, 0, (size_t)cols * sizeof *by_col);
     for (int64_t i = 0; i * t.step < rows; i++)
         for (int64_t j = 0; j < cols; j++) by_col[j] += room[i * cols + j];

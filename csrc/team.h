@@ -1,21 +1,21 @@
 /* A team of threads: made when a job first needs them, kept for the jobs that follow, joined when the team is
- * freed.
+ * freed. Work must be divided by the data, never by the number of threads: then no result depends on it.
  *
- * fdp_team_do calls fn(team, number, ctx) on up to `threads` threads, number 0 being the caller's own; on
- * fewer where the system gives fewer, on the caller's alone where the team is at work for somebody else.
- * Inside, a loop is shared with fdp_team_next or FDP_TEAM_LOOP on a counter of its own, and phases are separated by
- * fdp_team_wait. Work must be divided by the data, never by the number of threads: then no result depends on
- * it.
+ * A job in STEPS (fdp_team_steps, fdp_team_each). A step has numbered pieces, and ends when all of them are
+ * done, not when all threads have come: a thread that lost its processor, or has not woken yet, delays nobody
+ * unless it holds a piece. A thread takes the pieces of its own share first, the same ones whenever a step of
+ * that size comes again, so that it finds in its caches what it left there; then what is in nobody's share;
+ * then what is left of the shares of others. Whoever ends a step prepares the next one.
+ *
+ * A job of MEMBERS (fdp_team_do) calls fn(team, number, ctx) on up to `threads` threads, number 0 being the
+ * caller's own. Inside, a loop is shared with fdp_team_next or FDP_TEAM_SHARE on a counter of its own, and
+ * phases are separated by fdp_team_wait, which waits for all. For jobs of few long phases.
+ *
+ * Either has fewer threads where the system gives fewer, and only the caller's where the team is at work for
+ * somebody else. How many follows from the size of the job (fdp_team_worth).
  *
  * Members that wait spin, then give way to whoever wants the processor, and after FDP_TEAM_SPIN nanoseconds
- * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.) How
- * many members a job has follows from its size (fdp_team_worth): small jobs do not wait for many.
- *
- * A machine may have fewer processors to give than it shows (other programs, other guests of a virtual
- * machine). Then a phase waits for a thread that is not running, and 16 threads take longer than 8. So a team
- * notes how long members waited for late ones, and gives the next jobs of that kind fewer members, more again
- * after calm ones (fdp_team_learn). Measured on a virtual machine of 16 that gave 9.5: a call of AdaGrid's
- * tree took 15 ms with 16 members where it takes 1.8 on a quiet one.
+ * sleep: an idle team costs nothing, and a busy machine is not kept busier. (OpenMP's pool spins on.)
  *
  * Fork. A child has a copy of the team but none of its threads. Every job begins by comparing the process
  * with the one that made the threads; in a child the team starts afresh and makes threads of its own when it
@@ -40,9 +40,6 @@
 #define FDP_TEAM_MAX 256
 #define FDP_TEAM_SPIN 200000  /* nanoseconds: a member stays awake between two calls of a fit */
 #define FDP_TEAM_CELLS 32768  /* cells of work, some 0.1 ms, that are worth one more thread */
-#define FDP_TEAM_LATE 500000  /* nanoseconds: who waits longer, waits for a thread that lost its processor */
-#define FDP_TEAM_KINDS 16     /* kinds of jobs whose widths are learnt */
-#define FDP_TEAM_CALM 8       /* jobs without lateness after which one more thread is tried */
 
 /* A number that grows, and those who wait for it to. */
 typedef struct {
@@ -55,18 +52,44 @@ typedef struct {
 typedef struct fdp_team fdp_team;
 typedef void (*fdp_team_fn)(fdp_team *team, int number, void *ctx);
 
+/* Does piece i of a step of that kind. */
+typedef void (*fdp_team_piece)(void *ctx, int64_t kind, int64_t i);
+
+/* Called by one thread when all pieces of a step are done, and at the beginning: says of what kind the next
+ * step is and returns its pieces; 0 at the end of the job. */
+typedef int64_t (*fdp_team_plan)(void *ctx, int64_t *kind);
+
+/* Which pieces make up a thread's own share of a step: neighbours (in memory, too), or pieces spread evenly
+ * over a list that begins with what takes longest. Half of all belong to somebody, nearly all where there are
+ * FDP_TEAM_FEW or fewer a thread: taking what is nobody's costs more, as all reach for it. */
+enum { FDP_TEAM_BLOCK, FDP_TEAM_SPREAD };
+#define FDP_TEAM_FEW 4
+
+/* How many pieces of a share are taken, and in which step: number of the step << FDP_TEAM_TAKEN | pieces. */
+typedef struct {
+    char apart[120]; /* from what others write */
+    atomic_uint_least64_t word;
+} fdp_team_share;
+#define FDP_TEAM_TAKEN 20
+
 typedef struct {
     fdp_team *team;
     int number;
-    uint64_t seen; /* jobs given out before it came */
+    uint64_t seen; /* steps before it came */
     pthread_t handle;
+    fdp_team_share own;
 } fdp_team_member;
 
-/* How wide jobs of one kind are. */
+/* A step. Whoever reads the numbers looks afterwards whether the step is still under way. */
 typedef struct {
-    fdp_team_fn fn;
-    int most, calm; /* members; jobs since one was late */
-} fdp_team_pace;
+    char apart[64];
+    atomic_int width;    /* threads; 0: between two jobs, -1: go home */
+    atomic_int deal;     /* FDP_TEAM_BLOCK ... */
+    atomic_llong grains; /* what threads take: some pieces at a time; 0: a job of members */
+    int64_t each, pieces, kind; /* pieces of a grain, all */
+    char apart_too[64];
+    atomic_llong done; /* grains, or members */
+} fdp_team_step;
 
 struct fdp_team {
     int threads;   /* of the job under way */
@@ -74,18 +97,19 @@ struct fdp_team {
     int made;      /* threads there are, the caller's with them */
     pid_t process; /* that made them */
     fdp_team_fn fn;
+    fdp_team_plan plan;
+    fdp_team_piece piece;
     void *ctx;
     atomic_int
         user; /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
-    fdp_team_pace pace[FDP_TEAM_KINDS];
-    char apart[64];          /* from what a job's members read */
-    atomic_int waiting;      /* members that have come to the end of the phase */
-    atomic_llong late;       /* nanoseconds that members of the job waited for late ones */
-    fdp_bell phase;          /* phases ended */
-    fdp_bell job;            /* jobs given out << FDP_TEAM_BITS | width; width 0: go home */
+    char apart[64];        /* from what a job's members read */
+    atomic_int waiting;    /* members that have come to the end of the phase */
+    fdp_bell phase;        /* phases ended */
+    fdp_bell now;          /* number of the step under way */
+    fdp_team_step step[2]; /* step n is step[n % 2] */
+    fdp_team_share rest;   /* what is in nobody's share */
     fdp_team_member *member; /* [most] */
 };
-#define FDP_TEAM_BITS 16
 
 static inline void fdp_bell_make(fdp_bell *bell) {
     atomic_init(&bell->value, 0);
@@ -103,13 +127,16 @@ static inline void fdp_bell_sleep(atomic_uint *word, unsigned seen) {
 #endif
 }
 
-static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value) {
+/* `wake`: so many of those who sleep. */
+static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value, int wake) {
     atomic_store(&bell->value, value);
     if (atomic_load(&bell->asleep) == 0)
         return; /* who goes to sleep later looks at the value after saying so */
     atomic_fetch_add(&bell->rung, 1);
 #if defined(__linux__)
-    syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, wake, NULL, NULL, 0);
+#else
+    (void)wake;
 #endif
 }
 
@@ -119,22 +146,33 @@ static inline int64_t fdp_team_clock(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Waits until the value is another than `old`, and returns it; late: time is added where that takes long. */
-static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old, atomic_llong *late) {
+static inline void fdp_team_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Waits until the value is another than `old`, and returns it; meanwhile(who), if given, returns 1 where it
+ * found something to do. */
+static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old,
+                                     int (*meanwhile)(fdp_team *team, int number, uint64_t now),
+                                     fdp_team *team, int number) {
     uint64_t value;
     int64_t until = 0;
     do {
         for (int i = 0; i < 64; i++) {
             if ((value = atomic_load_explicit(&bell->value, memory_order_acquire)) != old) return value;
-#if defined(__x86_64__)
-            __builtin_ia32_pause();
-#elif defined(__aarch64__)
-            __asm__ volatile("yield");
-#endif
+            fdp_team_pause();
+        }
+        if (meanwhile && meanwhile(team, number, old)) {
+            until = 0;
+            continue;
         }
         sched_yield();
         if (until == 0) until = fdp_team_clock() + FDP_TEAM_SPIN;
-    } while (fdp_team_clock() < until);
+    } while (until == 0 || fdp_team_clock() < until);
     atomic_fetch_add(&bell->asleep, 1);
     for (;;) {
         const unsigned seen = atomic_load(&bell->rung); /* before the value: a ring since ends the sleep */
@@ -142,8 +180,6 @@ static inline uint64_t fdp_bell_wait(fdp_bell *bell, uint64_t old, atomic_llong 
         fdp_bell_sleep(&bell->rung, seen);
     }
     atomic_fetch_sub(&bell->asleep, 1);
-    const int64_t waited = late ? fdp_team_clock() - until + FDP_TEAM_SPIN : 0;
-    if (waited > FDP_TEAM_LATE) atomic_fetch_add(late, waited);
     return value;
 }
 
@@ -179,22 +215,17 @@ static inline int64_t fdp_team_spread(const fdp_team *team, int number, int64_t 
     for (int64_t turn_ = 0, n_ = (n), own_ = fdp_team_owned(team, n_), i; \
          (i = index(team, number, own_, turn_++, counter)) < n_;)
 
-/* Wait for all; what any thread wrote before is seen by every thread after. `late`: see fdp_bell_wait. */
-static inline void fdp_team_gather(fdp_team *team, atomic_llong *late) {
-    const int width =
-        team->threads; /* once counted as waiting, a member may look at nothing of the job any more */
+/* Wait for all; what any thread wrote before is seen by every thread after. */
+static inline void fdp_team_wait(fdp_team *team) {
+    const int width = team->threads;
     if (width == 1) return;
     const uint64_t phase = atomic_load_explicit(&team->phase.value, memory_order_acquire);
     if (atomic_fetch_add_explicit(&team->waiting, 1, memory_order_acq_rel) == width - 1) {
         atomic_store_explicit(&team->waiting, 0, memory_order_relaxed);
-        fdp_bell_ring(&team->phase, phase + 1);
+        fdp_bell_ring(&team->phase, phase + 1, INT_MAX);
     } else {
-        fdp_bell_wait(&team->phase, phase, late);
+        fdp_bell_wait(&team->phase, phase, NULL, NULL, 0);
     }
-}
-
-static inline void fdp_team_wait(fdp_team *team) {
-    fdp_team_gather(team, &team->late);
 }
 
 /* Counters of shared loops, one loop a phase: phase p counts with turn p % 3. The counter of the phase after
@@ -227,17 +258,92 @@ static inline int fdp_team_worth(const fdp_team *team, int64_t cells) {
     return !team ? 1 : worth < team->most ? (int)worth : team->most;
 }
 
+/* Begins a step. */
+static inline void fdp_team_begin(fdp_team *team, int width, int deal, int64_t pieces, int64_t kind,
+                                  int wake) {
+    const uint64_t number = atomic_load(&team->now.value) + 1;
+    fdp_team_step *step = team->step + number % 2;
+    step->each = 1 + (pieces >> FDP_TEAM_TAKEN);
+    step->pieces = pieces;
+    step->kind = kind;
+    atomic_store_explicit(&step->width, width, memory_order_relaxed);
+    atomic_store_explicit(&step->deal, deal, memory_order_relaxed);
+    atomic_store_explicit(&step->grains, (pieces + step->each - 1) / step->each, memory_order_relaxed);
+    atomic_store_explicit(&step->done, 0, memory_order_relaxed);
+    fdp_bell_ring(&team->now, number, wake);
+}
+
+/* A step ends: the next one of the job, or the end of it. A step of one piece is done at once. Sleepers are
+ * woken where the last step was too small for all, one of them where it was not: he was late. */
+static inline void fdp_team_proceed(fdp_team *team, int width, int deal, int64_t grains) {
+    int64_t kind = 0, pieces;
+    while ((pieces = team->plan ? team->plan(team->ctx, &kind) : 0) == 1) team->piece(team->ctx, kind, 0);
+    fdp_team_begin(team, pieces ? width : 0, deal, pieces, kind, pieces && grains >= width ? 1 : INT_MAX);
+}
+
+/* Takes the next of `size` grains of a share in step `now`: its number, or -1 where none is left. A word of
+ * an earlier step says that none was taken in this one, which then cannot be over. */
+static inline int64_t fdp_team_claim(fdp_team *team, fdp_team_share *share, uint64_t now, int64_t size) {
+    uint64_t word = atomic_load_explicit(&share->word, memory_order_relaxed);
+    for (;;) {
+        const uint64_t step = word >> FDP_TEAM_TAKEN;
+        const int64_t taken = step == now ? (int64_t)(word & ((1u << FDP_TEAM_TAKEN) - 1)) : 0;
+        if (step > now || taken >= size) return -1;
+        if (atomic_compare_exchange_weak_explicit(&share->word, &word,
+                                                  now << FDP_TEAM_TAKEN | (uint64_t)(taken + 1),
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return atomic_load_explicit(&team->now.value, memory_order_acquire) == now ? taken : -1;
+    }
+}
+
+static inline void fdp_team_grain(fdp_team *team, const fdp_team_step *step, int64_t grain) {
+    for (int64_t i = grain * step->each; i < step->pieces && i < (grain + 1) * step->each; i++)
+        team->piece(team->ctx, step->kind, i);
+}
+
+/* A member's part of step `now`. `others`: of what others have not taken of their shares; returns whether
+ * anything was done. */
+static inline int fdp_team_work(fdp_team *team, int number, uint64_t now, int others) {
+    fdp_team_step *step = team->step + now % 2;
+    const int width = atomic_load_explicit(&step->width, memory_order_acquire);
+    const int deal = atomic_load_explicit(&step->deal, memory_order_acquire);
+    const int64_t grains = atomic_load_explicit(&step->grains, memory_order_acquire);
+    if (atomic_load_explicit(&team->now.value, memory_order_acquire) != now || number >= width) return 0;
+    const int64_t own = grains / width / (grains > FDP_TEAM_FEW * width ? 2 : 1);
+    int64_t did = 0, i;
+    if (grains == 0 && !others) { /* a job of members, which ends when all of them have come */
+        team->fn(team, number, team->ctx);
+        if (atomic_fetch_add_explicit(&step->done, 1, memory_order_acq_rel) == width - 1)
+            fdp_team_begin(team, 0, 0, 0, 0, INT_MAX);
+        return 1;
+    }
+    for (int k = 0; k < (others ? width : 1); k++) {
+        const int whose = (number + k) % width;
+        while ((i = fdp_team_claim(team, &team->member[whose].own, now, own)) >= 0) {
+            fdp_team_grain(team, step, deal == FDP_TEAM_SPREAD ? whose + i * width : whose * own + i);
+            did++;
+        }
+    }
+    while ((i = fdp_team_claim(team, &team->rest, now, grains - own * width)) >= 0) {
+        fdp_team_grain(team, step, own * width + i);
+        did++;
+    }
+    if (did && atomic_fetch_add_explicit(&step->done, did, memory_order_acq_rel) == grains - did)
+        fdp_team_proceed(team, width, deal, grains);
+    return did > 0;
+}
+
+static inline int fdp_team_steal(fdp_team *team, int number, uint64_t now) {
+    return fdp_team_work(team, number, now, 1);
+}
+
 static void *fdp_team_enter(void *argument) {
     fdp_team_member *member = argument;
     fdp_team *team = member->team;
-    for (uint64_t job = member->seen;;) {
-        job = fdp_bell_wait(&team->job, job, NULL);
-        const int width = (int)(job & ((1u << FDP_TEAM_BITS) - 1));
-        if (width == 0) return NULL;
-        if (member->number >= width)
-            continue; /* the team may be at its next job already: look at nothing else */
-        team->fn(team, member->number, team->ctx);
-        fdp_team_gather(team, NULL); /* the caller may be at its next job before this one wakes */
+    for (uint64_t now = member->seen;;) {
+        now = fdp_bell_wait(&team->now, now, fdp_team_steal, team, member->number);
+        if (atomic_load_explicit(&team->step[now % 2].width, memory_order_acquire) < 0) return NULL;
+        fdp_team_work(team, member->number, now, 0);
     }
 }
 
@@ -252,17 +358,11 @@ static inline int fdp_team_make(fdp_team *team, int threads) {
     return team->member != NULL;
 }
 
-/* Gives a job to everybody who is there. */
-static inline void fdp_team_call(fdp_team *team, int width) {
-    const uint64_t jobs = (atomic_load(&team->job.value) >> FDP_TEAM_BITS) + 1;
-    fdp_bell_ring(&team->job, jobs << FDP_TEAM_BITS | (uint64_t)width);
-}
-
 /* Only its owner may end it, and not while a job is under way. In a forked child there is nobody to wait
  * for. */
 static inline void fdp_team_end(fdp_team *team) {
     if (team->process == getpid()) {
-        fdp_team_call(team, 0);
+        fdp_team_begin(team, -1, 0, 0, 0, INT_MAX);
         for (int i = 1; i < team->made; i++) pthread_join(team->member[i].handle, NULL);
     }
     free(team->member);
@@ -276,7 +376,7 @@ static inline void fdp_team_grow(fdp_team *team, int threads) {
     for (; team->made < threads; team->made++) {
         fdp_team_member *member = team->member + team->made;
         *member =
-            (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->job.value)};
+            (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->now.value)};
         if (pthread_create(&member->handle, NULL, fdp_team_enter, member) != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -291,55 +391,79 @@ static inline int fdp_team_take(fdp_team *team) {
         team->made = 1;
         team->process = process;
         atomic_init(&team->waiting, 0);
-        for (int i = 0; i < FDP_TEAM_KINDS; i++)
-            team->pace[i] = (fdp_team_pace){.most = team->most, .calm = FDP_TEAM_CALM};
+        for (int i = 0; i < team->most; i++) atomic_init(&team->member[i].own.word, 0);
+        atomic_init(&team->rest.word, 0);
         fdp_bell_make(&team->phase);
-        fdp_bell_make(&team->job);
+        fdp_bell_make(&team->now);
+        atomic_init(&team->step[0].width, 0);
     }
     return 1;
 }
 
-/* The width of jobs of this kind; the last entry is for all that come too late for one of their own. */
-static inline fdp_team_pace *fdp_team_pace_of(fdp_team *team, fdp_team_fn fn) {
-    int i = 0;
-    while (i < FDP_TEAM_KINDS - 1 && team->pace[i].fn && team->pace[i].fn != fn) i++;
-    team->pace[i].fn = fn;
-    return team->pace + i;
+/* Has the job done that was put into the team, and lets the team go. */
+static inline void fdp_team_lead(fdp_team *team) {
+    for (;;) {
+        const uint64_t now = atomic_load(&team->now.value);
+        const int width = atomic_load_explicit(&team->step[now % 2].width, memory_order_acquire);
+        if (atomic_load(&team->now.value) != now) continue; /* that may have been the width of a later step */
+        if (width == 0) break;
+        fdp_team_work(team, 0, now, 0);
+        fdp_bell_wait(&team->now, now, fdp_team_steal, team, 0);
+    }
+    atomic_store(&team->user, 0);
 }
 
-/* After a job of so many members and nanoseconds. Late is where its members spent an eighth of the time on
- * waiting for late ones; the second time in a row, an eighth of the members is left out. */
-static inline void fdp_team_learn(fdp_team *team, fdp_team_pace *pace, int width, int64_t time) {
-    if (width > 1 && 8 * (int64_t)atomic_load(&team->late) / (width - 1) > time) {
-        if (pace->calm < FDP_TEAM_CALM / 2) pace->most = width > 2 ? width - 1 - width / 8 : 1;
-        pace->calm = 0;
-    } else if (++pace->calm >= FDP_TEAM_CALM && pace->most < team->most) {
-        pace->most++;
-        pace->calm = FDP_TEAM_CALM / 2;
-    }
+/* Takes the team and makes what threads the job lacks; 0 where the caller works alone. */
+static inline int fdp_team_gather(fdp_team *team, int threads) {
+    if (team && threads > team->most) threads = team->most;
+    if (!team || threads <= 1 || !fdp_team_take(team)) return 0;
+    if (team->made < threads) fdp_team_grow(team, threads);
+    team->threads = threads < team->made ? threads : team->made;
+    if (team->threads == 1) atomic_store(&team->user, 0);
+    return team->threads > 1;
 }
 
 static inline void fdp_team_do(fdp_team *team, int threads, fdp_team_fn fn, void *ctx) {
-    if (team && threads > team->most) threads = team->most;
-    if (team && threads > 1 && fdp_team_take(team)) {
-        fdp_team_pace *pace = fdp_team_pace_of(team, fn);
-        if (threads > pace->most) threads = pace->most;
-        if (team->made < threads) fdp_team_grow(team, threads);
-        team->threads = threads < team->made ? threads : team->made;
+    if (fdp_team_gather(team, threads)) {
         team->fn = fn;
         team->ctx = ctx;
-        atomic_store(&team->late, 0);
-        const int64_t begin = fdp_team_clock();
-        if (team->threads > 1) fdp_team_call(team, team->threads);
-        fn(team, 0, ctx);
-        fdp_team_wait(team);
-        fdp_team_learn(team, pace, team->threads, fdp_team_clock() - begin);
-        atomic_store(&team->user, 0);
+        fdp_team_begin(team, team->threads, 0, 0, 0, INT_MAX);
+        fdp_team_lead(team);
         return;
     }
     fdp_team alone;
     alone.threads = 1;
     fn(&alone, 0, ctx);
+}
+
+/* A job in steps: plan says what they are, piece does their pieces; deal: FDP_TEAM_BLOCK ... */
+static inline void fdp_team_steps(fdp_team *team, int threads, int deal, fdp_team_plan plan,
+                                  fdp_team_piece piece, void *ctx) {
+    int64_t kind = 0, pieces;
+    if (fdp_team_gather(team, threads)) {
+        team->plan = plan;
+        team->piece = piece;
+        team->ctx = ctx;
+        fdp_team_proceed(team, team->threads, deal, 0);
+        fdp_team_lead(team);
+        return;
+    }
+    while ((pieces = plan(ctx, &kind)) > 0)
+        for (int64_t i = 0; i < pieces; i++) piece(ctx, kind, i);
+}
+
+/* A job of one step. */
+static inline void fdp_team_each(fdp_team *team, int threads, int deal, int64_t pieces, fdp_team_piece piece,
+                                 void *ctx) {
+    if (pieces > 1 && fdp_team_gather(team, threads)) {
+        team->plan = NULL;
+        team->piece = piece;
+        team->ctx = ctx;
+        fdp_team_begin(team, team->threads, deal, pieces, 0, INT_MAX);
+        fdp_team_lead(team);
+        return;
+    }
+    for (int64_t i = 0; i < pieces; i++) piece(ctx, 0, i);
 }
 
 /* One job by a team of its own, for callers that have no more than one. */

@@ -62,11 +62,11 @@ class Domain(Mapping[str, int]):
         return clique
 
     def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
-        return tuple(self._sizes[name] for name in clique)
+        return tuple(map(self._sizes.__getitem__, clique))
 
     def cells(self, clique: Iterable[str]) -> int:
         """Number of cells of a marginal over the clique (1 for the empty clique); exact, never overflows."""
-        return math.prod(self.shape(clique))
+        return math.prod(map(self._sizes.__getitem__, clique))
 
     def recoded(self, recode: Mapping[str, Sequence[int] | np.ndarray]) -> Domain:
         """The domain after each named attribute's code c became recode[name][c]: its size is the largest new

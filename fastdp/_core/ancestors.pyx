@@ -97,7 +97,7 @@ cdef class Ancestors:
         self.factor_ = fdp_sparse_rows(self.rows, &self.first[0], &self.column[0], &self.values[0])
         self.turned = fdp_sparse_rows(self.rows, &self.t_first[0], &self.t_column[0], &self.t_values[0])
         self.room = np.empty((FDP_DIRECTION_PAIRS + 3) * self.rows)
-        self.part = np.empty(2 * (FDP_DIRECTION_PAIRS + 1) * fdp_direction_chunks(self.rows))
+        self.part = np.empty((FDP_DIRECTION_PAIRS + 1) * fdp_direction_chunks(self.rows))
 
     def fill(self, const double[::1] m, const double[::1] f, const double[::1] variance, double time,
              double total):

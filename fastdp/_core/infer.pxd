@@ -10,7 +10,6 @@ cdef extern from "infer.h" nogil:
         FDP_LOCAL_SPARSE
         FDP_DIRECT_ROW
         FDP_DIRECT_SUM
-        FDP_STAGE_LOOPS
     ctypedef struct fdp_link:
         int64_t at
         int64_t size
@@ -82,7 +81,6 @@ cdef extern from "infer.h" nogil:
         double *up_sums
         double *down_sums
         double *parts
-        void *next
     int fdp_infer_f64(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,
                       const fdp_state *, double *)
     int fdp_infer_f32(const fdp_tree *, const double *, double, fdp_team *, const fdp_work *,

@@ -92,11 +92,10 @@ cdef class Engine:
         self.work.buffer = <double *> kept(self.keep, np.empty(schedule.buffer), np.float64)
         self.work.reach = <double *> kept(self.keep, np.zeros(len(schedule.hosted)), np.float64)
         self.work.rows = <double *> kept(self.keep, np.empty(row_at * FDP_DIRECT_ROW), np.float64)
-        up, loops = self.tree.n_up * (FDP_DIRECT_SUM + 1), self.tree.n_stages * FDP_STAGE_LOOPS
+        up = self.tree.n_up * (FDP_DIRECT_SUM + 1)
         self.work.up_sums = <double *> kept(self.keep, np.zeros(up), np.float64)
         self.work.down_sums = <double *> kept(self.keep, np.zeros(self.tree.n_down * 2), np.float64)
         self.work.parts = <double *> kept(self.keep, np.zeros(len(lists["ratios"]) * 3), np.float64)
-        self.work.next = kept(self.keep, np.zeros(loops + 1, np.int64), np.int64)
 
     cdef int _node(self, fdp_node *c, node) except -1:
         cdef int64_t k = 0

@@ -113,7 +113,7 @@ def make_plan(
             places[attrs] = place
             size += place.size
             if larger:
-                above = min(larger, key=lambda s: (domain.cells(s), sorted(s)))
+                above = min(larger, key=lambda s: (places[s].size, sorted(s)))
                 top[attrs] = top[above]
                 hosted_group[top[above]].append((attrs, above))
             else:

@@ -69,7 +69,7 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
             lists["up"] += slices
             lists["down"] += lanes if node.links else slices
             for i, size in own:
-                lists["gathers"] += _pieces(number, i, size)
+                lists["gathers"] += _pieces(number, i, size, 4)
             for at, size, first_fold, folds in node.hosted:
                 cut = _pieces(len(hosted), 0, size) if large and size > 2 * PIECE else []
                 hosted.append((at, size, first_fold, folds, len(lists["ratios"]), len(cut)))
@@ -84,9 +84,9 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
     return Schedule(nodes, _table(hosted), _table(rows), made, buffer, large_cells)
 
 
-def _pieces(first: int, last: int, size: int) -> list[tuple[int, int, int, int]]:
+def _pieces(first: int, last: int, size: int, finer: int = 1) -> list[tuple[int, int, int, int]]:
     """A table of `size` entries in pieces of equal length."""
-    count = max(1, -(-size // PIECE))
+    count = max(1, -(-size * finer // PIECE))
     return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
 
 

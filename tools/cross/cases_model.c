@@ -101,14 +101,13 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                          .rows = zeros(FDP_DIRECT_ROW, 8),
                          .up_sums = zeros(p->tree.n_up * (FDP_DIRECT_SUM + 1), 8),
                          .down_sums = zeros(p->tree.n_down * 2, 8),
-                         .parts = zeros(3, 8),
-                         .next = zeros(stages * FDP_STAGE_LOOPS + 1, sizeof(atomic_llong))};
+                         .parts = zeros(3, 8)};
 }
 
 static void close_plan(plan *p) {
     void *all[] = {p->stages,    p->nodes,        p->links,          p->hosted,      p->folds,
                    p->work.up,   p->work.ratio,   p->work.message,   p->work.buffer, p->work.reach,
-                   p->work.rows, p->work.up_sums, p->work.down_sums, p->work.parts,  p->work.next};
+                   p->work.rows, p->work.up_sums, p->work.down_sums, p->work.parts};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 

@@ -114,21 +114,21 @@ class Functionals:
         """Which measured cells contain each functional, for the approximate inverse. The parts of a cell, its
         projections and itself, lie one after another in `place`; a remainder has those of its cell."""
         number = self._numbers()
-        begin, width = np.zeros(number.size, np.int64), np.zeros(number.size, np.int64)
+        begin, width = np.zeros(self.at.size + 1, np.int64), np.zeros(self.at.size + 1, np.int64)
         place, end = [], 0
         for spot in self._plan.places.values():
-            cells = np.flatnonzero(number[spot.at : spot.at + spot.size] >= 0)
-            if cells.size:
-                lie = _parts(self._plan.domain, self._plan.places, spot, cells)
-                begin[spot.at + cells] = end + np.arange(cells.size) * lie.shape[1]
-                width[spot.at + cells] = lie.shape[1]
+            low, high = np.searchsorted(self.at, (spot.at, spot.at + spot.size))
+            if low < high:
+                lie = _parts(self._plan.domain, self._plan.places, spot, self.at[low:high] - spot.at)
+                begin[low:high] = end + np.arange(high - low) * lie.shape[1]
+                width[low:high] = lie.shape[1]
                 place.append(lie.reshape(-1))
                 end += lie.size
         places = np.concatenate(place)
         entry = self.rest.tocoo()
         held = np.zeros(self.rest.shape[0], np.int64)
         held[entry.coords[0][entry.data > 0]] = self.active[entry.coords[1][entry.data > 0]]
-        cell = np.concatenate([self.at, held])
+        cell = np.concatenate([np.arange(self.at.size), number[held]])  # -1, the last one: no parts
         begin, width = begin[cell], width[cell]
         shape = ancestors_of(number, begin, width, places, self.at.size)
         return Ancestors(*shape, begin, places, threads)
