@@ -149,3 +149,11 @@ def test_a_matrix_of_other_entries_than_zero_and_one_counts_nothing_exactly(entr
                 call(np.ones(size, kind))
     assert query.product(np.ones(3)).tolist() == [1 + entry, 2.0]
     assert query.transpose(np.ones(2)).tolist() == [1.0, entry + 1, 1.0]
+
+
+def test_a_cell_that_a_matrix_names_twice_counts_twice():
+    """Ones beside each other are a 2, of which one user would move the answer by 2; halves are a 1."""
+    ones, halves = (sp.csr_array((np.full(2, x), [0, 0], [0, 2]), shape=(1, 3)) for x in (1.0, 0.5))
+    with pytest.raises(MeasurementError, match="zeros and ones"):
+        Sparse(ones).product(np.ones(3, np.int64))
+    assert Sparse(halves).product(np.arange(5, 8)).tolist() == [5]
