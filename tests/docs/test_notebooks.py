@@ -37,17 +37,3 @@ def test_it_runs_and_draws(notebook):
         cell["source"] = [source]
     loaded("notebooks").run(notebook)
     assert len(pictures(notebook)) == stored >= 2
-
-
-def test_all_cells_were_run_in_order(notebook):
-    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
-    assert {output["output_type"] for output in outputs(notebook)} <= {
-        "stream",
-        "display_data",
-        "execute_result",
-    }
-
-
-def test_they_stay_small():
-    assert len(NOTEBOOKS) >= 2 and sum(path.stat().st_size for path in NOTEBOOKS) < 500_000
