@@ -12,8 +12,9 @@ from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
 from .output import Output, spawned_seeds
 
-FIRST, MOST = 1 << 16, 1 << 28
-"""Rows of the first attempt, and of the last: about a minute of drawing."""
+FIRST, NONE, MOST = 1 << 16, 1 << 21, 1 << 28
+"""Rows of the first attempt, of the last one while no row matches (some seconds of drawing; the value may
+not occur at all), and of the last one otherwise (minutes)."""
 SPARE = 1.3
 """Rows drawn beyond the number expected to hold enough matches."""
 
@@ -34,12 +35,13 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
             found += kept[-1].num_rows
             if found >= n:
                 return pa.concat_tables(kept).slice(0, n)
-        if total >= MOST:
+        if total >= (MOST if found else NONE):
             raise RunError(
                 f"where: only {found:,} of {total:,} rows match, but {n:,} were requested; "
                 "request fewer rows, or use a wider condition"
             )
-        total, attempt = min(MOST, max(4 * total, int(SPARE * n * total / max(found, 1)))), attempt + 1
+        expected = int(SPARE * n * total / found) if found else 0
+        total, attempt = min(MOST, max(4 * total, expected)), attempt + 1
 
 
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:

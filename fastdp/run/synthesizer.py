@@ -28,13 +28,14 @@ class Synthesizer:
     Parameters
     ----------
     mechanism : str, path or mapping
-        As of `fastdp.synthesize`; "auto" suits any table.
+        As in `fastdp.synthesize`; "auto" suits any table.
     epsilon, delta : float
         The guarantee per person. epsilon is required; delta should be far below 1 / number of people.
     schema : Schema, path or built-in name
         What the columns hold, from public knowledge.
-    clip, public, ledger, dataset, memory, threads
-        As of `fastdp.synthesize`.
+    domain, user, clip, public, ledger, dataset, memory, threads
+        As in `fastdp.synthesize`. Without a schema, `domain="private"` finds values and bounds in the run,
+        and `user` names the column of user ids.
     random_state : int, optional
         Fixes the rows that `sample` draws. The noise is never fixed by it.
 
@@ -51,6 +52,8 @@ class Synthesizer:
     delta: float = 1e-9
     _: KW_ONLY
     schema: Schema | str | os.PathLike[str] | None = None
+    domain: str | None = None
+    user: str | None = None
     clip: int | str | None = None
     public: Any = None
     ledger: Ledger | str | os.PathLike[str] | None = None

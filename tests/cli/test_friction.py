@@ -70,14 +70,8 @@ def test_a_full_disk_tells_what_is_charged_and_how_to_go_on(tmp_path, monkeypatc
 
 def test_a_log_gets_a_line_per_stage_and_more_of_long_ones(capsys):
     log = show._lines()
-    for stage, seconds in (
-        ("read", 0.0),
-        ("read", 9.0),
-        ("measure", 10.0),
-        ("measure", 39.0),
-        ("measure", 41.0),
-    ):
-        log(Progress(stage, seconds / 100, seconds))
+    for seconds in (0.0, 9.0, 10.0, 39.0, 41.0):
+        log(Progress("read" if seconds < 10 else "measure", seconds / 100, seconds))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("s  ")[1] for line in lines] == [
         "reading and encoding", "measuring", "measuring, 41% of the run done",
