@@ -69,6 +69,16 @@ def counts(**fields):
     return UserCounts(method="hierarchy", cap=2, **fields).resolved(OF_USERS, 1.0, 1e-6)
 
 
+def keys(**facts):
+    plain = {"columns": {"a": {"kind": "string", "values": ["x"]}}, "user": {"column": "who"}}
+    rows, given = pa.table({"a": ["x"], "who": [1]}), {"epsilon": 1.0, "delta": 1e-6, "seed": 1} | facts
+    return keyselect.select_keys(rows, fastdp.Schema.from_dict(plain), "a", **given)
+
+
+def linked_plan(rows):
+    return fastdp.plan("households", epsilon=1.0, delta=1e-6, rows=rows)
+
+
 TO_ITSELF = Step(target="a", given=("b",))
 LEAST, LARGEST, NAN = 5e-324, sys.float_info.max, math.nan
 NOT_POSITIVE = (0.0, math.inf, NAN)
@@ -161,6 +171,9 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "columns of counts": (lambda x: counts(columns=x), (None, ("a",), ("b", "a")), ((), ("z",))),
     "totals of counts": (lambda x: counts(totals=(Total(columns=x),)), (("a",),), ((), ("a", "b"), ("z",))),
     "unit of counts": (lambda x: counts(unit=x), ("user",), ("event",)),
+    "delta of keys": (lambda x: keys(delta=x), (1e-9,), (0.0, 1.0, NAN)),
+    "share of a threshold": (lambda x: keys(threshold_share=x), (0.1, 0.9), (0.0, 1.0, NAN)),
+    "rows of linked tables": (linked_plan, ({"households": 9, "persons": 9},), (9, None, {}, {"persons": 9})),
     "memory": (parse_bytes, ("4G", "512mb", "1.5KiB", "7"), ("", "G", "4X", "inf", "1e999G")),
 }
 
@@ -253,9 +266,7 @@ CALLS = {
         OF_USERS, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=2)], seed=n
     ),
     "rows": lambda n: fastdp.synthesize(TABLE, "mst", 1.0, 1e-6, rows=n),
-    "keys per user": lambda n: keyselect.select_keys(
-        pa.table({"a": [1], "b": [1], "who": [1]}), OF_USERS, "a", epsilon=1.0, delta=1e-6, keys_per_user=n
-    ),
+    "keys per user": lambda n: keys(keys_per_user=n),
 }
 
 
