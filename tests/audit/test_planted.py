@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fastdp.engines.local import LocalCounter
-from fastdp.errors import FastdpError, PrivacyError, RunError
+from fastdp.errors import PrivacyError, RunError
 from fastdp.privacy import budget, noise, scale, statement
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
@@ -215,11 +215,6 @@ def test_un_noised_artifact(tmp_path):
     np.save(tmp_path / "counts.npy", np.arange(3))
     with pytest.raises(RunError, match="not for release"):
         verify(tmp_path)
-
-
-def test_no_integer_becomes_a_measurement():
-    with pytest.raises(FastdpError, match="integers"):
-        gateway.Measurement(("a",), np.array([3, 4, 5]), 1.0)
 
 
 def test_sigma_rounded_down():

@@ -46,11 +46,6 @@ def test_taxis_are_bounded_skewed_and_loyal(trips):
     assert habitual["usual"].n_unique() == 21
 
 
-def test_day_and_hour_agree_with_the_shift(trips):
-    derived = trips["trip_day_of_week"].cast(pl.Int32) * 3 + trips["trip_hour_of_day"].cast(pl.Int32) // 8
-    assert (derived == trips["shift"].cast(pl.Int32)).all()
-
-
 def test_chained_trips_follow_each_other():
     """A trip is in the same shift as the last in nine cases of ten, and then starts where that ended in two
     of five, else where chance or habit says; no two trips of a taxi start at the same time."""
