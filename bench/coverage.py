@@ -32,7 +32,7 @@ import fastdp
 from . import coverage_tables, machine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-PAIRS, MEANS = 12, 8
+PAIRS, MEANS = 12, 40
 """Pairs of each kind, and pairs for means, looked at in each run."""
 CELLS = ("single column", "measured pair", "unmeasured pair")
 KINDS = (

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa
-from ..domain import Clique, Domain
+from ..domain import Clique
 from ..measurement import Measurement
 from ..model.graphical_model import Model
-from ..model.marginals import marginals
+from ..model.marginals import marginals as cells_of
 from ..schema import Schema
 from .best_linear import Table, estimate, map_between
 from .clipping import Clipping, clipping_of
@@ -55,11 +55,18 @@ class Facts:
         every = estimate(marginals, ())
         total = None if every is None else (float(every.x[0]), float(every.cell_variances()[0]) ** 0.5)
         clipping = clipping_of(statement, schema, measurements, total)
-        pairs = [set(m.clique) for m in measurements if len(m.clique) == 2]
-        divided = {a for p in pairs if not p <= set(schema.modelled) for a in p & set(schema.modelled)}
-        clipping = clipping.divided_by(frozenset(divided))
-        released = _distances(tables.get("distances"), schema.modelled)
-        distances = shrunk(released, expected_sizes(released, marginals, codes))
+        own = set(schema.modelled)
+        apart = frozenset(a for m in measurements if not own.issuperset(m.clique) for a in own & {*m.clique})
+        released = _distances(tables.get("distances"))
+        sizes = expected_sizes(released, marginals, codes)
+        distances = shrunk({s: d for s, d in released.items() if s <= own}, sizes)
+        near = shrunk({s: d for s, d in released.items() if not s <= own}, sizes)
+        groups = [] if model is None else [a for a in model.domain if a not in own]
+        told = [(a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near]
+        fits = model is not None and [model.domain[a] for a in groups] == [len(clipping.factors)]
+        cells = cells_of(model, told, 1, MOST_CELLS) if fits else {}
+        tilts = {c[0]: clipping.tilt_of(x, near.get(frozenset(c), 0.0)) for c, x in cells.items()}
+        clipping = replace(clipping, apart=apart, tilts=tilts)
         missing = statement.get("schema", {}).get("found", {}).get("missing", {})
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement), missing)
 
@@ -83,7 +90,7 @@ class Facts:
         if table is None or model is None or not table.axes or [model.domain[a] for a in groups] != [f.size]:
             return table
         columns = (*table.axes, *groups)
-        cells = marginals(model, [columns], 1, MOST_CELLS).get(columns)
+        cells = cells_of(model, [columns], 1, MOST_CELLS).get(columns)
         places = [map_between(m, self._merged(a)) for a, m in zip(table.axes, table.maps, strict=True)]
         if cells is None or any(p is None for p in places):
             return table
@@ -119,7 +126,7 @@ class Facts:
         cells = np.full(shape, np.nan)
         model = self.model
         if model is not None and all(model.domain.get(a) == n for a, n in zip(columns, shape)):
-            cells = marginals(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
+            cells = cells_of(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
         return Table(columns, maps, cells.reshape(-1), np.zeros(cells.size), basis="unknown")
 
     def measured_pairs(self) -> set[frozenset[str]]:
@@ -135,12 +142,10 @@ class Facts:
         return np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes] + 1e-9
 
 
-def _distances(table: pa.Table | None, domain: Domain) -> dict[frozenset[str], tuple[float, float]]:
-    """Noisy distances with standard errors, from the table `distances` that a run releases; without those of
-    sets with a column that is not the schema's (groups of users)."""
+def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, float]]:
+    """Noisy distances with standard errors, from the table `distances` that a run releases."""
     rows = [] if table is None else table.to_pylist()
-    found = {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
-    return {names: d for names, d in found.items() if all(a in domain for a in names)}
+    return {frozenset(r["columns"]): (r["distance"], r["standard_error"]) for r in rows}
 
 
 def _sums(statement: Mapping[str, Any]) -> dict[str, float]:

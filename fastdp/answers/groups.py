@@ -163,11 +163,13 @@ class Layout:
         return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, some
 
     def moments(self, numbers: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows that count and have a number, its mean and standard deviation, of each group."""
-        rows = np.maximum(self.table.x, 0.0)
+        """Rows that count and have a number, its mean, and the standard error that clipping causes in it, of
+        each group."""
+        rows, column = np.maximum(self.table.x, 0.0), self.asked.value
         n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
         mean, square = first / np.maximum(n, 1e-300), second / np.maximum(n, 1e-300)
-        return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0))
+        off = self.facts.clipping.relative(n / max(float(rows.sum()), 1.0), [column.name] if column else [])
+        return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0)) * off
 
     def _measured(self, numbers: Numbers) -> Numbers:
         """The numbers with the means that the run released and limits from their noise, so that the limits of
@@ -190,7 +192,7 @@ def totals(a: Layout) -> Groups:
     """Counts and sums."""
     x, value = a.table.x, a.asked.value
     columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
-    clip, low, middle, high = a.facts.clipping.over(columns), None, None, None
+    clip, low, middle, high = a.facts.clipping, None, None, None
     f, total = clip.factor, float(x.sum())
     notes, hidden = [], np.zeros(a.count, bool)
     if value is not None:
@@ -204,11 +206,11 @@ def totals(a: Layout) -> Groups:
     estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
     possible = (0.0 if low is None or (low >= 0).all() else -math.inf, math.inf)
     noise = f * a.error(weights)
-    allowance = clip.allowance(np.hypot(size, noise / f), total)  # as for the variance of a product
+    allowance = clip.allowance(np.hypot(size, noise / f), total, columns)  # as for the variance of a product
     if middle is not None:  # a sum is a number of rows times a mean, and both may be off to one side
-        n, mean, deviation = a.moments(middle, valid)
-        sides, off = clip.allowance(n, total), f * n * clip.of_mean(value, deviation)
-        allowance = abs(mean) * sides[0] + off, abs(mean) * sides[1] + off
+        n, mean, off = a.moments(middle, valid)
+        down, up = (abs(mean) * side + f * n * off for side in clip.allowance(n, total, columns))
+        allowance = down, up
     hidden = hidden | a.unknown(weights)
     parts = f * estimate, noise, allowance, np.zeros(a.count), f * weights
     groups = Groups(*parts, hidden=hidden, possible=possible, notes=notes)
@@ -241,7 +243,7 @@ def shares(a: Layout) -> Groups:
         p = w @ x
         less = p / (total if total > 0 else 1.0)
         size = np.minimum(np.hypot(np.maximum(p, 0.0), a.error(w, less)), 1.0)
-        return p, w, less, a.facts.clipping.over(a.table.axes).divided(size, 1.0)
+        return p, w, less, a.facts.clipping.divided(size, 1.0, a.table.axes)
 
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned
@@ -269,7 +271,7 @@ def means(a: Layout) -> Groups:
     small = ~(n >= SHOWN * a.error(count))
     if small.any():
         notes.append("no mean for groups with fewer rows than 5 standard errors")
-    kept, _, spread = a.moments(middle, valid)
+    kept, _, off = a.moments(middle, valid)
     with np.errstate(all="ignore"):
         mean = (total @ x) / n
         inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
@@ -286,12 +288,11 @@ def means(a: Layout) -> Groups:
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
-    clipping = (a.facts.clipping.of_mean(a.asked.value, spread),) * 2
     noise = a.error(linear, kind="mean")
     numbers = numbers_of(a.asked.value)
     possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
     own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}
-    return Groups(mean, noise, clipping, bins, linear, **own)
+    return Groups(mean, noise, (off, off), bins, linear, **own)
 
 
 COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}

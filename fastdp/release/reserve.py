@@ -261,22 +261,14 @@ class Reserved:
             self._sessions.append(Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit))
         return list(self._sessions)
 
-    def statement(
-        self,
-        *,
-        mechanism: Mapping | None = None,
-        public_data: Sequence[Mapping] = (),
-        notes: Sequence[str] = (),
-        only: int | None = None,
-    ) -> dict:
-        """The run's privacy statement so far (see `privacy.statement`). `only`: the part a folder of its own
-        holds; epsilon stays the joint one, since whoever reads one part may read the others."""
+    def statement(self, only: int | None = None, **about: Any) -> dict:
+        """The run's privacy statement so far. `about`: mechanism, public data and notes (see
+        `privacy.statement.build`). `only`: the part a folder of its own holds; epsilon stays the joint one,
+        since whoever reads one part may read the others."""
         # No noise has been scaled by a clip that is still to be chosen; the statement shows its bound.
         clips = [c if s.clip_choice is None else s.clip for s, c in zip(self._sessions, self.clips)]
-        parts = [
-            statement.part(s.cap, s.asked, clip, s.releases, s.clip_choice)
-            for s, clip in zip(self._sessions, clips)
-        ]
+        used = zip(self._sessions, clips, strict=True)
+        parts = [statement.part(s.cap, s.asked, c, s.releases, s.clip_choice) for s, c in used]
         return statement.build(
             parts,
             self.reservation.describe()["reference"],
@@ -284,11 +276,9 @@ class Reserved:
             unit=self.asks[0].unit,
             second=self.agreed,
             seeded=self._seed is not None,
-            mechanism=mechanism,
-            public_data=public_data,
-            notes=notes,
             only=only,
             found=None if self.learnt is None else self.learnt.described(),
+            **about,
         )
 
     def finish(self, published: Sequence[str] = ()) -> None:

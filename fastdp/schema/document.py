@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -106,6 +106,15 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
 def builtin_names() -> list[str]:
     """Names of the schemas that ship with fastdp."""
     return sorted(p.stem for p in BUILTIN.glob("*.toml"))
+
+
+def load_as(make: Callable[[dict[str, Any]], Any], source: str | Path) -> Any:
+    """What `make` makes of the document in a file; a SchemaError names the file."""
+    path, plain = load(source)
+    try:
+        return make(plain)
+    except SchemaError as error:
+        raise SchemaError(f"schema file {path}: {error}") from None
 
 
 def load(source: str | Path) -> tuple[Path, dict[str, Any]]:

@@ -72,11 +72,7 @@ class LinkedSchema:
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> LinkedSchema:
         """The schema in a .toml or .json file, or a built-in one by its bare name."""
-        path, plain = document.load(_path(source))
-        try:
-            return cls.from_dict(plain)
-        except SchemaError as error:
-            raise SchemaError(f"schema file {path}: {error}") from None
+        return document.load_as(cls.from_dict, _path(source))
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LinkedSchema:

@@ -278,11 +278,7 @@ class Schema:
     @classmethod
     def load(cls, source: str | Path) -> Schema:
         """A schema from a .toml or .json file, or a built-in one by its bare name."""
-        path, plain = document.load(source)
-        try:
-            return cls.from_dict(plain)
-        except SchemaError as error:
-            raise SchemaError(f"schema file {path}: {error}") from None
+        return document.load_as(cls.from_dict, source)
 
     def save(self, path: str | Path) -> None:
         """Write TOML or JSON by the ending of the path."""

@@ -35,15 +35,17 @@ class Histogram:
         return dict(zip(self.columns, codes_of(self.groups[rows], self.shape), strict=True))
 
 
-class TidyRows:
-    """One row per group, `counts(i)` with the codes of shard i."""
-
+class _Rows:
     shard_rows = 1 << 20
 
     def __init__(self, histogram: Histogram):
         self.histogram = histogram
         self.columns = histogram.columns
         self.total = len(histogram.groups)
+
+
+class TidyRows(_Rows):
+    """One row per group, `counts(i)` with the codes of shard i."""
 
     def _part(self, i: int) -> slice:
         return slice(i * self.shard_rows, (i + 1) * self.shard_rows)
@@ -55,14 +57,11 @@ class TidyRows:
         return self.histogram.counts[self._part(i)]
 
 
-class EventRows:
+class EventRows(_Rows):
     """As many rows as the histogram counts, group by group."""
 
-    shard_rows = 1 << 20
-
     def __init__(self, histogram: Histogram):
-        self.histogram = histogram
-        self.columns = histogram.columns
+        super().__init__(histogram)
         self._ends = np.cumsum(histogram.counts)
         self.total = int(self._ends[-1]) if len(self._ends) else 0
 
