@@ -64,6 +64,9 @@ OTHERS = 0.12
 UPPER = 0.2
 """A column fills such a range if at least this share of its rows lies in the upper half of the range. Numbers
 that become rarer as they grow (children, purchases) do not."""
+YEARS = (1900.0, 1950.0, 2050.0, 2100.0)
+"""Cuts of every first partition of numbers, since years are frequent. Public. With 1000, 2000 and 5000 as the
+only cuts nearby, noise puts rows into other centuries (seen on years of blood samples, 1995 to 2003)."""
 COARSEST = 64
 """Number of cells of equal width in the first partition between public bounds."""
 Array = np.ndarray
@@ -128,7 +131,7 @@ class Line:
         steps = [m * 10.0**d for d in range(least, 39) for m in (1, 2, 5) if m * 10.0**d <= size]
         if self.unit is None and self.dtype != "float32":
             steps = [*(10.0**d for d in range(-300, -12, 24)), *steps, *(10.0**d for d in range(48, 308, 24))]
-        return {0.0, self.after(0.0), *steps, *(-s for s in steps)}
+        return {0.0, self.after(0.0), *steps, *(-s for s in steps), *YEARS}
 
     def _years(self) -> set[float]:
         least, most = epoch.time_range(self.dtype)

@@ -318,6 +318,14 @@ def test_times_have_the_coarsest_step_that_few_rows_break(place):
     assert cells.step_of(counts, 1.0) == (STEPS[0] if 9_900 > MIDNIGHT * 2e4 and not place else 1)
 
 
+def test_noise_puts_no_years_into_other_centuries():
+    """With 1000, 2000 and 5000 as the only cuts nearby, half of such runs began before 1300."""
+    values = np.minimum(1995 + np.random.default_rng(0).geometric(0.5, 8000), 2003)
+    for seed in range(6):
+        edges = found(values, Line("int64", reach=True), sigma=40.0, seed=seed)
+        assert 1900 <= edges[0] and edges[-1] <= 2101
+
+
 @pytest.mark.parametrize("digits", range(5))
 def test_digits_are_the_fewest_that_few_rows_exceed(digits):
     """One in a hundred may; the noise of the sum over all rows beyond must be below a fifth of them."""
