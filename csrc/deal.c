@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANDIDATES 16 /* rows that are proposed for each place (chosen on flights and Chicago trips) */
 #define FRESH 20.0    /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
+#define TRIES 6       /* rows that are looked at for one proposal (chosen on generated panels) */
 
 typedef struct {
     const fdp_deal_plan *plan;
@@ -81,6 +81,10 @@ static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alp
     const uint32_t *value = c->row + (int64_t)row * c->features;
     double urns = 1.0, proposed = k;
     for (int64_t f = 0; f < c->features; f++) {
+        if (alpha[f] < 0) {
+            proposed += k;
+            continue;
+        }
         const double t = (double)c->mine_has[value[f]] * c->unused / c->left[value[f]];
         urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f]);
         proposed += t;
@@ -88,12 +92,35 @@ static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alp
     return urns / proposed;
 }
 
-static uint32_t next_row(chunk *c, uint32_t k, const double *alpha) {
-    uint32_t chosen = pick(c, c->features, 0, (uint32_t)c->n);
+/* The part of rows with the row's values that users who avoid them take. */
+static double accepted(const chunk *c, uint32_t row, const double *alpha) {
+    const uint32_t *value = c->row + (int64_t)row * c->features;
+    double part = 1.0;
+    for (int64_t f = 0; f < c->features; f++)
+        if (alpha[f] < 0)
+            for (uint32_t has = c->mine_has[value[f]]; has > 0 && part > 1e-9; has--) part *= -alpha[f];
+    return part;
+}
+
+/* The same as `pick`, but that rows with avoided values are mostly passed over; how far the row is avoided. */
+static uint32_t propose(chunk *c, int64_t list, uint32_t first, uint32_t last, const double *alpha, double *part) {
+    uint32_t row = pick(c, list, first, last);
+    *part = accepted(c, row, alpha);
+    for (int i = 1; i < TRIES && *part < 1.0 && unit(next64(&c->random)) >= *part; i++) {
+        row = pick(c, list, first, last);
+        *part = accepted(c, row, alpha);
+    }
+    return row;
+}
+
+static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
+    double part;
+    uint32_t chosen = propose(c, c->features, 0, (uint32_t)c->n, alpha, &part);
     if (k == 0 || c->features == 0) return chosen;
-    double sum = liking(c, chosen, k, alpha);
-    for (int i = 1; i < CANDIDATES; i++) {
-        const int64_t f = (int64_t)below(next64(&c->random), (uint64_t)c->features + 1);
+    double sum = part * liking(c, chosen, k, alpha);
+    for (int64_t i = 1; i < candidates; i++) {
+        int64_t f = (int64_t)below(next64(&c->random), (uint64_t)c->features + 1);
+        if (f < c->features && alpha[f] < 0) f = c->features;
         uint32_t first = 0, last = (uint32_t)c->n;
         if (f < c->features) {
             const uint32_t like = c->mine[below(next64(&c->random), k)];
@@ -102,8 +129,8 @@ static uint32_t next_row(chunk *c, uint32_t k, const double *alpha) {
             first = c->first[value];
             last = c->first[value + 1];
         }
-        const uint32_t row = pick(c, f, first, last);
-        const double weight = liking(c, row, k, alpha);
+        const uint32_t row = propose(c, f, first, last, alpha, &part);
+        const double weight = part * liking(c, row, k, alpha);
         sum += weight;
         if (unit(next64(&c->random)) * sum < weight) chosen = row;
     }
@@ -143,7 +170,7 @@ static void deal_chunk(deal_job *job, int64_t number, const uint32_t *start, chu
     for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++) {
         const int64_t of_group = plan->group[u] * plan->features;
         for (uint32_t k = 0; k < plan->wanted[u]; k++) {
-            const uint32_t row = next_row(c, k, plan->alpha + of_group);
+            const uint32_t row = next_row(c, k, plan->alpha + of_group, plan->candidates);
             take(c, row, k);
             job->owner[base + row] = (uint32_t)u;
         }

@@ -6,11 +6,12 @@
 
 /* Chunk c deals the rows row_start[c] .. row_start[c + 1) - 1 to the users user_start[c] .. user_start[c + 1)
  * - 1, whose `wanted` rows add up to as many. codes[f * rows + i] < size[f]: the value of feature f in row i.
- * alpha[group * features + f] > 0: how seldom users of a group repeat a feature. */
+ * alpha[group * features + f] > 0: how seldom users of a group repeat a feature; < 0: they avoid it.
+ * candidates: rows that are proposed for each place. */
 typedef struct {
     int64_t chunks, rows, users;
     const int64_t *row_start, *user_start;
-    int64_t features, groups;
+    int64_t features, groups, candidates;
     const uint32_t *codes, *size;
     const uint32_t *wanted, *group;
     const double *alpha;
@@ -19,7 +20,7 @@ typedef struct {
 
 /* owner[i] = user of row i. Every row has one owner, and every user as many rows as it wants.
  *
- * The first row of a user is any unused row. For each further row, CANDIDATES unused rows are proposed: the
+ * The first row of a user is any unused row. For each further row, `candidates` unused rows are proposed: the
  * first is any row; the others share the value of a random feature (or of none) with a random earlier row of
  * the user. Let c_f be how many of the user's k rows have the candidate's value of f, s_f the share of unused
  * rows that have it, and t_f = c_f / s_f. Urns that are independent between features draw the candidate with
@@ -27,6 +28,9 @@ typedef struct {
  * alpha_f / (FRESH + alpha_f) is drawn afresh however many rows there are: users with many rows have favourites
  * and much else, where urns alone would give them too few values. Proposals have the density
  * (1 + sum t_f / k) / (features + 1). One candidate is taken, with probability in proportion to the ratio.
+ *
+ * A user avoids values of f where alpha_f < 0: a row is accepted with probability (-alpha_f)^c_f. For one
+ * proposal up to TRIES rows are looked at until one is accepted, and the ratio is multiplied by the same number.
  *
  * equal[group * features + f] is the sum over the group's users with n >= 2 rows of floor(2^20 S / (n (n -
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.

@@ -224,7 +224,8 @@ class Groups(_OverColumns):
 class Agreement(UserKey):
     """How often two rows of one user agree, summed over users, by rows per user.
 
-    A feature is a tuple of columns; two rows agree in it if they agree in all its columns. A user with R
+    A feature is a tuple of columns; two rows agree in it if they agree in all its columns. With a width w as
+    its last item, they agree if their cells over these columns (for one column: codes) // w do. A user with R
     rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0] is not counted), adds to group g:
     for each feature 2 floor(2^20 a) - 2^20, where a is the share of agreeing pairs among the R (R - 1) / 2
     pairs of its rows, and 2^20 for itself. So all its numbers lie between -1 and 1, and their noise is half
@@ -232,7 +233,7 @@ class Agreement(UserKey):
     feature, the user's own 1 last.
     """
 
-    features: tuple[tuple[str, ...], ...]
+    features: tuple[tuple[str | int, ...], ...]
     edges: tuple[int, ...] = (2,)
 
     units: ClassVar[int] = UNITS
@@ -240,12 +241,19 @@ class Agreement(UserKey):
     def __post_init__(self):
         object.__setattr__(self, "features", tuple(tuple(f) for f in self.features))
         object.__setattr__(self, "edges", _edges(self.edges, 2))
-        if not self.features or not all(self.features):
+        if not self.features or not all(self.split(feature)[0] for feature in self.features):
             raise UsageError("features: expected at least one, each with at least one column")
+
+    @staticmethod
+    def split(feature: tuple[str | int, ...]) -> tuple[tuple[str, ...], int]:
+        """The columns of a feature, and its width (1: single cells)."""
+        if not feature or isinstance(feature[-1], str):
+            return feature, 1  # type: ignore[return-value]
+        return feature[:-1], _whole("width", feature[-1])  # type: ignore[return-value]
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for feature in self.features for name in feature))
+        return tuple(dict.fromkeys(name for feature in self.features for name in self.split(feature)[0]))
 
     @property
     def size(self) -> int:
@@ -257,9 +265,9 @@ class Agreement(UserKey):
         return len(self.features) + 1
 
     def bind(self, domain: Domain) -> Agreement:
-        for feature in self.features:
-            if domain.cells(domain.check(feature)) >= 1 << 62:
-                raise UsageError(f"Agreement: {feature!r} has more than 2^62 cells; use fewer columns")
+        for columns, _ in map(self.split, self.features):
+            if domain.cells(domain.check(columns)) >= 1 << 62:
+                raise UsageError(f"Agreement: {columns!r} has more than 2^62 cells; use fewer columns")
         return self
 
 

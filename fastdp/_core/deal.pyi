@@ -9,6 +9,7 @@ def deal(
     wanted: NDArray[np.uint32],
     group: NDArray[np.uint32],
     alpha: NDArray[np.float64],
+    candidates: int,
     seed: int,
     threads: int,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...

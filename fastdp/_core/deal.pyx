@@ -15,7 +15,7 @@ cdef extern from "deal.h" nogil:
         int64_t chunks, rows, users
         const int64_t *row_start
         const int64_t *user_start
-        int64_t features, groups
+        int64_t features, groups, candidates
         const uint32_t *codes
         const uint32_t *size
         const uint32_t *wanted
@@ -52,6 +52,7 @@ def deal(
     const uint32_t[::1] wanted,
     const uint32_t[::1] group,
     const double[:, ::1] alpha,
+    int64_t candidates,
     uint64_t seed,
     int threads,
 ):
@@ -69,7 +70,7 @@ def deal(
     plan.features, plan.groups = codes.shape[0], alpha.shape[0]
     plan.codes, plan.size = &codes[0, 0], &size[0]
     plan.wanted, plan.group, plan.alpha = &wanted[0], &group[0], &alpha[0, 0]
-    plan.seed = seed
+    plan.candidates, plan.seed = candidates, seed
     with nogil:
         code = fdp_deal(&plan, threads, &owner_view[0], &equal_view[0, 0])
     check(code, "dealing rows to users")

@@ -139,7 +139,8 @@ def kept_of_users(user: str | None, statement: Statement, makes_users: bool = Fa
         return []
     roles = mechanism.get("users")
     if isinstance(roles, Mapping):
-        constant, repeated = ([str(v) for v in roles.get(k) or ()] for k in ("constant", "repeated"))
+        constant, *own = ([str(v) for v in roles.get(k) or ()] for k in ("constant", "repeated", "avoided"))
+        repeated = own[0] + own[1]
         free = [n for n in roles.get("agreement", ()) if n not in (*constant, *repeated)]
         kept = ["rows per user"]
         kept += [f"one value per user in {listed(constant)}"] if constant else []

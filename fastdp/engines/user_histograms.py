@@ -69,9 +69,9 @@ def _agreement(table: Table, key: userkeys.Agreement, threads: int) -> np.ndarra
     group_of = _groups_of(table.rows_per_user(), key.edges)
     out = np.zeros((len(key.edges), key.numbers), np.int64)
     out[:, -1] = np.bincount(group_of[group_of >= 0], minlength=len(key.edges)) * key.units
-    for i, feature in enumerate(key.features):
-        start, values, _ = _grouped(table, _cells(table, feature, threads))
-        cells = table.domain.cells(feature)
+    for i, (columns, width) in enumerate(map(key.split, key.features)):
+        start, values, _ = _grouped(table, _cells(table, columns, threads) // np.uint64(width))
+        cells = table.domain.cells(columns)
         agreeing = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
         out[:, i] = 2 * agreeing - out[:, -1]
     return out.reshape(-1)

@@ -15,6 +15,7 @@ from ..measurement import Measurement
 from ..privacy.clip import GROUPED, SHIFTED, choice_bound, size_edges
 from ..release.gateway import Session
 from ..schema import Schema
+from ..schema.columns import Categorical
 from ..schema.constraints import columns_of
 from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable, WithoutId
 from ..users.balance import balanced
@@ -85,13 +86,20 @@ def check_users(config: Config, schema: Schema) -> None:
         names = ", ".join(order)
         raise UsageError(f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts")
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
-    for name in sorted(constant & _constrained(likely)):
+    for name in sorted(constant & _constrained(likely) - set(_following(likely).values())):
         raise UsageError(f'column {name!r}: remove user = "constant", since it takes part in a constraint')
 
 
 def _constrained(schema: Schema) -> set[str]:
     """The columns that constraints name."""
     return {name for c in schema.constraints for name in columns_of(schema, c)}
+
+
+def _following(schema: Schema) -> dict[str, str]:
+    """Columns, each with the one column that it follows from, of which no other constraints name either."""
+    named = [columns_of(schema, c) for c in schema.constraints]
+    alone = [n for n, c in zip(named, schema.constraints) if c.column and len(n) == 2]
+    return {b: a for a, b in alone if all((n in alone and n[0] == a) or not {a, b} & set(n) for n in named)}
 
 
 def plan_charges(outline: Outline, schema: Schema, cost: float) -> tuple[tuple[str, float], ...]:
@@ -139,7 +147,7 @@ class _Users:
         grouped = self.config.users_by_default
         counted = measure_users(self.config, rows, job, displaced=GROUPED if grouped else SHIFTED)
         if counted.histogram is not None:
-            bound, values, mu = most_rows(job.schema), counted.histogram.values, part_mu(rows, 1.0)
+            bound, values, mu = choice_bound(job.schema), counted.histogram.values, part_mu(rows, 1.0)
             self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
             least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
             edges = row_groups(self.coarse, bound, rows.clip, least)
@@ -166,15 +174,23 @@ class _Users:
         columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
         self.by_chance = np.array([by_chance[name] for name in columns])
         self.rates = self._agreement(columns)
-        self.decided = roles(self.rates, self.by_chance, tuple(_constrained(self.job.schema)), declared)
-        pairs = pairs_to_ask(self.decided, columns)
+        domain, schema = self.session.domain, self.job.schema
+        following = _following(schema)
+        never = _constrained(schema) - set(following.values())
+        self.decided = roles(self.rates, self.by_chance, tuple(never), declared, following)
+        ordered = {n: domain[n] for n in columns if not isinstance(schema.columns[n], Categorical)}
+        pairs = (
+            pairs_to_ask(self.decided, ordered, columns)
+            if self.decided.constant or self.decided.dealt
+            else ()
+        )
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
         left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]
-        if self.job.schema.order:
+        if schema.order:
             self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
-        if counted and not (self.decided.constant or self.decided.repeated or self.order):
+        if counted and not (self.decided.constant or self.decided.dealt or self.order):
             return left + SHARES["number of rows"] + SHARES["table of users"]
         self._ask_for_people(self.decided)
         return left
@@ -200,7 +216,7 @@ class _Users:
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
             some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
-            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
+            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order, rows.total)
             made = dealer(self.people, self.rates, self.decided, *own)
             described["together"] = [list(pair) for pair in made.joint]
         described["without_id"] = self._without_id(rows.total)
@@ -269,12 +285,12 @@ class _Users:
     def _sizes(self, part: float) -> Sizes:
         """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the clip was
         chosen from."""
-        session, bound, coarse = self.session, most_rows(self.job.schema), self.coarse
+        session, bound, coarse = self.session, choice_bound(self.job.schema), self.coarse
         mu = part_mu(session, SHARES["number of rows"])
-        most = bound if coarse is None else rows_limit(coarse, bound, 1 / mu)
+        most = bound if coarse is None else rows_limit(coarse, bound)
         count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
-        edges = size_bins(bound)
         mu = part_mu(session, SHARES["table of users"] * part)
+        edges = size_bins(bound, coarse, 1 / mu)
         fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
         self.released += [count, fine]
         counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
@@ -286,8 +302,9 @@ class _Users:
         columns, pairs = self.rates.columns, [list(pair) for pair in self.rates.pairs]
         return {
             "pairs": [[*p, r] for p, r in zip(pairs, np.round(self.rates.together, 6).tolist())],
-            "constant": list(self.decided.constant),
+            "constant": [*self.decided.constant, *self.decided.following],
             "repeated": list(self.decided.repeated),
+            "avoided": list(self.decided.avoided),
             "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
             "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
             "standard_error": self.rates.error,
@@ -300,8 +317,3 @@ def group_column(schema: Schema, of_users: bool) -> str:
     while name in schema.domain:
         name += "_"
     return name
-
-
-def most_rows(schema: Schema) -> int:
-    """The most rows of a user that count: the schema's bound or the largest clip."""
-    return schema.max_rows_per_user or choice_bound(schema)

@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..engines.user_histograms import histogram, in_order
+from ..engines.user_histograms import histogram
 from ..tables.table import Table
-from ..userkeys import Succession
 from ..users.order import to_ask
 from ..users.rates import Roles
 
 PERCENTILES = (50, 90, 99)
-COMMON = 15
-"""Values of a column that `next` tells apart: the most common ones."""
 
 
 def score(truth: Table, synthetic: Table) -> dict[str, Any]:
@@ -43,39 +40,18 @@ def score(truth: Table, synthetic: Table) -> dict[str, Any]:
 
 
 def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
-    """Of users' rows in order, every user with the same weight. Total variations: `next`, of (A, A of the
-    next row), the mean over columns; `gap`, of time between rows, in octaves; `first` and `last`, of the time
-    of the first and the last row. `follows`: for pairs of columns how often the first in one row is the
-    second in the next row."""
-    tables = (truth, synthetic)
+    """Of users' rows in order, every user with the same weight. Total variations: `gap`, of time between
+    rows, in octaves; `first` and `last`, of the time of the first and the last row. `follows`: for pairs of
+    columns how often the first in one row is the second in the next row. `next`: the difference in how often
+    a column has the same value in the next row, the mean over columns."""
     key = to_ask(truth.schema, truth.schema.modelled, Roles((), ()))
-    found = [key.parts(histogram(t, key, 1, 1).astype(np.float64)) for t in tables]
+    found = [key.parts(histogram(t, key, 1, 1).astype(np.float64)) for t in (truth, synthetic)]
     out = {n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found)) for n in ("gaps", "first", "last")}
-    steps = [_steps(t, key) for t in tables]
-    names = [n for n in truth.schema.modelled if n not in key.order]
-    errors = []
-    for name in names:
-        most = np.argsort(-np.bincount(truth.codes[name], minlength=truth.domain[name]), kind="stable")
-        few = np.full(truth.domain[name], COMMON)
-        few[most[:COMMON]] = np.arange(min(len(most), COMMON))
-        codes = [few[t.codes[name]] for t in tables]
-        cells = [c[a] * (COMMON + 1) + c[b] for c, (a, b, _) in zip(codes, steps)]
-        counts = [np.bincount(c, w, (COMMON + 1) ** 2) for c, (_, _, w) in zip(cells, steps)]
-        errors.append(_variation(*counts))
     near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
-    pairs = zip(key.pairs, *((1 + n) / 2 for n in near))
+    pairs = [*zip(key.pairs, *((1 + n) / 2 for n in near))]
     follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in pairs]
-    return {"next": _mean(errors), "gap": out.pop("gaps"), **out, "follows": follows}
-
-
-def _steps(table: Table, key: Succession) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(row, next row of the same user, weight) of all steps; the weights of each user have the same sum, and
-    all have the sum 1."""
-    start, rows, _ = in_order(table, key.order, key.domain_columns, 1)
-    count = np.diff(start)
-    user = np.repeat(np.arange(len(count)), count)
-    at = np.flatnonzero(user[1:] == user[:-1])
-    return rows[at], rows[at + 1], 1 / (count[user[at]] - 1.0) / max(int((count > 1).sum()), 1)
+    again = _mean([abs(a - b) for (x, y), a, b in pairs if x == y])
+    return {"next": again, "gap": out.pop("gaps"), **out, "follows": follows}
 
 
 def _column(table: Table, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import UsageError
 from .order import TRIES, Order
 from .people import ALL, Codes, Groups, People
-from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
+from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
 
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and memory is about
@@ -22,10 +22,14 @@ CHUNK_ROWS = 1 << 14
 TRIAL_ROWS = 1 << 17
 """Rows of the trial dealings that set the urns' parameters."""
 TRIALS = 6
-MOST_JOINT, LEAST_EXCESS, SURE = 3, 0.25, 3.0
-"""Pairs of columns that get urns of their own: how many at most, and by which part, and by how many standard
-errors, users repeat them more often than urns of single columns bring about (chosen on flights and Chicago
-trips)."""
+CANDIDATES, MORE_CANDIDATES, MOST_LOOKED_AT = 16, 64, 1 << 25
+"""Rows that are proposed for each place (chosen on flights and Chicago trips). Where users fall short of
+their agreement by more than MOST_SHORT, MORE_CANDIDATES are proposed, but not more than MOST_LOOKED_AT for
+all rows together (chosen on panels of patients, players and counties, docs/research/users.md)."""
+MOST_JOINT, MOST_NEAR, LEAST_EXCESS, SURE = 3, 4, 0.25, 3.0
+"""Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most, and by
+which part, and by how many standard errors, users repeat them more often than urns of single columns bring
+about (chosen on flights and Chicago trips; groups of codes without an order have a tenth at most)."""
 MOST_SHORT, MIXED_COST = 0.1, 0.05
 """Rows of the smallest users are dealt together with those of the next group of users, where users of a group
 fall short of their agreement by more than MOST_SHORT of it for want of rows that agree, and if the shortfall
@@ -42,15 +46,16 @@ class Dealer:
     each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
     users by their number of rows, which decides as constants do which rows a user may get ("": none), and
     the groups' lower edges. `mixed`: so many groups are not told apart from the one after them, counted from
-    the smallest users."""
+    the smallest users. `candidates`: rows that are proposed for each place."""
 
     people: People
     roles: Roles
     alpha: np.ndarray
     groups: Groups = ALL
-    joint: tuple[tuple[str, str], ...] = ()
+    joint: tuple[Feature, ...] = ()
     order: Order | None = None
     mixed: int = 0
+    candidates: int = CANDIDATES
 
     def deal(self, codes: Codes, seed: int, threads: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
@@ -77,7 +82,8 @@ class Dealer:
         owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
         moved = np.flatnonzero(of_row[take] != of_user[owner])
         out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
-        for name in self.roles.constant if len(moved) else ():
+        fixed_here = [n for n in (*self.roles.constant, *self.roles.following) if n in codes]
+        for name in fixed_here if len(moved) else ():
             out[name] = codes[name].copy()
             out[name][take[moved]] = codes[name][first[of_user[owner[moved]]]]
         owners = np.empty(len(take), np.uint32)
@@ -92,16 +98,17 @@ class Dealer:
         from .._core import deal as core
 
         user_start, row_start = _chunks(wanted, ends)
-        names = (*((n,) for n in self.roles.repeated), *self.joint)
+        names = (*((n,) for n in self.roles.dealt), *self.joint)
         values = np.empty((max(len(names), 1), len(take)), np.uint32)
         values[0] = 0  # without repeated columns: any row
         for i, feature in enumerate(names):
-            values[i] = _joined([codes[name] for name in feature])[take]
+            values[i] = _joined(codes, feature)[take]
         size = values.max(axis=1, initial=0).astype(np.uint32) + np.uint32(1)
         group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
         alpha = self.alpha if len(names) else np.full((len(GROUPS), 1), 1e4)
         alpha, sizes = np.ascontiguousarray(alpha), wanted.astype(np.uint32)
-        owner, equal = core.deal(row_start, user_start, values, size, sizes, group, alpha, seed, threads)
+        urns = (values, size, sizes, group, alpha, self.candidates)
+        owner, equal = core.deal(row_start, user_start, *urns, seed, threads)
         if self.order is None:
             return owner, equal, None, None
         held = values[: len(names)]
@@ -111,32 +118,32 @@ class Dealer:
 
 
 def dealer(
-    people: People, rates: Rates, roles: Roles, codes: Codes, seed: int, threads: int, groups=ALL, order=None
+    people: People, rates: Rates, roles: Roles, codes: Codes, seed, threads, groups=ALL, order=None, rows=0
 ) -> Dealer:
-    """The dealer whose users agree as the rates say, and whose rows follow each other as `order`, an (Order,
-    Goal) or None, says: parameters by the urn's formula, then corrected by trial dealings of the rows `codes`
-    (more of them than TRIAL_ROWS are not used)."""
+    """The dealer of `rows` rows whose users agree as the rates say, and whose rows follow each other as
+    `order`, an (Order, Goal) or None, says: parameters by the urn's formula, then corrected by trial dealings
+    of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
     some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
-    made = _agreeing(people, rates, roles, some, seed, threads, groups)
-    if order is None or not len(next(iter(some.values()))):
+    made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
+    if not len(next(iter(some.values()))):
+        return made
+    if roles.dealt or rates.pairs:
+        most = int(np.clip(MOST_LOOKED_AT // max(rows, 1), CANDIDATES, MORE_CANDIDATES))
+        made = _agreeing(made, rates, some, seed, threads, most)
+    if order is None:
         return made
     made = replace(made, order=order[0])
     wanted, _, (before, _) = made._dealt(some, seed, threads, tries=0)[2]
     return replace(made, order=order[0].aimed(before, wanted, order[1]))
 
 
-def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
-    place = [rates.columns.index(name) for name in roles.repeated]
-    by_chance = chance(some, roles.repeated)
-    lift = rates.overall[place] - by_chance
-    drawn = shrunk(lift, rates.error) / np.maximum(lift, 1e-9)
-    goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
-    made = Dealer(people, roles, urn(goal, by_chance), groups)
-    if not place or not len(next(iter(some.values()))):
-        return made
+def _agreeing(made: Dealer, rates: Rates, some, seed: int, threads: int, most: int) -> Dealer:
     least, found = np.inf, made
-    for mixed in range(len(groups[1])):
-        tried, short = _repeating(replace(made, mixed=mixed), goal, rates, some, seed, threads)
+    for mixed in range(len(made.groups[1])):
+        tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
+        if short > MOST_SHORT and most > made.candidates:
+            made, some = replace(made, candidates=most), {n: c[: TRIAL_ROWS // 2] for n, c in some.items()}
+            tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
         cost = max(short, MOST_SHORT) + MIXED_COST * mixed
         if cost < least:
             least, found = cost, tried
@@ -145,15 +152,31 @@ def _agreeing(people, rates, roles, some, seed, threads, groups) -> Dealer:
     return found
 
 
-def _repeating(made: Dealer, goal, rates, some, seed, threads) -> tuple[Dealer, float]:
-    """The dealer with urns for the goal and for what users repeat together, and its shortfall."""
-    made, short = _tuned(made, goal, some, seed, threads)
+def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
+    """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are dealt."""
+    place, by_chance = [rates.columns.index(name) for name in roles.dealt], chance(some, roles.dealt)
+    lift = rates.overall[place] - by_chance
+    drawn = shrunk(lift, rates.error) / np.where(lift == 0, 1.0, lift)
+    goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
+    repeats = np.arange(len(place)) < len(roles.repeated)
+    return goal, np.where(repeats, urn(goal, by_chance), -0.5)
+
+
+def _repeating(made: Dealer, rates, some, seed, threads) -> tuple[Dealer, float]:
+    """The dealer with urns for the rates and for what users repeat together, and its shortfall."""
+    goal, alpha = _goal(made.roles, rates, some)
+    made, short = _tuned(replace(made, alpha=alpha), goal, some, seed, threads)
     joint, aims = _together(made, rates, some, seed, threads) if rates.pairs else ((), goal)
     if not joint:
         return made, short
-    more = np.append(made.alpha, np.full(aims.shape, 100.0), axis=1)
-    goal, made = np.append(goal, aims, axis=1), replace(made, joint=joint, alpha=more)
-    return _tuned(made, goal, some, seed + TRIALS, threads)
+    roles, tuned = made.roles, dict(zip(made.roles.dealt, made.alpha.T))
+    beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
+    roles = replace(roles, avoided=(*roles.avoided, *beside))  # else who repeats weeks would repeat days
+    goal, alpha = _goal(roles, rates, some)
+    alpha = np.stack([tuned.get(n, start) for n, start in zip(roles.dealt, alpha.T)], axis=1)
+    more = np.append(alpha, np.full(aims.shape, 100.0), axis=1)
+    made = replace(made, roles=roles, joint=joint, alpha=more)
+    return _tuned(made, np.append(goal, aims, axis=1), some, seed + TRIALS, threads)
 
 
 def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tuple[Dealer, float]:
@@ -161,17 +184,20 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
     agreement beyond chance by which columns fall short of it. An urn adds the lift
     1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of alpha
     by the log-odds of the lift, at most by 1; the mean over the second half of the trials counts."""
-    at_random, columns = replace(made, alpha=np.full_like(made.alpha, FREE)), len(made.roles.repeated)
+    at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
     base, _ = _agreement(at_random, some, seed, threads)
-    log_alpha, tried = np.log(made.alpha), []
+    sign, log_alpha, tried = np.sign(made.alpha), np.log(np.abs(made.alpha)), []
     for trial in range(TRIALS):
         now, users = _agreement(made, some, seed + trial, threads)
-        move = np.clip(_log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base)), -1, 1)
-        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, 9), log_alpha)
+        more = _log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base))
+        move = np.clip(np.where(sign > 0, more, np.log(goal / now)), -1, 1)
+        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, np.where(sign > 0, 9, 0)), log_alpha)
         tried.append(log_alpha)
-        made = replace(made, alpha=np.exp(log_alpha))
-    short, wanted = ((users * np.maximum(x, 0.0))[:, :columns].sum() for x in (goal - now, goal - base))
-    made = replace(made, alpha=np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
+        made = replace(made, alpha=sign * np.exp(log_alpha))
+    single = [True] * len(made.roles.dealt) + [isinstance(f[1], int) for f in made.joint]
+    weight = users * (sign > 0) * single
+    short, wanted = ((weight * np.maximum(x, 0.0)).sum() for x in (goal - now, goal - base))
+    made = replace(made, alpha=sign * np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
     return made, float(short / max(wanted, 1e-9))
 
 
@@ -184,8 +210,8 @@ def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray,
 
 
 def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
-    """(pairs of columns, goals [groups, pairs]): those that users repeat together more often than urns of
-    single columns bring about, by more than noise; at most MOST_JOINT."""
+    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs]): those that users repeat
+    more often than urns of single columns bring about, by more than noise."""
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
     now, users = _agreement(watched, some, seed, threads)
@@ -193,7 +219,9 @@ def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
     mean = (now * users).sum(axis=0) / max(users.sum(), 1)
     excess = rates.together - mean
     likely = np.flatnonzero(excess > np.maximum(SURE * rates.pairs_error, LEAST_EXCESS * mean))
-    chosen = likely[np.argsort(-excess[likely], kind="stable")][:MOST_JOINT]
+    best = likely[np.argsort(-excess[likely], kind="stable")]
+    near = np.array([isinstance(rates.pairs[i][1], int) for i in best], bool)
+    chosen = np.append(best[near][:MOST_NEAR], best[~near][:MOST_JOINT])
     odds = _log_odds(now[:, chosen]) + _log_odds(rates.together[chosen]) - _log_odds(mean[chosen])
     return tuple(rates.pairs[i] for i in chosen), np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
 
@@ -236,8 +264,11 @@ def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> 
     return found
 
 
-def _joined(columns: list[np.ndarray]) -> np.ndarray:
-    """One code for the combination of each row's codes."""
+def _joined(codes: Codes, feature: tuple) -> np.ndarray:
+    """One code for the combination of each row's codes, or for its group of neighbouring codes."""
+    if isinstance(feature[-1], int):
+        return codes[feature[0]] // feature[-1]
+    columns = [codes[name] for name in feature]
     if len(columns) == 1:
         return columns[0]
     size = int(columns[1].max(initial=0)) + 1

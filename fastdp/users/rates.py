@@ -24,13 +24,19 @@ SHRUNK_LIFT."""
 CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
 """A column is constant if its agreement is above CONSTANT less two standard errors and above LEAST_CONSTANT,
 and its lift above CONSTANT_LIFT by two standard errors."""
-MOST_PAIRS = 24
-"""Pairs of columns whose agreement is asked for."""
+MOST_AVOIDED = 0.75
+"""A column is avoided if its agreement is below this part of chance by two standard errors (chosen on panels
+of patients and workers, docs/research/users.md)."""
+MOST_PAIRS, MOST_NEAR, WIDTHS = 24, 10, (4, 16, 64, 256)
+"""Pairs of columns and groups of neighbouring codes whose agreement is asked for; how many of the latter, and
+how many codes a group has (at most a half of all)."""
 SPREAD, LEAST_SPREAD = 0.5, 0.02
 """Standard deviation that is expected between the rates of neighbouring groups: this part of the column's
 lift, at least LEAST_SPREAD (chosen on the seven tables of `bench.users`, at epsilon 1, 3 and 10)."""
 
 
+Feature = tuple[str, str | int]
+"""A pair of columns, or a column and how many neighbouring codes count as one (`userkeys.Agreement`)."""
 Declared = Mapping[str, str]
 NOTHING: Declared = MappingProxyType({})
 
@@ -45,11 +51,11 @@ class Rates:
     overall: np.ndarray
     error: float
     by_group: np.ndarray
-    pairs: tuple[tuple[str, str], ...] = ()
+    pairs: tuple[Feature, ...] = ()
     together: np.ndarray = field(default_factory=lambda: np.empty(0))
     pairs_error: float = 0.0
 
-    def with_pairs(self, pairs: Sequence[tuple[str, str]], overall: Measurement) -> Rates:
+    def with_pairs(self, pairs: Sequence[Feature], overall: Measurement) -> Rates:
         """These rates, and those of pairs of columns from their release."""
         users = max(float(overall.values[-1]), 1.0)
         mean = np.clip((1 + overall.values[:-1] / users) / 2, 0.0, 1.0)
@@ -89,10 +95,18 @@ def rates_of(
 @dataclass(frozen=True)
 class Roles:
     """What the columns are for a user: `constant` columns have one value per user, `repeated` ones recur more
-    often than by chance (most often first), all others are free."""
+    often than by chance (most often first), `avoided` ones more seldom (such as the year of a panel); all
+    others are free. `following`: columns that follow from a constant one, and so are constant too."""
 
     constant: tuple[str, ...]
     repeated: tuple[str, ...]
+    avoided: tuple[str, ...] = ()
+    following: tuple[str, ...] = ()
+
+    @property
+    def dealt(self) -> tuple[str, ...]:
+        """The columns by which rows are dealt."""
+        return self.repeated + self.avoided
 
 
 def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> np.ndarray:
@@ -110,11 +124,11 @@ def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
 
 
 def roles(
-    rates: Rates, by_chance: np.ndarray, never_constant: Sequence[str] = (), declared: Declared = NOTHING
+    rates: Rates, by_chance: np.ndarray, never_constant=(), declared: Declared = NOTHING, following=NOTHING
 ) -> Roles:
     """Roles from released rates. `never_constant`: columns that take part in constraints, whose values cannot
     be exchanged one by one. `declared`: column to what the schema says of it ("constant", "repeated" or
-    "free"), whatever the rates say."""
+    "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
     fixed = rates.overall > max(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
@@ -125,22 +139,28 @@ def roles(
     again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
-    repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in constant]
-    return Roles(constant, tuple(repeated))
+    follow = tuple(b for b, a in following.items() if a in constant)
+    repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in (*constant, *follow)]
+    seldom = rates.overall + 2 * rates.error < MOST_AVOIDED * by_chance
+    avoided = [n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)]
+    return Roles(constant, tuple(repeated), tuple(avoided), follow)
 
 
 def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:
     """Lifts drawn towards 0 by their noise (positive part of James and Stein)."""
-    return np.maximum(lift - np.square(error) / np.maximum(lift, 1e-9), 0.0)
+    return np.sign(lift) * np.maximum(np.abs(lift) - np.square(error) / np.maximum(np.abs(lift), 1e-9), 0.0)
 
 
-def pairs_to_ask(roles: Roles, columns: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Pairs of columns that users may repeat together, such as date and hour: the two columns that recur
-    most, each with all others that are not constant, at most MOST_PAIRS."""
+def pairs_to_ask(roles: Roles, ordered: Mapping[str, int], columns: Sequence[str]) -> tuple[Feature, ...]:
+    """What users may repeat beyond single values, at most MOST_PAIRS: neighbouring values of columns with so
+    many ordered codes, such as days of one season, by WIDTHS, at most MOST_NEAR; and pairs of columns, such
+    as date and hour: the two columns that recur most, each with all others that are not constant."""
     first = roles.repeated[:2]
-    others = [*roles.repeated, *(n for n in columns if n not in (*roles.repeated, *roles.constant))]
+    known = (*roles.repeated, *roles.constant, *roles.following)
+    others = [*roles.repeated, *(n for n in columns if n not in known)]
+    near = [(n, w) for n in others for w in WIDTHS if ordered.get(n, 0) > 2 * w]
     found = {tuple(sorted((a, b))): (a, b) for b, a in product(others, first) if a != b}
-    return tuple(found.values())[:MOST_PAIRS]
+    return (*near[:MOST_NEAR], *found.values())[: MOST_PAIRS if roles.constant or roles.dealt else 0]
 
 
 def urn(rate: np.ndarray | float, by_chance: np.ndarray | float) -> np.ndarray:

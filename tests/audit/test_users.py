@@ -24,7 +24,7 @@ from . import checks
 from .checks import asked, fails, small_table as small
 from .world import CLIP, DELTA, EPSILON, Swap, loss_mean, no_noise, open_door, table
 
-FEATURES = (("a",), ("b",), ("c",), ("a", "b"), ("c", "b", "a"))
+FEATURES = (("a",), ("b",), ("c",), ("b", 2), ("a", "b"), ("c", "b", "a"))
 EDGES = (2, 5, CLIP, 2 * CLIP)
 ORDER = Succession(("c", "b"), (("a", "a"), ("b", "b")), 4, 2, (2, 5, CLIP))
 TABLE = UserTable((1, 2, 3, 5, 100), columns=("b", "a"))
@@ -242,6 +242,8 @@ def test_what_is_not_covered_by_a_proof_is_refused():
         door.user_histogram(Counted(FEATURES), mu=0.1, label="x")
     with pytest.raises(UsageError, match="mu"):
         door.user_histogram(Agreement(FEATURES), epsilon=0.1, label="x")
+    with pytest.raises(UsageError, match="width"):
+        Agreement((("a", 0),))
     with pytest.raises(UsageError, match="users"):
         door.part(1.0, TABLE).part(1.0, TABLE)
     with pytest.raises(UsageError, match="one row per user"):

@@ -140,10 +140,10 @@ def check_users(one: Case, engine: Counter) -> None:
 
 
 def check_agreement(one: Case, engine: Counter) -> None:
-    features = (("a",), ("c", "b"))
-    cells = [slow.cells_of(SIZES, one.codes, feature) for feature in features]
+    features = (("a",), ("c", "b"), ("a", 2))
+    cells = [slow.cells_of(SIZES, one.codes, feature) for feature in features[:2]]
     for edges in ((2,), (2, 3, 20)):
-        want = slow.agreement(one.owners, cells, edges)
+        want = slow.agreement(one.owners, [*cells, [code // 2 for code in cells[0]]], edges)
         same(f"{one.name}: agreement", engine.user_histogram(keys.Agreement(features, edges), 1), want)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.reference.sample import ORDER, Stream, key_of
 
-CANDIDATES, FRESH = 16, 20.0
+FRESH, TRIES = 20.0, 6
 
 
-def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[list[float]], seed: int):
+def deal_chunk(number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed):
     """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per user."""
     stream, features = Stream(key_of(seed, number, 0, ORDER)), len(rows[0])
     owner = [-1] * len(rows)
@@ -22,26 +22,40 @@ def deal_chunk(number: int, rows: list[tuple], wanted: list[int], alphas: list[l
         urns, proposed, k = 1.0, float(len(mine)), len(mine)
         for f in range(features):
             has = sum(rows[r][f] == rows[row][f] for r in mine)
+            if alpha[f] < 0:
+                proposed += k
+                continue
             t = float(has) * len(unused) / sum(rows[r][f] == rows[row][f] for r in unused)
             urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f])
             proposed += t
         return urns / proposed
 
+    def propose(among: list[int], mine: list[int], alpha: list[float]) -> tuple[int, float]:
+        for i in range(TRIES):
+            row, part = pick(among), 1.0
+            for f in range(features):
+                has = sum(rows[r][f] == rows[row][f] for r in mine) if alpha[f] < 0 else 0
+                for _ in range(has):
+                    part *= -alpha[f] if part > 1e-9 else 1.0
+            if i == TRIES - 1 or part >= 1 or stream.unit() < part:
+                break
+        return row, part
+
     def next_row(mine: list[int], alpha: list[float]) -> int:
-        chosen = pick(list(range(len(rows))))
+        chosen, part = propose(list(range(len(rows))), mine, alpha)
         if not mine:
             return chosen
-        total = liking(chosen, mine, alpha)
-        for _ in range(1, CANDIDATES):
+        total = part * liking(chosen, mine, alpha)
+        for _ in range(1, candidates):
             f = stream.below(features + 1)
             alike = list(range(len(rows)))
-            if f < features:
+            if f < features and alpha[f] >= 0:
                 value = rows[mine[stream.below(len(mine))]][f]
                 alike = [r for r in alike if rows[r][f] == value]
                 if all(owner[r] >= 0 for r in alike):
                     continue
-            row = pick(alike)
-            weight = liking(row, mine, alpha)
+            row, part = propose(alike, mine, alpha)
+            weight = part * liking(row, mine, alpha)
             total += weight
             if stream.unit() * total < weight:
                 chosen = row

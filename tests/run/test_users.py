@@ -207,6 +207,21 @@ def test_constraints_hold_and_their_columns_are_exchanged_with_whole_rows():
     assert "country" in made.privacy["mechanism"]["users"]["repeated"]
 
 
+@pytest.mark.parametrize("modelled", [True, False])
+def test_what_follows_from_a_constant_is_constant(modelled):
+    """One country per user, so one continent, and the two agree. With another rule about them none is."""
+    table = purchases()
+    table = table.append_column("continent", pa.array(table["country"].to_numpy() // 2))
+    rule = {"column": "continent", "follows": "country // 2", "model": modelled}
+    plain = schema_with_users(SIZES | {"continent": 3}, "who", max_rows=200)
+    made = go(table, schema=plain.with_constraints([rule]))
+    assert made.privacy["mechanism"]["users"]["constant"] == ["country", "continent"]
+    assert distinct(made.data, "country") == distinct(made.data, "continent") == 1.0
+    assert (made.data["continent"].to_numpy() == made.data["country"].to_numpy() // 2).all()
+    both = plain.with_constraints([rule, {"require": "continent != 0 or shop < 39"}])
+    assert go(table, schema=both).privacy["mechanism"]["users"]["constant"] == []
+
+
 def test_what_cannot_be_done_is_refused_before_anything_is_read(monkeypatch):
     config = CliqueTree(ids=Ids(source="users"))
     check_users(config, schema())
