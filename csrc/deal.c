@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define FRESH 20.0    /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
-#define TRIES 6       /* rows that are looked at for one proposal (chosen on generated panels) */
+#define TRIES 6       /* rows that are looked at for one proposal (not tuned) */
 
 typedef struct {
     const fdp_deal_plan *plan;
@@ -103,7 +103,8 @@ static double accepted(const chunk *c, uint32_t row, const double *alpha) {
 }
 
 /* The same as `pick`, but that rows with avoided values are mostly passed over; how far the row is avoided. */
-static uint32_t propose(chunk *c, int64_t list, uint32_t first, uint32_t last, const double *alpha, double *part) {
+static uint32_t propose(chunk *c, int64_t list, uint32_t first, uint32_t last, const double *alpha,
+                        double *part) {
     uint32_t row = pick(c, list, first, last);
     *part = accepted(c, row, alpha);
     for (int i = 1; i < TRIES && *part < 1.0 && unit(next64(&c->random)) >= *part; i++) {
