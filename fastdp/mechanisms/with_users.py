@@ -179,11 +179,7 @@ class _Users:
         never = _constrained(schema) - set(following.values())
         self.decided = roles(self.rates, self.by_chance, tuple(never), declared, following)
         ordered = {n: domain[n] for n in columns if not isinstance(schema.columns[n], Categorical)}
-        pairs = (
-            pairs_to_ask(self.decided, ordered, columns)
-            if self.decided.constant or self.decided.dealt
-            else ()
-        )
+        pairs = pairs_to_ask(self.decided, ordered, columns)
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
         left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]

@@ -116,9 +116,9 @@ class Line:
         return low, high if self.high is None else self.after(self.high)
 
     def first(self) -> Array:
-        """The first partition, from public facts alone. Edges of numbers: zero, and 1, 2, 5 times the powers
-        of ten up to the ends of the type; of times: the years from 1900 to 2100, centuries before and after,
-        and the ends of the type. Between public bounds also cells of equal width."""
+        """The first partition, from public facts alone. Edges of numbers: zero, 1, 2 and 5 times the powers
+        of ten up to the ends of the type, and YEARS; of times: the years from 1900 to 2100, centuries before
+        and after, and the ends of the type. Between public bounds also cells of equal width."""
         low, high = self.range()
         cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
         if self.low is not None and self.high is not None:
