@@ -95,8 +95,8 @@ static void direction_piece(void *ctx, int64_t kind, int64_t c) {
         memcpy(t->q + at, t->slope + at, (size_t)size * sizeof *t->q);
         *last = pairs ? product(size, t->s[pairs - 1] + at, t->q + at) : 0;
     } else if (kind == OFF) {
-        *last = add_and_multiply(size, t->factor_now, t->y + i * n + at, i ? t->s[i - 1] + at : NULL,
-                                 t->q + at);
+        *last =
+            add_and_multiply(size, t->factor_now, t->y + i * n + at, i ? t->s[i - 1] + at : NULL, t->q + at);
     } else if (kind == FACTOR) {
         fdp_sparse_some(t->factor, at, at + size, t->q, t->between);
         if (t->newest >= 0) fdp_sparse_some(t->factor, at, at + size, t->y + t->newest * n, t->half);

@@ -55,7 +55,8 @@ int fdp_order(int64_t users, const int64_t *start, uint64_t *rows, const uint64_
 
 /* Of codes below `keys` in the order of each user's rows: for each user with n >= 2 rows and group_of[u] >= 0,
  * out[group_of[u]] += floor(2^20 a / (n - 1)), a the number of rows whose `this` is the next row's `that`;
- * out[groups] += floor(2^20 b / (n (n - 1))), b the number of ordered pairs of different rows of which the first's `this` is the second's `that`.
+ * out[groups] += floor(2^20 b / (n (n - 1))), b the number of ordered pairs of different rows of which the
+ * first's `this` is the second's `that`.
  * At most 2^20 each for each user; n < 2^32. */
 int fdp_neighbours(int64_t users, const int64_t *start, const uint32_t *this, const uint32_t *that,
                    const int32_t *group_of, int64_t groups, uint64_t keys, int threads, int64_t *out);

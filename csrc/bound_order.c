@@ -49,7 +49,8 @@ static void order_work(fdp_team *team, int number, void *ctx) {
                 }
             }
             for (int64_t i = 0; i < n; i++)
-                mine[i] = (item){job->time[row[i]], fdp_mix2(job->user_hash[u], job->content[row[i]]), row[i]};
+                mine[i] =
+                    (item){job->time[row[i]], fdp_mix2(job->user_hash[u], job->content[row[i]]), row[i]};
             qsort(mine, (size_t)n, sizeof *mine, by_time);
             for (int64_t i = 0; i < n; i++) row[i] = mine[i].row;
         }
@@ -83,7 +84,8 @@ static void neighbours_work(fdp_team *team, int number, void *ctx) {
             for (uint64_t i = 0; i < n; i++) tally[x[i]]++;
             for (uint64_t i = 0; i < n; i++) any += tally[y[i]] - (x[i] == y[i]);
             for (uint64_t i = 0; i < n; i++) tally[x[i]] = 0;
-            __atomic_fetch_add(job->out + job->group_of[u], (int64_t)((near << 20) / (n - 1)), __ATOMIC_RELAXED);
+            __atomic_fetch_add(job->out + job->group_of[u], (int64_t)((near << 20) / (n - 1)),
+                               __ATOMIC_RELAXED);
             const uint64_t share = (uint64_t)(((unsigned __int128)any << 20) / (n * (n - 1)));
             __atomic_fetch_add(job->out + job->groups, (int64_t)share, __ATOMIC_RELAXED);
         }

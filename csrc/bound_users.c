@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 
-#define TALLY_KEYS (1 << 20) /* with at most so many keys, equal keys are tallied; with more they are sorted */
+/* With at most so many keys, equal keys are tallied; with more they are sorted. */
+#define TALLY_KEYS (1 << 20)
 
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -88,8 +89,8 @@ int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const
     return FDP_OK;
 }
 
-int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
-              uint64_t keys, int threads, uint64_t *mode) {
+int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash, uint64_t keys,
+              int threads, uint64_t *mode) {
     if (threads < 1) return FDP_ERR_ARGUMENT;
     users_job job = {
         .users = users, .start = start, .sorted = sorted, .user_hash = user_hash, .keys = keys, .mode = mode};

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRESH 20.0    /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
-#define TRIES 6       /* rows that are looked at for one proposal (not tuned) */
+#define FRESH 20.0 /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
+#define TRIES 6    /* rows that are looked at for one proposal (not tuned) */
 
 typedef struct {
     const fdp_deal_plan *plan;
@@ -154,7 +154,8 @@ static void take(chunk *c, uint32_t row, uint32_t k) {
 static void leave(chunk *c, uint32_t k, int64_t *equal) {
     for (int64_t f = 0; f < c->features; f++) {
         uint64_t pairs = 0;
-        for (uint32_t i = 0; i < k; i++) pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] - 1;
+        for (uint32_t i = 0; i < k; i++)
+            pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] - 1;
         if (equal != NULL && k > 1) {
             const int64_t share = (int64_t)(((u128)pairs << 20) / ((uint64_t)k * (k - 1)));
             __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
@@ -201,7 +202,8 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
             continue;
         }
         const size_t values = job->start[features] + 1;
-        uint32_t *room = malloc(sizeof *room * (3 * features * n + (features + 1) * (n + 1) + n + 3 * values));
+        uint32_t *room =
+            malloc(sizeof *room * (3 * features * n + (features + 1) * (n + 1) + n + 3 * values));
         if (room == NULL) {
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;

@@ -27,20 +27,24 @@ static int by_key(const void *a, const void *b) {
 }
 
 /* A random row of list[from .. to), which is in order of time, whose time is low to high; n where none is. */
-static uint32_t within(
-    chunk *c, const uint32_t *list, uint32_t from, uint32_t to, uint32_t low, uint32_t high) {
+static uint32_t within(chunk *c, const uint32_t *list, uint32_t from, uint32_t to, uint32_t low,
+                       uint32_t high) {
     uint32_t a = from, b = to;
     while (a < b) {
         const uint32_t mid = a + (b - a) / 2;
-        if (c->time[list[mid]] < low) a = mid + 1;
-        else b = mid;
+        if (c->time[list[mid]] < low)
+            a = mid + 1;
+        else
+            b = mid;
     }
     uint32_t e = a;
     b = to;
     while (e < b) {
         const uint32_t mid = e + (b - e) / 2;
-        if (c->time[list[mid]] <= high) e = mid + 1;
-        else b = mid;
+        if (c->time[list[mid]] <= high)
+            e = mid + 1;
+        else
+            b = mid;
     }
     return e > a ? list[a + (uint32_t)below(next64(&c->random), e - a)] : (uint32_t)c->n;
 }
@@ -158,7 +162,8 @@ static void shuffle_ties(chunk *c) {
     for (uint32_t u = 0; u < c->users; u++)
         for (uint32_t at = c->first[u], to; at < c->first[u + 1]; at = to) {
             const uint32_t time = c->time[c->sequence[at]];
-            for (to = at + 1; to < c->first[u + 1] && c->time[c->sequence[to]] == time; to++) {}
+            for (to = at + 1; to < c->first[u + 1] && c->time[c->sequence[to]] == time; to++) {
+            }
             if (to == at + 1) continue;
             add_run(c, u, at, to, -1.0);
             for (uint32_t left = to - at; left > 1; left--) {

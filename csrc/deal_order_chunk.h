@@ -112,9 +112,12 @@ static inline void add_step(chunk *c, uint32_t u, uint32_t from, uint32_t to, do
  * first. */
 static inline void add_link(chunk *c, uint32_t u, uint32_t from, uint32_t to, double by) {
     const int64_t ends = c->steps + c->plan->gaps;
-    if (from != NONE && to != NONE) add_step(c, u, from, to, by);
-    else if (to != NONE) add(c, ends + c->end[to], by);
-    else if (from != NONE) add(c, ends + c->plan->ends + c->end[from], by);
+    if (from != NONE && to != NONE)
+        add_step(c, u, from, to, by);
+    else if (to != NONE)
+        add(c, ends + c->end[to], by);
+    else if (from != NONE)
+        add(c, ends + c->plan->ends + c->end[from], by);
 }
 
 static inline uint32_t row_at(const chunk *c, uint32_t u, int64_t at) {
@@ -127,8 +130,10 @@ static uint32_t add_replaced(chunk *c, uint32_t u, uint32_t at, uint32_t new) {
     uint32_t low = c->first[u], high = c->first[u + 1];
     while (low < high) {
         const uint32_t mid = low + (high - low) / 2;
-        if (c->time[c->sequence[mid]] <= c->time[new]) low = mid + 1;
-        else high = mid;
+        if (c->time[c->sequence[mid]] <= c->time[new])
+            low = mid + 1;
+        else
+            high = mid;
     }
     const uint32_t old = c->sequence[at];
     const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);

@@ -105,7 +105,7 @@ static int64_t evaluate_plan(void *ctx, int64_t *kind) {
     const fdp_dual *dual = t->dual;
     const int64_t sizes[] = {0, t->ahead ? dual->n_pieces : 0, dual->n_items, dual->n_pieces + dual->n_folds};
     while (++t->at <= CONCLUDE)
-        if (sizes[*kind = t->at]) return sizes[t->at];
+        if (sizes[ *kind = t->at]) return sizes[t->at];
     return 0;
 }
 

@@ -9,9 +9,9 @@
 #include "dual.h"
 #include "infer_exp.h"
 
-#define BLOCK 512        /* columns worked on at a time */
-#define FLAT 0.03        /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
-#define LEAST_Z (-300.0) /* cells further down than this are zero for every purpose, and their slope is */
+#define BLOCK 512         /* columns worked on at a time */
+#define FLAT 0.03         /* below this z the series of (1 - exp(-z)) / z is used; its error there is 1e-12 */
+#define LEAST_Z (-300.0)  /* cells further down than this are zero for every purpose, and their slope is */
 #define LEAST_SLOPE 1e-25 /* of phi: smaller ones would lead to denormals */
 
 typedef struct {

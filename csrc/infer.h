@@ -144,15 +144,15 @@ typedef struct {
 
 /* Work space of one engine, nothing of which outlives a call. */
 typedef struct {
-    double *up;         /* [shared] */
-    void *ratio;        /* REAL[shared] */
-    double *message;    /* [rows of all nodes] */
-    double *buffer;     /* all lane buffers of a stage */
-    double *reach;      /* [hosted] */
-    double *rows;       /* [rows of direct nodes, FDP_DIRECT_ROW] */
-    double *up_sums;    /* [slices upward, FDP_DIRECT_SUM + 1] */
-    double *down_sums;  /* [slices downward, 2] */
-    double *parts;      /* [pieces of large hosted tables, 3] */
+    double *up;        /* [shared] */
+    void *ratio;       /* REAL[shared] */
+    double *message;   /* [rows of all nodes] */
+    double *buffer;    /* all lane buffers of a stage */
+    double *reach;     /* [hosted] */
+    double *rows;      /* [rows of direct nodes, FDP_DIRECT_ROW] */
+    double *up_sums;   /* [slices upward, FDP_DIRECT_SUM + 1] */
+    double *down_sums; /* [slices downward, 2] */
+    double *parts;     /* [pieces of large hosted tables, 3] */
 } fdp_work;
 
 /* The state at potentials theta[P], with marginals that sum to `total`. *log_z: sum over components of the

@@ -38,8 +38,8 @@
 #endif
 
 #define FDP_TEAM_MAX 256
-#define FDP_TEAM_SPIN 200000  /* nanoseconds: a member stays awake between two calls of a fit */
-#define FDP_TEAM_CELLS 32768  /* cells of work, some 0.1 ms, that are worth one more thread */
+#define FDP_TEAM_SPIN 200000 /* nanoseconds: a member stays awake between two calls of a fit */
+#define FDP_TEAM_CELLS 32768 /* cells of work, some 0.1 ms, that are worth one more thread */
 
 /* A number that grows, and those who wait for it to. */
 typedef struct {
@@ -83,9 +83,9 @@ typedef struct {
 /* A step. Whoever reads the numbers looks afterwards whether the step is still under way. */
 typedef struct {
     char apart[64];
-    atomic_int width;    /* threads; 0: between two jobs, -1: go home */
-    atomic_int deal;     /* FDP_TEAM_BLOCK ... */
-    atomic_llong grains; /* what threads take: some pieces at a time; 0: a job of members */
+    atomic_int width;           /* threads; 0: between two jobs, -1: go home */
+    atomic_int deal;            /* FDP_TEAM_BLOCK ... */
+    atomic_llong grains;        /* what threads take: some pieces at a time; 0: a job of members */
     int64_t each, pieces, kind; /* pieces of a grain, all */
     char apart_too[64];
     atomic_llong done; /* grains, or members */
@@ -102,12 +102,12 @@ struct fdp_team {
     void *ctx;
     atomic_int
         user; /* process of whoever has a job done; 0: nobody, another process than ours: nobody either */
-    char apart[64];        /* from what a job's members read */
-    atomic_int waiting;    /* members that have come to the end of the phase */
-    fdp_bell phase;        /* phases ended */
-    fdp_bell now;          /* number of the step under way */
-    fdp_team_step step[2]; /* step n is step[n % 2] */
-    fdp_team_share rest;   /* what is in nobody's share */
+    char apart[64];          /* from what a job's members read */
+    atomic_int waiting;      /* members that have come to the end of the phase */
+    fdp_bell phase;          /* phases ended */
+    fdp_bell now;            /* number of the step under way */
+    fdp_team_step step[2];   /* step n is step[n % 2] */
+    fdp_team_share rest;     /* what is in nobody's share */
     fdp_team_member *member; /* [most] */
 };
 

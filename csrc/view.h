@@ -19,9 +19,9 @@ static inline int64_t fdp_view_base(const fdp_view *view, int64_t i) {
 }
 
 /* Adds columns [from, from + n) of row i to the marginal. */
-static inline __attribute__((always_inline)) void
-fdp_view_add(const fdp_view *view, int64_t i, int64_t from, int64_t n, const double *restrict u,
-             double *restrict marginal) {
+static inline __attribute__((always_inline)) void fdp_view_add(const fdp_view *view, int64_t i, int64_t from,
+                                                               int64_t n, const double *restrict u,
+                                                               double *restrict marginal) {
     double *restrict e = marginal + fdp_view_base(view, i);
     if (view->kind == FDP_VIEW_ROW) {
         double sum = 0;

@@ -204,6 +204,7 @@ def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[
             mixed = np.bincount(both, unsure)[both] > 0
             both = np.unique(np.where(mixed, -1, both), return_inverse=True)[1]
         up, down = map_between(mine, both), map_between(wanted, both)
+        assert up is not None and down is not None  # `both` is coarser than either
         if not np.array_equal(up, np.arange(up.size)):
             m = m.grouped(axis, up, int(both.max()) + 1)
         coarser.append(None if np.array_equal(down, np.arange(down.size)) else down)

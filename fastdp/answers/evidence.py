@@ -61,7 +61,7 @@ class Marginal:
             summed.append(out)
         maps = list(self.maps)
         maps[axis] = groups[maps[axis]]
-        return Marginal(self.axes, tuple(maps), *summed, self.unsure)
+        return Marginal(self.axes, tuple(maps), summed[0], summed[1], self.unsure)
 
 
 def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Columns) -> list[Marginal]:

@@ -64,7 +64,7 @@ class Facts:
         groups = [] if model is None else [a for a in model.domain if a not in own]
         told = [(a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near]
         fits = model is not None and [model.domain[a] for a in groups] == [len(clipping.factors)]
-        cells = cells_of(model, told, 1, MOST_CELLS) if fits else {}
+        cells = cells_of(model, told, 1, MOST_CELLS) if fits and model is not None else {}
         tilts = {c[0]: clipping.tilt_of(x, near.get(frozenset(c), 0.0)) for c, x in cells.items()}
         clipping = replace(clipping, apart=apart, tilts=tilts)
         missing = statement.get("schema", {}).get("found", {}).get("missing", {})

@@ -289,6 +289,7 @@ def means(a: Layout) -> Groups:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
     noise = a.error(linear, kind="mean")
+    assert a.asked.value is not None
     numbers = numbers_of(a.asked.value)
     possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
     own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}

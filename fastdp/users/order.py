@@ -72,7 +72,7 @@ class Order:
         held = (values, users[0], users[1], len(GROUPS), _kinds(users[0]), len(KINDS))
         times = (cell.astype(np.uint32), end.astype(np.uint32), self.key.ends)
         pairs = (sides[0], sides[1], np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
-        rest = (self.key.gaps, self.shift, tries, owner, seed, threads)
+        rest: tuple = (self.key.gaps, self.shift, tries, owner, seed, threads)
         return core.order_rows(chunks[1], chunks[0], *held, *times, *pairs, *rest)
 
     def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:

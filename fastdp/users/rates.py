@@ -159,8 +159,8 @@ def pairs_to_ask(roles: Roles, ordered: Mapping[str, int], columns: Sequence[str
     first = roles.repeated[:2]
     known = (*roles.repeated, *roles.constant, *roles.following)
     others = [*roles.repeated, *(n for n in columns if n not in known)]
-    near = [(n, w) for n in others for w in WIDTHS if ordered.get(n, 0) > 2 * w]
-    found = {tuple(sorted((a, b))): (a, b) for b, a in product(others, first) if a != b}
+    near: list[Feature] = [(n, w) for n in others for w in WIDTHS if ordered.get(n, 0) > 2 * w]
+    found: dict = {tuple(sorted((a, b))): (a, b) for b, a in product(others, first) if a != b}
     asked = (*near[:MOST_NEAR], *found.values())[:MOST_PAIRS]
     return asked if roles.constant or roles.dealt else ()
 
