@@ -35,7 +35,9 @@ def _plain(array: np.ndarray) -> msgspec.msgpack.Ext:
 
 
 def _array(code: int, content: memoryview) -> np.ndarray:
-    return np.frombuffer(content, bytes(content[:_KIND]).decode().strip(), offset=_KIND)
+    """Copied where its place in the message is not aligned: kernels read whole words."""
+    array = np.frombuffer(content, bytes(content[:_KIND]).decode().strip(), offset=_KIND)
+    return np.require(array, requirements="A")
 
 
 def of_request(request: Request) -> dict[str, Any]:
