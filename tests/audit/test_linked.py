@@ -1,8 +1,6 @@
 """Linked tables with and without one key: the key is one row of the parents' table and one user of each
 child's, whatever its rows, and nothing else changes. Planted bugs must be found."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 

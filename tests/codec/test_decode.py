@@ -1,7 +1,5 @@
 """The decoder: what it writes encodes to the codes it came from, in the right type, law and bounds."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The encoder against its slow twin, over every physical type a source may have."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 import re

@@ -1,8 +1,6 @@
 """exp and log of the kernels are as accurate as their texts say, all over their ranges: every coefficient of
 their polynomials counts."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ A comment before a block says what cannot be read off the block itself:
 what it prints, up to numbers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

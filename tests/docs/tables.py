@@ -1,7 +1,5 @@
 """Small files with the names that the pages use, and what single pages need beside them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -4,8 +4,6 @@
 manager that gives a `Counter` over the rows of an Arrow table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

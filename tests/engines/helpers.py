@@ -1,7 +1,5 @@
 """Hypothesis strategies shared by the tests of tables, engines and bounds."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Dense and sparse counting against slow twins: any threads, order, chunking, widths; bits must agree."""
 
-from __future__ import annotations
-
 from itertools import combinations, permutations
 
 import numpy as np

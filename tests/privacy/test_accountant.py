@@ -1,7 +1,5 @@
 """Events, their composition, and the second accountant."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

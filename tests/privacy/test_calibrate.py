@@ -1,7 +1,5 @@
 """Calibration against golden figures and 60-digit arithmetic over the promised range."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

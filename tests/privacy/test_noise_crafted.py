@@ -3,8 +3,6 @@
 The source of the kernel itself is compiled into a small library (crafted.c) whose streams are handed to it.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import shutil

@@ -1,7 +1,5 @@
 """The noise kernel against its slow twin, the RFC and high-precision arithmetic: no statistics here."""
 
-from __future__ import annotations
-
 import os
 import threading
 from pathlib import Path

@@ -4,8 +4,6 @@ Every test here has a false-alarm rate of at most ALARM = 1e-6, from which each 
 tests are two-sided where the statistic is. Planted bugs show that they can fail.
 """
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """The exponential mechanism: exact enclosures, exact law, refusals."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import mpmath

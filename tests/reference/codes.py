@@ -1,7 +1,5 @@
 """Slow twins of the encoder and of the decoder's draws: one value at a time, in plain Python."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

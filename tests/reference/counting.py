@@ -1,7 +1,5 @@
 """Slow, obvious twins of the counting and bounding kernels: plain Python and numpy.add.at."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 

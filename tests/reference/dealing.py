@@ -1,7 +1,5 @@
 """A slow, obvious twin of csrc/deal.c: lists and loops, the same stream of random numbers."""
 
-from __future__ import annotations
-
 from tests.reference.sample import ORDER, Stream, key_of
 
 FRESH, TRIES = 20.0, 6

@@ -1,7 +1,5 @@
 """Balanced halving as its law says it: both choices are tried, and the sum of squares counted afresh."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

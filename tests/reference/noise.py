@@ -2,8 +2,6 @@
 rounding in rationals. Words of the stream are consumed in the kernel's order, so seeded output must be equal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from fractions import Fraction
 

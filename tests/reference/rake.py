@@ -1,7 +1,5 @@
 """Raking along the tree in plain numpy, table by table: twin of estimate/dual/raking.py and csrc/rake.c."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fastdp.estimate.dual.raking import FLOOR, merge_codes

@@ -3,8 +3,6 @@
 Also the law it must follow: the exact joint distribution of a tree by enumeration.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

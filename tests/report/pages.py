@@ -1,7 +1,5 @@
 """Small coded tables and run facts for the tests of the page."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The page's data and its HTML, without a browser."""
 
-from __future__ import annotations
-
 import json
 import math
 from html.parser import HTMLParser

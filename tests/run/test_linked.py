@@ -1,7 +1,5 @@
 """Runs on linked tables: what comes out, what is charged, what is refused."""
 
-from __future__ import annotations
-
 import json
 import math
 from types import SimpleNamespace

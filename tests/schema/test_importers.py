@@ -1,7 +1,5 @@
 """Schemas from other people's files, and drafts from public data."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

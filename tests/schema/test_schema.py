@@ -1,7 +1,5 @@
 """Schemas: the built-in ones, files in and out, and complaints that name column and field."""
 
-from __future__ import annotations
-
 import json
 import math
 import tomllib

@@ -1,7 +1,5 @@
 """The cases: each a function of a place to work in that returns what a user would read."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

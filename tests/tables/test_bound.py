@@ -1,7 +1,5 @@
 """Weights, caps and histograms of users: exact bounds, and nobody's contribution depends on anybody else."""
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

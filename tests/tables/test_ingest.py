@@ -1,8 +1,6 @@
 """Every source gives the same table; user ids of any type; broken sources are DataErrors that quote
 nothing."""
 
-from __future__ import annotations
-
 import datetime as dt
 import decimal
 import gzip

@@ -1,7 +1,5 @@
 """What linked tables become: policies for rows that do not fit, by hand-made tables."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

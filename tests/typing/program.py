@@ -1,7 +1,5 @@
 """A program as a user would write it. It is checked, not run: types of the public face."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any, assert_type
