@@ -4,8 +4,6 @@ The names below are the public contract; each is imported when first used, so th
 cheap.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 _WHERE = {

@@ -4,8 +4,6 @@ An error text says what, where and what to do. It is an output like any other, s
 value, a count or a name that came from private data.
 """
 
-from __future__ import annotations
-
 import math
 import numbers
 from collections.abc import Callable, Iterable

@@ -5,8 +5,6 @@ and the type takes only floating-point values together with a positive standard 
 nothing that can reach private data, so the estimator and the mechanisms may import it freely.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from typing import Any

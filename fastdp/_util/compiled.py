@@ -1,7 +1,5 @@
 """Compiles users' own loops: metrics for `fastdp.evaluate`, products of queries for `Model.answer`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeVar
 

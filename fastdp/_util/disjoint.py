@@ -1,7 +1,5 @@
 """Disjoint sets (union by size, path halving). scipy has them too, in a module that takes 0.2 s to import."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 
 

@@ -1,8 +1,6 @@
 """Files that survive a crash of the machine: written next to their place, flushed to the disk, then
 renamed."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

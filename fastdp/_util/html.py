@@ -1,7 +1,5 @@
 """Text as HTML for notebooks."""
 
-from __future__ import annotations
-
 from html import escape
 
 

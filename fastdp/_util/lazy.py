@@ -4,8 +4,6 @@
 that never touch a library, do not wait for it.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -6,8 +6,6 @@ meanwhile. `sys.stderr`, where it writes to that descriptor, is replaced by a st
 what Python code prints there (progress, say) is still seen.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

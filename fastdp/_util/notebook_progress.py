@@ -3,8 +3,6 @@
 Nothing is imported: a notebook has IPython loaded already.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

@@ -1,8 +1,6 @@
 """Progress of a run: its stages are reported to a callback, their times are kept, and cancellation is checked
 in one place."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

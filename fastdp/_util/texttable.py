@@ -1,7 +1,5 @@
 """Tables of text in columns, for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 WIDEST = 60

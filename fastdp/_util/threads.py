@@ -1,7 +1,5 @@
 """How many threads: the one place that decides. Never a global, always an argument."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -27,8 +27,6 @@ spread of the factor allow for them: the tail of rows per user is taken to go on
 (`_unseen`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

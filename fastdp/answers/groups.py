@@ -6,8 +6,6 @@ part (a bin that it cuts, a value inside a merged code) and bins that hold many 
 sides.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What a run left out, lost or did not measure, in words: from its statement and released numbers alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

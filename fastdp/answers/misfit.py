@@ -9,8 +9,6 @@ chosen on adult, Chicago trips, simulated trips, an ACS extract, coded taxi trip
 each at epsilon 1 and 10: no table was held aside for all of them. Approximate.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ count | share | mean(COLUMN) | sum(COLUMN)
 [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ hold half of its rows, once what noise alone would show is taken off (after it):
 values is mostly noise.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

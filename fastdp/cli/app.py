@@ -1,8 +1,6 @@
 """The commands: each parses its arguments, calls the library and prints the result. Nothing is computed
 here."""
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

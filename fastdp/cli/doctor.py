@@ -1,7 +1,5 @@
 """Facts about this installation, for bug reports and for finding out why it is slow."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

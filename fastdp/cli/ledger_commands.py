@@ -1,7 +1,5 @@
 """`fastdp ledger ...`: open, show, release and verify a budget ledger."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 

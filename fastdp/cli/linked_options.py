@@ -1,7 +1,5 @@
 """Arguments of the commands that name linked tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Commands that read what a run released: its statement, its checks and its answers, at no cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`fastdp schema ...`: show, import, check, draft."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

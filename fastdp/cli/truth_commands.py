@@ -1,7 +1,5 @@
 """Commands for the data's owner. They read the true rows, and nothing they print or write may be released."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -7,8 +7,6 @@ from another random stream. So the distribution is that of independent draws, co
 order. Rows that are still out of order get numbers from the ends of their bins.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Codes by a column's policies: of nulls, of NaNs and of values outside the domain; or DROP."""
 
-from __future__ import annotations
-
 from .._core import codes as core
 from ..schema.columns import Column
 

@@ -4,8 +4,6 @@ All of it is public and exact: a combination of codes is impossible if no row th
 the constraint. No private row is read here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Texts to codes: a text is parsed by the type of its column. Each distinct text is parsed once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from datetime import datetime

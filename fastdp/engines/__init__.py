@@ -6,8 +6,6 @@ what is released; it returns exact integers, and all engines agree to the bit. I
 kernels; only `release`, `run`, `metrics`, `report` and the fits on public data import it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Digests that identify this build of fastdp: a remote process that counts must have the driver's build."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import sysconfig

@@ -1,8 +1,6 @@
 """Plans what to count: the maximal cliques in one pass over the rows, the other cliques by projection.
 Touches no data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Nothing in a message can run code where it is read.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

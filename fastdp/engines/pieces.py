@@ -5,8 +5,6 @@ Nothing here depends on the order of rows, which may differ when a task is repea
 given by the hash of its user's id, or, where it has no id, by the hash of its codes.
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """What can be said of Spark's part in a run without importing its engine."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..errors import UsageError, is_whole

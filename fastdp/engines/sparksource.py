@@ -1,7 +1,5 @@
 """Spark sessions and DataFrames for the command line."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterator, Sequence

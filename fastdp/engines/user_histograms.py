@@ -1,8 +1,6 @@
 """Histograms of users on one machine: rows are grouped by user, then the keys in which each user counts are
 chosen. Views, too, are made here: tables in which a user's rows depend on that user's rows alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .. import userkeys

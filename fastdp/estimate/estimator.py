@@ -1,7 +1,5 @@
 """`fit`: noisy measurements in, the graphical model whose marginals fit them best out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 

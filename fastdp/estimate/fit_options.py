@@ -1,7 +1,5 @@
 """What the caller may choose about a fit: one frozen struct, checked when it is made."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..errors import UsageError

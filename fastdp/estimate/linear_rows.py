@@ -1,8 +1,6 @@
 """Turns measurements into parts: measurements are checked, and each query becomes blocks of rows over plain
 marginals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

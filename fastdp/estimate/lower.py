@@ -6,8 +6,6 @@ measurements averaged by inverse variance. The remaining part of the loss does n
 So the loss of all measurements is exactly that of a `Quadratic`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

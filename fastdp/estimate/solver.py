@@ -1,7 +1,5 @@
 """What a solver returns, and the clock through which all of them report."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

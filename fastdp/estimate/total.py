@@ -4,8 +4,6 @@ Every measurement whose rows can be combined to "everyone" gives an unbiased est
 are averaged by inverse variance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ A mechanism sees private data through the session it is handed, and nowhere else
 nor `engines` nor what opens sessions. `base` says what a mechanism is, `shared/` holds what several use.
 """
 
-from __future__ import annotations
-
 from .registry import get, names
 
 __all__ = ["get", "names"]

@@ -7,8 +7,6 @@ again, scaled by 1/sqrt(number of children). So every column of the query has L2
 is wasted on empty cells.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -9,8 +9,6 @@ accurate. It differs from the published program in the accounting
 (Gaussian DP, bounded range), in merging rare values, and in a per-user clip.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import combinations
 from typing import ClassVar, Literal

@@ -11,8 +11,6 @@ which is fitted to the answers until noise explains the remaining misfit. Rows o
 users of the measured kinds whose habits suit them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Literal

@@ -5,8 +5,6 @@ and fitted over the merged codes, so that neither budget nor time is spent on em
 merged code get one of its values by the 1-way.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 from typing import ClassVar, Literal

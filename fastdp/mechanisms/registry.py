@@ -4,8 +4,6 @@ A new mechanism needs its module, a line here, a test, a row in docs/guide/choos
 own) and a line in the changelog. Everything else that lists mechanisms asks this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Baselines to compare a synthetic table with: random samples of the rows of the truth."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import UsageError

@@ -1,7 +1,5 @@
 """A true and a synthetic table, each encoded once, and every metric of them by name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

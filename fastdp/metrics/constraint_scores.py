@@ -1,7 +1,5 @@
 """How many rows of each table break the schema's constraints."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..codec.violations import count_broken_codes, count_violations

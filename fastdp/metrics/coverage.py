@@ -1,7 +1,5 @@
 """Which values of the truth never occur in the synthetic table, and which ones it invented."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

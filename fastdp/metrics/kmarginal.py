@@ -1,7 +1,5 @@
 """The k-marginal score of any table: 1000 times (1 - mean total variation of its k-way marginals)."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb
 from typing import Any

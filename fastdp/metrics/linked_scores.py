@@ -1,7 +1,5 @@
 """Whether synthetic linked tables are linked as the true ones are. NOT private."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

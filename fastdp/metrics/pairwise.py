@@ -1,7 +1,5 @@
 """Metrics of single columns and pairs: total variation, correlation (ordered columns), association (all)."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every metric by name, for one pair of tables: what `fastdp.evaluate` returns."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

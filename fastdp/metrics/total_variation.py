@@ -1,7 +1,5 @@
 """Total variation between marginals of two coded tables, dense or sparse, counted by the compiled engine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 from typing import Any

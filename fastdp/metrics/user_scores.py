@@ -1,8 +1,6 @@
 """Whether synthetic users behave like the true ones: rows per user, and per column how often a user's rows
 agree, how many users have one value, and how many values users have."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -6,8 +6,6 @@ on the codes of all other columns. It is single-threaded and seeded, so results 
 is an optional dependency.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 

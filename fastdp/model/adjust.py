@@ -1,8 +1,6 @@
 """Adjusts tables to prescribed sums: by projection onto the simplex, or by raking. Post-processing of
 released numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ hands over a number; it never allocates more than the file is long.
 The digests find damage, not forgery: whoever can write the file can write them too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

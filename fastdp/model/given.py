@@ -6,8 +6,6 @@ first, which keeps every product inside a clique; and drawn in the opposite orde
 axis of combinations, of length 1 if no given column matters.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Cliques that form a junction tree, grown from how strongly pairs of attributes go together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 

@@ -4,8 +4,6 @@ are.
 The size is known before anything is allocated: elimination only handles sets of names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations

@@ -11,8 +11,6 @@ common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a
 residual axes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,8 +8,6 @@ cliques, those whose attributes come to one node from different sides (all tripl
 (`meeting`); others go through `Model.marginal`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..domain import Clique, Cliques, Domain

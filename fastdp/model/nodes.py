@@ -1,7 +1,5 @@
 """The tables of a plan and how they lie in each other; see csrc/infer.h."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -11,8 +11,6 @@ longer is summed out. P(q | S), S a separator and q behind it, is carried from q
 cliques: P(q | S) = sum over T of P(T | S) P(q | T), T the next separator towards q.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -14,8 +14,6 @@ Methods
 Rows come in shards of `shard_rows`. Shard i depends on (tree, n, shard_rows, method, seed) alone.
 """
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping, Sequence
 

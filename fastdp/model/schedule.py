@@ -3,8 +3,6 @@
 The cuts depend on the plan alone, never on the number of threads, so results do not either.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

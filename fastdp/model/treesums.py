@@ -1,7 +1,5 @@
 """A model's nodes as an undirected tree, and sums of their tables for the kernel of `_core.cliques`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .._core import cliques as kernel

@@ -4,8 +4,6 @@ statement. It works on numbers and imports no table and no engine; `noise` is im
 Submodules are imported when first used.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 

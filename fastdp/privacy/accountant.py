@@ -14,8 +14,6 @@ proofs. Where later runs may be chosen by earlier answers, the budget is kept by
 comparing it with this epsilon.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields

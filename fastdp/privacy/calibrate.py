@@ -5,8 +5,6 @@ Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division 
 arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has formulas and proofs.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

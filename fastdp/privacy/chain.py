@@ -12,8 +12,6 @@ the numbers it draws, charged from then on), `answer` (hashes of the noisy answe
 run is over: budget that no step charged is returned to the data set; hashes of the statements it published).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ compositions, in the range where tests find it sound: epsilon from 1e-4 to 100 a
 `agree` returns the name of the accountant that answered; the privacy statement repeats it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from functools import lru_cache

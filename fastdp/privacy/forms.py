@@ -5,8 +5,6 @@ They are pure functions of `privacy.json` and promise exactly what it promises. 
 (who publishes, what for, who may see the raw data) is `OWNER` or an open question, for a person to fill in.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -19,8 +19,6 @@ functions search for the root and then step to the safe side until the bound, er
 `*_epsilon_from` never above it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from fractions import Fraction

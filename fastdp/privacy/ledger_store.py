@@ -13,8 +13,6 @@ together to an old state cannot be seen from these files alone; the statements o
 (`Ledger.verify(statement)`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

@@ -9,8 +9,6 @@ stream and wipes it before it returns, so nothing is shared between calls, threa
 it is stamped as not private.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import operator

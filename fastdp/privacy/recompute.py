@@ -1,7 +1,5 @@
 """Works out the figures of a statement again from its releases: `problems` says what does not add up."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from fractions import Fraction

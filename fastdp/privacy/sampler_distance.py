@@ -11,8 +11,6 @@ The last term matters where epsilon is large: Gaussian noise is cut at 14 standa
 fewer than `FEWEST` is refused before anything is charged.
 """
 
-from __future__ import annotations
-
 import math
 
 from ..errors import PrivacyError

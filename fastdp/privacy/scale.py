@@ -9,8 +9,6 @@ c, which is the same release divided by c. So the condition on the noise actuall
 a statement about rational numbers (every float is one, c_i^2 is a fraction, D^2 an integer), checked as such.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from fractions import Fraction

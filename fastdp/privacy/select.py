@@ -10,8 +10,6 @@ one that infinitely many bits would give, so the distribution is exact; with p =
 second round is needed with probability below 5 n^2 2^-128. docs/explain/selection.md has the proof.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -10,8 +10,6 @@ bits, change the distribution by at most 2^(1 - BITS) times the number of points
 2^40, so that each number is within 2^-117 of its distribution in total variation, as in `noise`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Outer marginals chosen from a public table alone, by the mutual information of pairs of columns."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

@@ -3,8 +3,6 @@
 Only tables read with `public=True` are accepted; the run's statement names the public data that was used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

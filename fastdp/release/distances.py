@@ -2,8 +2,6 @@
 marginals from a model (docs/explain/distances.md) and rows that can be guessed
 (docs/explain/wide-pairs.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction

@@ -3,8 +3,6 @@
 Only public facts come in: domain, clip, query and mu. Nothing here can reach the data.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

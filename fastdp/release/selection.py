@@ -4,8 +4,6 @@ Only public facts come in: domain, clip, estimates, weights, penalties and epsil
 data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ A session and the sessions made of it by `Session.part` enter their steps here, 
 lock. Nothing here counts: `answer` is handed the function that does, and calls it after the charge.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

@@ -20,8 +20,6 @@ lies in one class. Ranks: of two columns the sum of weight * d * e is asked, whe
 distances from the means that were released. One number, of at most the clip per user.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Views of the private table, as engines of their own: the same users, other rows (`userkeys.View`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The public side of a filtered marginal: one of which only the cells above a threshold are released. Law and
 proof: docs/explain/wide-pairs.md."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

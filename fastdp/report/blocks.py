@@ -1,8 +1,6 @@
 """HTML pieces that sections are built from: a heading with a body, one body per table, tables, lists, names.
 The sections' texts are in static/sections.toml."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Charts of the page: each function takes plain numbers and returns a piece of HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

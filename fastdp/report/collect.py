@@ -5,8 +5,6 @@ rows, and `json.dumps` accepts it. If the truth is given, its rows are counted w
 not private.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise

@@ -1,8 +1,6 @@
 """`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them. NOT
 private."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

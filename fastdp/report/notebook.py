@@ -4,8 +4,6 @@ The HTML is inside an iframe, so that its styles do not change the notebook's. N
 it.
 """
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

@@ -5,8 +5,6 @@ two kinds of pages: with the truth (marked as not private), and without it (`tru
 released facts only and may be published.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Mapping, Sequence

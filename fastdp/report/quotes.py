@@ -1,7 +1,5 @@
 """Numbers with intervals for the page that may be published: shares of columns, rows, measured pairs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those
 Nothing here reads a table, so all facts may be released like the statement they come from.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence

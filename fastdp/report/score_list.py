@@ -1,7 +1,5 @@
 """Scores for the page: one flat list from any result of `fastdp.evaluate`, whatever metrics it holds."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from collections.abc import Mapping, Sequence

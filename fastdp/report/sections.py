@@ -1,8 +1,6 @@
 """Sections of the page, in reading order. Each function returns HTML, or an empty string if the data it needs
 is absent."""
 
-from __future__ import annotations
-
 from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
 from . import blocks, words

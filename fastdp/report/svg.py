@@ -6,8 +6,6 @@ reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribut
 along its axis), which the page's script shows on hover, touch and arrow keys.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """Explanations of the numbers on the page, as text. All are pure functions of the page's data."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 

@@ -4,8 +4,6 @@ as measured against the truth.
 Errors are total variations: the share of rows that would have to move to another cell of the set.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ..metrics.inputs import Pair

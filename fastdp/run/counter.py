@@ -1,7 +1,5 @@
 """Opens the engine that counts a run's private rows over the run's source."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Where the rows of an outcome get their user ids from."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..mechanisms.base import Config, Outcome

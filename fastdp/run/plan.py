@@ -1,7 +1,5 @@
 """What a run would do, from public facts alone: measurements, noise, model, memory, time. Touches no data."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ Reading leaves the interpreter idle: files are decoded and encoded by threads of
 estimator and hashing the package take a tenth of a second each.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 

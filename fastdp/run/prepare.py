@@ -1,7 +1,5 @@
 """What a run checks and reads before it touches private data: public data, sizes, limits of a resumed run."""
 
-from __future__ import annotations
-
 from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.base import Config

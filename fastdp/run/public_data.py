@@ -6,8 +6,6 @@ every public row would lie outside its domain. How values are moved depends on t
 alone, never on private rows.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import replace

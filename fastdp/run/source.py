@@ -1,8 +1,6 @@
 """Checks a run's source before anything is charged: it opens, has the schema's columns, and can be read as
 often as the run needs."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ..engines.sparkcheck import is_spark

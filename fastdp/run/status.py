@@ -1,7 +1,5 @@
 """The state of a running run, for whoever interrupts it: what is charged, what is kept, how to resume."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 It holds no global state; several runs may go on in one process at once.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -4,8 +4,6 @@ Nothing of scikit-learn is imported. `fit` is one run, charged once; `sample` dr
 and costs nothing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, fields

@@ -1,7 +1,5 @@
 """Checks every argument of a run that can be checked without reading rows; the result is a `RunSpec`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace

@@ -9,8 +9,6 @@ forged consistently cannot be distinguished from a true one, and the verdict say
 A folder may be hostile: whatever it contains, no exception other than RunError is raised.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Values that a schema lists, in the canonical form of their type."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import date, datetime

@@ -4,8 +4,6 @@ that they agree with the schema.
 Nothing here reads rows. `codec.possible` translates constraints into codes; see docs/guide/constraints.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date

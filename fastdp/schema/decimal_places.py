@@ -1,7 +1,5 @@
 """A column whose codes say which grid of round numbers a value lies on. It is only counted, never written."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal

@@ -6,8 +6,6 @@ uniform numbers in [0, 1), one draw per row and purpose, and returns source valu
 same parts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Reads and writes schemas as TOML and JSON. Every error names the column and the field."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """One column's table of a schema document while it is parsed. Every error names the column and the field."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date

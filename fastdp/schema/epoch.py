@@ -1,7 +1,5 @@
 """Converts dates and times in schema documents to the whole numbers that Arrow stores, and back."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from . import dtypes

@@ -6,8 +6,6 @@ executed as code. It may use names of columns, numbers, texts, `+ - * // %`, com
 all combinations of the columns' values at once.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import operator

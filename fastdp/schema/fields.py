@@ -1,7 +1,5 @@
 """Fields of a schema from the entries of [columns] in its document."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from datetime import date

@@ -3,8 +3,6 @@
 Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 All of it is public: declared in the schema, or released by a run before its schema is finished.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,8 +1,6 @@
 """The kind of a text (a number, a date, other text), and a column whose codes are these kinds. It is only
 counted, never written."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """The order of a user's rows: which fields can give it, and which of their code columns do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ..errors import SchemaError, did_you_mean

@@ -4,8 +4,6 @@ The metadata gives the kind of a column's values, but no lists or bounds: these 
 (`domain = "private"`), or given by the caller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ The libraries that write TOML put every item of a long list on a separate line; 
 take 500 lines.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import textwrap

@@ -4,8 +4,6 @@ A transform is a pair of functions on arrays (`split`, `join`) and the numbers o
 and `hhmm` are general; transforms for particular data sets are in `builtin`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 

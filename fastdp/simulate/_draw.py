@@ -1,7 +1,5 @@
 """Fast seeded draws shared by the simulators: lookup tables, chunked streams, argument checks."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from importlib import resources

@@ -1,8 +1,6 @@
 """Trips of taxis that follow each other: the next one starts after the last has ended, and often where it
 ended."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fastdp.simulate import city

@@ -4,8 +4,6 @@ The layout follows the published community areas of Chicago (numbers and rough c
 geography).
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ._draw import WORLD

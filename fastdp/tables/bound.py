@@ -4,8 +4,6 @@ The weights of a user are a function of that user's number of rows alone, so tha
 user does not change them. Weights are integers in units of 1/SCALE rows.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..errors import UsageError, is_whole

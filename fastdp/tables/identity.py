@@ -1,7 +1,5 @@
 """Whether two sources share rows: the same files (by device and inode), or frames that share memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -15,8 +15,6 @@ So a data set with one key more has one more row in the parents' table, and in e
 one more user; no other row changes. Proof of the guarantee: docs/explain/linked-releases.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,8 +1,6 @@
 """Fits by mirror descent, from a start or from independence. Where the noise level ends the fit, marginals
 are fitted order by order (order: number of attributes)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

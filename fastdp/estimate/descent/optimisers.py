@@ -21,8 +21,6 @@ rest happens in the vector's residuals (marginals minus targets), which are affi
 averages of z's.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

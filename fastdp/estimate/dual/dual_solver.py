@@ -1,8 +1,6 @@
 """The dual as a strategy: for measurements of whole marginals (each single cell, or each bin of merged
 codes)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 

@@ -11,8 +11,6 @@ agree on, and Stein's estimate of its risk, which asks for a centre that does no
 nearly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ towards the answers (infinite: least squares), and a factor `kappa` of the centr
 expected to be empty). Tables are in rows; multipliers in 1 / rows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace

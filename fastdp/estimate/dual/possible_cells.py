@@ -1,7 +1,5 @@
 """Structural zeros as seen by regions: which of their cells are possible."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...domain import Domain, Tables

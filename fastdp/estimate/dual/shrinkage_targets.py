@@ -5,8 +5,6 @@ Stein's estimate of a region's risk requires a centre that does not depend on th
 `partition_groups` deals regions into groups, and a region's centre comes from a model of the other groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -21,8 +21,6 @@ Time is counted in units of the noise of a cell: a count of x standard deviation
 exp(- x t).
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

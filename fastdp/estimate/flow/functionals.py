@@ -13,8 +13,6 @@ projections, a remainder inside its cell. Counts of nested sets have covariances
 counts alone, which is what makes a good approximate inverse possible (csrc/ancestors.h).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np

@@ -8,8 +8,6 @@ seem furthest off (`affordable`). What the model's cliques can hold of them goes
 follow the others (`shared/steering.py`). Everything here is a function of released numbers and public
 facts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -10,8 +10,6 @@ one and has the same sensitivity.
 Everything here is a function of released numbers.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

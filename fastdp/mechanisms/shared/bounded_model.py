@@ -1,7 +1,5 @@
 """Mechanisms that choose their model's structure in the run and keep it within a limit on cells."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from ...domain import Cliques, Domain

@@ -5,8 +5,6 @@ the sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2
 (Lagrange). Every marginal of a table has the same sensitivity, so shares of mu^2 are shares of 1 / sigma^2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ another file. The rest of the budget would be spent on a column of nulls. The de
 answers and public facts alone (docs/guide/ledger.md, Stopping early).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

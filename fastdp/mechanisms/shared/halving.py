@@ -17,8 +17,6 @@ exchange are equally likely, and counts of the model's own cliques stay as they 
 function of the model, of public facts and of the sample's own randomness.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations

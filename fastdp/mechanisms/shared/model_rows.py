@@ -1,7 +1,5 @@
 """Synthetic rows drawn from a fitted model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType

@@ -1,7 +1,5 @@
 """1-way marginals: measured, averaged, added up, and what their noise does to them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

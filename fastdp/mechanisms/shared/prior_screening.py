@@ -1,8 +1,6 @@
 """Which public priors a run may use: releases how far the private marginals are from them, and decides
 (`public_prior` has the statistics, docs/explain/distances.md the proof)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -1,8 +1,6 @@
 """Pairs chosen with public data: releases how far every pair is from independence, and from its public prior
 (`public_prior`)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ..._util.disjoint import DisjointSets

@@ -4,8 +4,6 @@ Nothing is timed in a run: what it does would then depend on the machine, and a 
 else.
 """
 
-from __future__ import annotations
-
 from ...errors import UsageError
 
 DEFAULT_CELLS = 3 << 20

@@ -5,8 +5,6 @@ it if the two were independent. Kruskal's algorithm with a noisy choice: in each
 exponential mechanism picks among the pairs that still join two components.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, pairwise
 

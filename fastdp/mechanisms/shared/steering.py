@@ -9,8 +9,6 @@ model finds both orders equally likely; afterwards one is e^t times as likely as
 had one more factor for each trend. Newton's method finds the factors. Everything here is a function of the
 model, of released numbers and of the sample's own randomness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

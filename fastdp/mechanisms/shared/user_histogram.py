@@ -1,7 +1,5 @@
 """The private histogram of rows per user, which user ids and the clip can come from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

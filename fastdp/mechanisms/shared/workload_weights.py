@@ -10,8 +10,6 @@ sets of it and two other columns, which weigh as much as its pairs: what decides
 neither pair (exclusive or).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Which marginals a model can afford: by their own size, and by the junction tree that they make together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ...domain import Clique, Domain

@@ -1,8 +1,6 @@
 """Regions of a recipe: public groups of a column's values (such as the cities of each state), of which the
 table holds only one. Which one is inferred from noisy counts."""
 
-from __future__ import annotations
-
 import msgspec
 import numpy as np
 

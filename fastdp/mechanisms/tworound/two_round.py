@@ -8,8 +8,6 @@ large, are left out, and the run's notes say so. The model is over the compresse
 expanded again.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -7,8 +7,6 @@ The score is 1 minus the mean over the fifty draws of |share of similar taxis in
 taxis in the synthetic table|.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..._util.threads import each

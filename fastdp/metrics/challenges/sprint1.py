@@ -7,8 +7,6 @@ positive in the synthetic table, minus 0.25 if the L1 distance of the original c
 result is limited to [0, 1]. Equal rows score 1.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ Everything here is post-processing of released numbers and public data; results 
 arguments and the seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

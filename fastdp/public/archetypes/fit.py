@@ -1,8 +1,6 @@
 """Fits a `PublicModel` to a public table. It counts rows without noise, so it accepts only tables that were
 read with `public=True`."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ...engines.truth import marginals

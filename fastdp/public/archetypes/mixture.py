@@ -6,8 +6,6 @@ iteration is one matrix product over the distinct cells, whatever the number of 
 standardisation of features, so that callers always pass unscaled points.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 """The model learnt from public data: archetypes of users, the rows of each, and the chain of conditionals.
 All of it is public."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -6,8 +6,6 @@ to the distribution with one condition column less, the one that is least inform
 every combination of the domain has positive probability, and counts of rare conditions have little weight.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@
 999998 (INCWAGE) and 9999998, 9999999 (VALUEH) are the census' codes for missing values.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Schema documents from the files of the NIST challenge of 2020-21 (DeID2, three sprints)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
