@@ -18,7 +18,8 @@ from fastdp.estimate.estimator import fit
 from fastdp.queries import Binned
 
 from ..reference import dual as twin
-from .test_estimator import measure, project, skewed, stated_loss
+from ..reference.cliques import projection
+from .test_estimator import measure, skewed, stated_loss
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
 CLIQUES = [("a",), ("b",), ("d",), ("a", "b"), ("b", "c"), ("d", "a"), ("a", "b", "c"), ("e", "d"), ("c",)]
@@ -32,7 +33,7 @@ def problem_of(seed, cliques=None, louder=1.0):
         cliques = [CLIQUES[i] for i in rng.permutation(len(CLIQUES))[: rng.integers(2, 7)]]
     seen = []
     for clique in cliques:
-        counts, query = project(DOMAIN, joint, clique), None
+        counts, query = projection(DOMAIN, joint, clique).reshape(-1), None
         if rng.random() < 0.5:
             maps = [rng.integers(0, max(1, n - 1), n).tolist() for n in DOMAIN.shape(clique)]
             query = Binned(DOMAIN.shape(clique), maps)
@@ -75,7 +76,7 @@ def test_exact_marginals_satisfy_all_constraints(seed):
     matrix, totals = twin.matrix(problem)
     tables = []
     for r in problem.regions:
-        cube = project(DOMAIN, joint, r.clique).reshape(DOMAIN.shape(r.clique))
+        cube = projection(DOMAIN, joint, r.clique)
         bins = [problem.partitions.bins[a][dict(r.names)[a]] for a in r.clique]
         tables.append(local_consistency.merge_codes(cube, bins).reshape(-1))
     lack = matrix @ np.concatenate(tables) - np.where(totals, joint.sum(), 0)
@@ -212,7 +213,7 @@ def test_least_loss_is_that_of_mirror_descent(seed):
     if seed % 2:
         query = Binned((4, 6), [[0, 1, 1, 2], [0, 1, 2, 2, 2, 0]])
         seen = [m for m in seen if m.clique != ("b", "d")]
-        counts = query.product(project(domain, joint, ("b", "d")))
+        counts = query.product(projection(domain, joint, ("b", "d")).reshape(-1))
         seen.append(Measurement(("b", "d"), counts + 20 * rng.normal(size=counts.size), 20.0, query))
     ours = fit(domain, seen, stop="tol", method="dual")
     theirs = fit(domain, seen, stop="tol", tol=1e-12, iters=6_000, method="accelerated")

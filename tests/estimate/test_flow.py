@@ -24,6 +24,8 @@ from fastdp.model.layout import make_plan
 from fastdp.queries import AdaGrid, Grid
 
 from ..reference import flow as twin
+from ..reference.cliques import projection
+from .test_estimator import stated_loss
 
 SMALL = Domain({"a": 4, "b": 3, "c": 5, "d": 3})
 OUTER = [("a", "b", "c"), ("a", "c", "d")]
@@ -37,12 +39,6 @@ def table(domain, seed, rows):
         pair = rng.normal(size=joint.shape[i : i + 2]) * 1.5
         joint = joint * np.exp(pair.reshape([n if i <= k <= i + 1 else 1 for k, n in enumerate(joint.shape)]))
     return rows * joint / joint.sum()
-
-
-def marginal(domain, joint, clique):
-    kept = [a for a in domain if a in clique]
-    summed = joint.sum(axis=tuple(i for i, a in enumerate(domain) if a not in clique))
-    return summed.transpose([kept.index(a) for a in clique]).reshape(-1)
 
 
 def measured(domain, joint, outer, sigma, seed, threshold=5.0):
@@ -60,7 +56,7 @@ def measured(domain, joint, outer, sigma, seed, threshold=5.0):
         grid = grids[clique] = Grid(clique, shape, np.flatnonzero(mask), tuple(children))
         query = AdaGrid(grid)
         spread = query.row_sigma(sigma)
-        rows = query.product(marginal(domain, joint, clique))
+        rows = query.product(projection(domain, joint, clique).reshape(-1))
         values = rows + rng.normal(size=rows.size) * spread
         passed[clique] = grid.fine[values[: grid.fine.size] > threshold * sigma]
         out.append(Measurement(clique, values, spread, query))
@@ -124,8 +120,9 @@ def test_functionals_are_distinct_sets_with_the_same_loss(problem):
     assert len(cells) == lines.at.size and not cells & {mask.tobytes() for mask in masks[lines.at.size :]}
     for other in (joint, table(SMALL, 9, 15_000)):
         loss = sum(
-            0.5 * np.sum(((m.query.product(marginal(SMALL, other, m.clique)) - m.values) / m.sigma) ** 2)
+            0.5 * np.sum(((m.query.product(x) - m.values) / m.sigma) ** 2)
             for m in seen
+            for x in [projection(SMALL, other, m.clique).reshape(-1)]
         )
         assert lines.loss(masks @ other.reshape(-1)) == pytest.approx(loss, rel=1e-12)
 
@@ -245,7 +242,7 @@ def case():
 class TestFit:
     def error(self, domain, joint, model):
         return sum(
-            np.abs(model.marginal(c).reshape(-1) - marginal(domain, joint, c)).sum() / joint.sum()
+            np.abs(model.marginal(c) - projection(domain, joint, c)).sum() / joint.sum()
             for c in (("a", "b", "c"), ("b", "c", "d"))
         )
 
@@ -259,11 +256,7 @@ class TestFit:
         assert settled.ended == "noise level, settled" and settled.loss < noise.loss
         assert max(noise.iterations, settled.iterations) < plain.iterations / 3
         assert self.error(domain, joint, settled) <= 1.02 * self.error(domain, joint, plain)
-        loss = sum(
-            0.5 * np.sum(((m.query.product(noise.marginal(m.clique).reshape(-1)) - m.values) / m.sigma) ** 2)
-            for m in seen
-        )
-        assert noise.loss == pytest.approx(loss, rel=1e-6)
+        assert noise.loss == pytest.approx(stated_loss(noise, seen), rel=1e-6)
 
     def test_any_number_of_threads_gives_the_same_bits(self):
         domain = Domain({"a": 40, "b": 30, "c": 12, "d": 6})

@@ -13,6 +13,8 @@ from fastdp.model import layout
 from fastdp.model.junction_tree import junction_tree
 
 from ..model.test_infer import IMPOSSIBLE, random_case
+from ..reference.cliques import projection
+from .test_estimator import stated_loss
 
 TOTAL = 1000.0
 
@@ -140,9 +142,7 @@ def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
     joint = rng.gamma(0.3, 1.0, CUT.shape(tuple(CUT))) * 20
     seen = []
     for clique in [*OUTER, ("b", "a", "e")]:
-        axes = tuple(i for i, a in enumerate(CUT) if a not in clique)
-        kept = [a for a in CUT if a in clique]
-        values = joint.sum(axis=axes).transpose([kept.index(a) for a in clique]).ravel()
+        values = projection(CUT, joint, clique).reshape(-1)
         sigma = rng.uniform(1, 3, values.size) if rng.random() < 0.5 else 2.0
         seen.append(Measurement(clique, values + rng.normal(size=values.size) * sigma, sigma))
     losses = {}
@@ -151,10 +151,7 @@ def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
             patch.setattr(layout, "DIRECT_CELLS", least)
             for method in ("accelerated", "mirror-descent"):
                 model = fit(CUT, seen, stop="tol", tol=1e-9, method=method, iters=3000)
-                stated = sum(
-                    0.5 * np.sum(((model.marginal(s.clique).ravel() - s.values) / s.sigma) ** 2) for s in seen
-                )
-                assert model.loss == pytest.approx(stated, rel=1e-9)
+                assert model.loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
                 losses[least, method] = model.loss
     assert losses[1, "accelerated"] == pytest.approx(losses[10**9, "accelerated"], rel=1e-6)
     assert losses[1, "mirror-descent"] == pytest.approx(losses[10**9, "mirror-descent"], rel=1e-3)
@@ -207,7 +204,5 @@ def test_stages_that_threads_share_equal_the_joint_table(cliques, dtype, close, 
         joint = np.exp(joint)
         joint *= TOTAL / joint.sum()
         for place in plan.places.values():
-            want = joint.sum(tuple(i for i, a in enumerate(domain) if a not in place.axes))
-            order = sorted(place.axes)
-            want = want.transpose([order.index(a) for a in place.axes]).reshape(-1)
+            want = projection(domain, joint, place.axes).reshape(-1)
             assert np.allclose(state.m[place.at : place.at + place.size], want, rtol=close, atol=close)

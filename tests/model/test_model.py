@@ -16,7 +16,7 @@ from fastdp.model.given import sample_given
 from fastdp.model.graphical_model import Model
 from fastdp.queries import AdaGrid, Grid, Sparse
 
-from ..estimate.test_estimator import measure, project, skewed
+from ..estimate.test_estimator import measure, skewed
 from ..reference import cliques as reference
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 3, "free": 2})
@@ -39,7 +39,7 @@ def joint(fitted):
     "attrs", [("a",), ("b", "a"), ("e", "a"), ("a", "c", "e"), ("free", "d"), tuple(DOMAIN)]
 )
 def test_marginals_inside_and_outside_cliques(fitted, joint, attrs):
-    want = project(DOMAIN, joint, attrs).reshape(DOMAIN.shape(attrs))
+    want = reference.projection(DOMAIN, joint, attrs)
     assert fitted.marginal(attrs).shape == want.shape
     assert np.allclose(fitted.marginal(attrs), want, rtol=1e-9, atol=1e-9)
 

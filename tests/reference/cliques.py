@@ -15,5 +15,10 @@ def joint(model):
 
 
 def marginal(model, clique):
-    names = list(model.domain)
-    return np.einsum(joint(model), list(range(len(names))), [names.index(a) for a in clique])
+    return projection(model.domain, joint(model), clique)
+
+
+def projection(domain, joint, clique):
+    """The marginal of a table over the whole domain, with axes in the clique's order."""
+    names = list(domain)
+    return np.einsum(joint, list(range(len(names))), [names.index(a) for a in clique])
