@@ -256,8 +256,8 @@ class Grid:
     `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one
     attribute less (none for a single attribute, whose cells must then all be fine). Every fine cell must
     project to a fine cell of each child: this is what makes a remainder's remainder independent of the level
-    above (see `AdaGrid`). `below` has an array for each child: which of its fine cells lies below each fine
-    cell of this grid.
+    above (see `AdaGrid`). `rests` are the remainders of the children, made once for all queries that ask for
+    them; their `at` says which fine cell of the child lies below each fine cell of this grid.
     """
 
     clique: Clique
@@ -265,12 +265,13 @@ class Grid:
     fine: np.ndarray
     children: tuple[Grid, ...] = ()
     key: str = field(init=False, repr=False)
-    below: tuple[np.ndarray, ...] = field(init=False, repr=False)
+    rests: tuple[Block, ...] = field(init=False, repr=False)
 
     def __post_init__(self):
-        below = []
+        rests, own = [], frozenset(self.clique)
         fine = np.ascontiguousarray(self.fine, np.int64)
         object.__setattr__(self, "fine", fine)
+        object.__setattr__(self, "key", _digest(fine))
         cells = math.prod(self.shape)
         if fine.size and (fine[0] < 0 or fine[-1] >= cells or (np.diff(fine) <= 0).any()):
             raise MeasurementError(f"Grid {self.clique}: fine cells must be ascending in 0..{cells - 1}")
@@ -285,9 +286,9 @@ class Grid:
             spot = np.searchsorted(child.fine, projected)
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
                 raise MeasurementError(f"Grid {self.clique}: a fine cell is not fine in {child.clique}")
-            below.append(spot)
-        object.__setattr__(self, "key", _digest(fine))
-        object.__setattr__(self, "below", tuple(below))
+            key = ("rest", own, frozenset(child.clique), self.key, child.key)
+            rests.append(Block(key, child.clique, child.fine, self.clique, fine, spot))
+        object.__setattr__(self, "rests", tuple(rests))
 
     def project(self, cells: np.ndarray, child: Grid) -> np.ndarray:
         """Flat numbers, in the child's marginal, of the cells that these cells project to."""
@@ -328,12 +329,12 @@ class AdaGrid(_Base):
         marginals = {self.grid.clique: x}
         out = np.empty(self.rows, x.dtype)
         out[: self.grid.fine.size] = x[self.grid.fine]
-        for i, (parent, child, at, _) in enumerate(self._steps):
+        for i, (parent, child, rest, _) in enumerate(self._steps):
             above = marginals[parent.clique]
             if child.clique not in marginals:
                 marginals[child.clique] = _project(above, parent, child)
             rows = marginals[child.clique][child.fine]
-            np.subtract.at(rows, at, above[parent.fine])
+            np.subtract.at(rows, rest.at, above[parent.fine])
             out[self._offsets[i + 1] : self._offsets[i + 2]] = rows
         return out
 
@@ -343,14 +344,14 @@ class AdaGrid(_Base):
         total = {self.grid.clique: np.zeros(self.cells, r.dtype)}
         source = {}
         total[self.grid.clique][self.grid.fine] = r[: self.grid.fine.size]
-        for i, (parent, child, at, _) in enumerate(self._steps):
+        for i, (parent, child, rest, _) in enumerate(self._steps):
             part = r[self._offsets[i + 1] : self._offsets[i + 2]]
             if child.clique not in total:
                 total[child.clique] = np.zeros(math.prod(child.shape), r.dtype)
                 grids[child.clique] = child
                 source[child.clique] = parent.clique
             total[child.clique][child.fine] += part
-            total[parent.clique][parent.fine] -= part[at]
+            total[parent.clique][parent.fine] -= part[rest.at]
         for clique in sorted(source, key=len):
             above = grids[source[clique]]
             total[above.clique] += _expand(total[clique], above, grids[clique])
@@ -363,9 +364,7 @@ class AdaGrid(_Base):
         grid = self.grid
         fine = None if grid.fine.size == self.cells else grid.fine
         yield Block(("cells", frozenset(grid.clique), fine if fine is None else grid.key), grid.clique, fine)
-        for parent, child, at, _ in self._steps:
-            key = ("rest", frozenset(parent.clique), frozenset(child.clique), parent.key, child.key)
-            yield Block(key, child.clique, child.fine, parent.clique, parent.fine, at)
+        yield from (rest for _, _, rest, _ in self._steps)
 
 
 def as_query(query, cells: int) -> Query:
@@ -408,12 +407,12 @@ def _remade(query, made: dict[int, tuple]):
     raise MeasurementError(f"expected a query of fastdp.queries, got {kind.__name__}")
 
 
-def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, np.ndarray, Fraction]]:
-    """(parent, child, parent's `below` of it, squared scalar) of every part below the fine cells, in the
+def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, Block, Fraction]]:
+    """(parent, child, the child's remainder, squared scalar) of every part below the fine cells, in the
     order of the rows."""
-    for child, below in zip(grid.children, grid.below):
+    for child, rest in zip(grid.children, grid.rests):
         part = share / len(grid.children)
-        yield grid, child, below, part
+        yield grid, child, rest, part
         yield from _descend(child, part)
 
 

@@ -52,13 +52,15 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
             raise MeasurementError(f"{name}: expected one sigma, or one for each row of the query")
-        if not (np.isfinite(sigma).all() and (sigma > 0).all()):
+        least, most = float(sigma.min(initial=DULLEST)), float(sigma.max(initial=SHARPEST))
+        if not (least > 0 and most < np.inf):
             raise MeasurementError(f"{name}: sigma must be positive and finite")
-        if (sigma < SHARPEST).any() or (sigma > DULLEST).any():
+        if least < SHARPEST or most > DULLEST:
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
-        if farthest > FARTHEST * sigma.min(initial=DULLEST) and (np.abs(y) > FARTHEST * sigma).any():
+        if farthest > FARTHEST * least and (np.abs(y) > FARTHEST * sigma).any():
             raise MeasurementError(f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both")
-        weight = np.broadcast_to(1.0 / (sigma * sigma), y.shape)
+        weight = 1.0 / (sigma * sigma)
+        weight = weight if sigma.ndim else np.broadcast_to(weight, y.shape)
         start = 0
         for block in query.blocks(clique):
             stop = start + _rows(domain, block)
@@ -77,8 +79,7 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
     """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat numbers); None
     where they are all cells."""
     used: dict[frozenset[str], dict[tuple[Clique, int], np.ndarray | None]] = {}
-    blocks = [part.block for part in parts]
-    for block in {(b.key, b.plus, b.minus): b for b in blocks}.values():
+    for block in {id(part.block): part.block for part in parts}.values():
         looks = [(block.plus, None if block.matrix is not None else block.cells)]
         for clique, cells in [*looks, (block.minus, block.fine)] if block.minus else looks:
             used.setdefault(frozenset(clique), {})[clique, id(cells)] = cells

@@ -13,13 +13,10 @@ import numpy as np
 from .._util.lazy import sp
 from ..domain import Clique, Domain
 from ..errors import MeasurementError
-from ..model.layout import Place, Plan, permute_cells
+from ..model.layout import Plan, permute_cells
 from ..model.nodes import Node
 from .linear_rows import Part
-from .quadratic import DirectTarget, Order, Quadratic, form
-
-FEW = 8
-"""A marginal of which fewer than this part of the cells are measured is fused by sorting them."""
+from .quadratic import LOOK, DirectTarget, Order, Quadratic, form
 
 MOSTLY = 0.75
 """If at least this part of the plan's vector is measured, all of it is active."""
@@ -54,7 +51,6 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     """One quadratic for all parts, and the same by order. `dtype`: of the direct nodes' targets."""
     size = max(plan.size, 1)
     orders = {k: Order(k) for k in sorted({part.order for part in parts})}
-    w, wt = np.zeros(size), np.zeros(size)
     constant = 0.0
     per_set: dict[tuple[int, frozenset[str]], list[Part]] = {}
     rows: dict[tuple, list[Part]] = {}
@@ -66,6 +62,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             rows.setdefault(part.block.key, []).append(part)
     direct_nodes = {frozenset(node.axes): node for node in plan.direct}
     targets: dict[int, DirectTarget] = {}
+    single: dict[tuple, list[tuple[np.ndarray, Part]]] = {}  # small sets of one order together
+    used = np.zeros(size, bool)
     for (k, attrs), group in per_set.items():
         if attrs in direct_nodes:
             node = direct_nodes[attrs]
@@ -74,79 +72,68 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             orders[k].constant += left
             orders[k].targets.append(node.direct)
             continue
-        place = plan.places[attrs]
-        where = np.concatenate([_where(plan.domain, place, x.block.plus, x.block.cells) for x in group])
-        if not where.size:  # nothing of this marginal was measured cell by cell
+        found = single.setdefault((k, attrs if sum(x.y.size for x in group) > LOOK else None), [])
+        for part in group:
+            found.append((_where(plan, part.block.plus, part.block.cells), part))
+            used[found[-1][0]] = True
+    lines, columns, data = _entries(plan, rows)
+    used[columns] = True
+    active = np.flatnonzero(used)
+    if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
+        active = np.arange(size)
+    position = np.empty(size, np.int64)
+    position[active] = np.arange(active.size)
+    w, wt = np.zeros(active.size), np.zeros(active.size)
+    for (k, _), found in single.items():
+        where, weight, y = map(np.concatenate, zip(*((position[at], x.weight, x.y) for at, x in found)))
+        if not where.size:  # nothing of these marginals was measured cell by cell
             continue
-        weight, y = (np.concatenate([getattr(part, name) for part in group]) for name in ("weight", "y"))
-        at = np.arange(place.size)
-        if where.size < place.size // FEW:
-            at, where = np.unique(where, return_inverse=True)
-        set_w, set_wt = (np.bincount(where, x, at.size) for x in (weight, weight * y))
+        low = where.min()
+        where -= low
+        set_w, set_wt = np.bincount(where, weight), np.bincount(where, weight * y)
         t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=set_w > 0)
         left = form(y - t[where], weight)
         constant += left
         orders[k].constant += left
         some = np.flatnonzero(set_w)
-        at = place.at + at[some]
+        at = low + some
         w[at] += set_w[some]
         wt[at] += set_wt[some]
         orders[k].cells.append((at, set_w[some], t[some]))
-    matrix, v, b, extra = _functionals(plan, rows, orders)
-    used = w > 0
-    if matrix is not None:
-        used[matrix.indices] = True
-    active = np.flatnonzero(used)
-    if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
-        active = np.arange(size)
-    w, wt = w[active], wt[active]
-    if active.size < size:
-        position = np.zeros(size, np.int64)
-        position[active] = np.arange(active.size)
-        if matrix is not None:
-            entries = (matrix.data, position[matrix.indices], matrix.indptr)
-            matrix = sp.csr_array(entries, shape=(matrix.shape[0], active.size))
-        for order in orders.values():
-            order.cells = [(position[where], weight, target) for where, weight, target in order.cells]
+    v, b, extra = _fuse(rows, orders)
+    matrix = sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size)) if rows else None
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
     for order in orders.values():  # the loss of each order's own targets against the fused targets
         constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
-    transpose = matrix.T.tocsr() if matrix is not None else None
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())
     direct = [targets[k] for k in range(len(plan.direct))]
     cells, functionals = (active, w, t), (matrix, v, b)
-    return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct, transpose)
+    return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct)
 
 
-def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Order]):
-    """Rows that are not single cells: one matrix, the fused precision and target of each row."""
-    if not rows:
-        return None, np.zeros(0), np.zeros(0), 0.0
-    asked: dict[int, list[tuple[int, Part]]] = {part.order: [] for group in rows.values() for part in group}
-    entries, rest, n = [], [], 0
+def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
+    """Rows that are not single cells, one block for each key: the lines, columns and values of a matrix over
+    the plan's vector."""
+    entries, rest, n = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))], [], 0
     known: dict[tuple[Clique, int], np.ndarray] = {}
 
     def spots(clique: Clique, cells: np.ndarray) -> np.ndarray:
         """Where cells lie in the plan's vector; blocks share many of these arrays."""
         if (key := (clique, id(cells))) not in known:
-            place = plan.places[frozenset(clique)]
-            known[key] = place.at + _where(plan.domain, place, clique, cells)
+            known[key] = _where(plan, clique, cells)
         return known[key]
 
     for group in rows.values():
         block = group[0].block
         if block.matrix is not None:
-            matrix, place = sp.coo_array(block.matrix), plan.places[frozenset(block.plus)]
+            matrix = sp.coo_array(block.matrix)
             lines, cells = (x.astype(np.int64) for x in matrix.coords)
-            columns = place.at + _where(plan.domain, place, block.plus, cells)
-            entries.append((n + lines, columns, matrix.data.astype(np.float64)))
+            entries.append((n + lines, _where(plan, block.plus, cells), matrix.data.astype(np.float64)))
         elif block.cells is None or block.minus is None or block.fine is None:
             raise MeasurementError("a block of rows needs its cells and the amounts to subtract from them")
         else:
             rest.append((n, block.at, spots(block.plus, block.cells), spots(block.minus, block.fine)))
-        for part in group:
-            asked[part.order].append((n, part))
         n += group[0].y.size
     if rest:
         starts, ats, above, below = zip(*rest)
@@ -154,7 +141,17 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
         entries.append((lines, np.concatenate(above), np.ones(lines.size)))
         lines = np.repeat(starts, [at.size for at in ats]) + np.concatenate(ats)
         entries.append((lines, np.concatenate(below), np.full(lines.size, -1.0)))
-    lines, columns, data = map(np.concatenate, zip(*entries))
+    return [np.concatenate(x) for x in zip(*entries)]
+
+
+def _fuse(rows: dict[tuple, list[Part]], orders: dict[int, Order]) -> tuple[np.ndarray, np.ndarray, float]:
+    """Precision and target of each row that is not a single cell, and the constant of their loss."""
+    asked: dict[int, list[tuple[int, Part]]] = {}
+    n = 0
+    for group in rows.values():
+        for part in group:
+            asked.setdefault(part.order, []).append((n, part))
+        n += group[0].y.size
     v, vb, constant = np.zeros(n), np.zeros(n), 0.0
     for k in sorted(asked):
         at = _ranges(*zip(*((start, part.y.size) for start, part in asked[k])))
@@ -171,7 +168,7 @@ def _functionals(plan: Plan, rows: dict[tuple, list[Part]], orders: dict[int, Or
     b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
     for k in asked:
         constant += sum(form(target - b[where], weight) for where, weight, target in orders[k].functionals)
-    return sp.csr_array((data, (lines, columns)), shape=(n, max(plan.size, 1))), v, b, constant
+    return v, b, constant
 
 
 def _ranges(starts: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
@@ -180,7 +177,8 @@ def _ranges(starts: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
     return np.repeat(starts + np.asarray(sizes) - ends, sizes) + np.arange(ends[-1])
 
 
-def _where(domain: Domain, place: Place, clique: Clique, cells: np.ndarray | None) -> np.ndarray:
-    """Positions inside a place of the given cells (flat numbers in clique order; None: all)."""
-    numbers = permute_cells(domain, clique, cells, place.axes)
-    return numbers if place.cells is None else np.searchsorted(place.cells, numbers)
+def _where(plan: Plan, clique: Clique, cells: np.ndarray | None) -> np.ndarray:
+    """Positions in the plan's vector of the given cells (flat numbers in clique order; None: all)."""
+    place = plan.places[frozenset(clique)]
+    numbers = permute_cells(plan.domain, clique, cells, place.axes)
+    return place.at + (numbers if place.cells is None else np.searchsorted(place.cells, numbers))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -78,13 +79,15 @@ class Quadratic:
     b: np.ndarray
     orders: list[Order]
     targets: list[DirectTarget]
-    _transpose: sp.csr_array | None = None
 
     def __post_init__(self):
         # Whether direct nodes are all there is: the vectors of cells and rows are empty.
         self.all_direct = self.active.size == 0 and self.matrix is None
         self._rows = SparseRows(self.matrix) if self.matrix is not None else None
-        self._columns = SparseRows(self._transpose) if self._transpose is not None else None
+
+    @cached_property
+    def _columns(self) -> SparseRows | None:
+        return SparseRows(self.matrix.T.tocsr()) if self.matrix is not None else None
 
     def residual(self, m: np.ndarray) -> Residual:
         """What is left of the measurements at the active marginals m; the direct nodes' losses are yet to be
@@ -111,8 +114,8 @@ class Quadratic:
     def gradient(self, at: Residual) -> np.ndarray:
         """Gradient of the loss by the active marginals."""
         g = self.w * at.cells
-        if self._transpose is not None:
-            g += self._transpose @ (self.v * at.rows)
+        if self._columns is not None:
+            g += self._columns.product(self.v * at.rows, 1)
         return g
 
     def step(

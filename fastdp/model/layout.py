@@ -76,10 +76,10 @@ def make_plan(
     measured in every cell and nowhere else: one that is a whole node is left out of the vector, the node is
     *direct*."""
     nodes, hosts = _root_tree(domain, tree)
-    separators = set(hosts)
+    separators, sets = set(hosts), [set(node.axes) for node in nodes]
     for attrs in measured:
         if attrs not in hosts:
-            inside = [i for i, node in enumerate(nodes) if attrs <= set(node.axes)]
+            inside = [i for i, whole in enumerate(sets) if attrs <= whole]
             hosts[attrs] = min(inside, key=lambda i: nodes[i].rows * nodes[i].cells)
     places: dict[frozenset[str], Place] = {}
     folds: list[tuple[int, Link]] = []
@@ -230,6 +230,8 @@ def permute_cells(domain: Domain, clique: Clique, cells: np.ndarray | None, axes
     if cells is None:
         numbers = np.arange(domain.cells(axes), dtype=np.int64).reshape(domain.shape(axes))
         return np.ascontiguousarray(numbers.transpose([axes.index(a) for a in clique])).reshape(-1)
+    if clique == axes:
+        return cells
     codes = dict(zip(clique, np.unravel_index(cells, domain.shape(clique))))
     return np.ravel_multi_index([codes[a] for a in axes], domain.shape(axes))
 
@@ -245,12 +247,12 @@ def strides(domain: Domain, axes: Clique) -> dict[str, int]:
 
 def offsets(domain: Domain, axes: Clique, stride: Mapping[str, int]) -> np.ndarray:
     """Where each cell over `axes` begins in a table with these strides (0 for axes it does not have)."""
-    out = np.zeros(1, np.int64)
-    for name in axes:
-        out = (out[:, None] + stride.get(name, 0) * np.arange(domain[name])).reshape(-1)
-    if out[-1] >= HOSTED_CELLS:
+    if sum(stride.get(name, 0) * (domain[name] - 1) for name in axes) >= HOSTED_CELLS:
         raise ModelTooLargeError(f"the table between {axes} and the rest has 2^31 cells or more; use fewer")
-    return out.astype(np.int32)
+    out = np.zeros(1, np.int32)
+    for name in axes:
+        out = (out[:, None] + np.int32(stride.get(name, 0)) * np.arange(domain[name], dtype=np.int32)).ravel()
+    return out
 
 
 def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list[tuple[int, int]]:
@@ -285,7 +287,7 @@ def _lanes(domain: Domain, node: Node) -> None:
 
     def cut(lanes: int) -> np.ndarray:
         lanes = min(lanes, node.rows // unit)
-        cuts = np.unique(np.round(np.linspace(0, node.rows // unit, lanes + 1))).astype(np.int64) * unit
+        cuts = np.rint(np.arange(lanes + 1) * (node.rows // unit / lanes)).astype(np.int64) * unit
         cuts[-1] = node.rows
         for link in node.links:
             link.shared = int(len(cuts) > 2 and _overlap(link, cuts))

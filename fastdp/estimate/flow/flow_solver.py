@@ -137,7 +137,6 @@ class Flow:
 
     def smooth_start(self) -> None:
         """Move the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
-        self._delta[:] = 0
         for span, numbers in self.lines.singles():
             sd = np.sqrt(self.lines.variance[numbers])
             wanted = sd * denoise(self.lines.target[numbers] / sd, self.total / (numbers.size * sd), SMOOTH)
@@ -148,7 +147,6 @@ class Flow:
             self._z, self._spare = self._spare, self._z
             self.f = self.lines.answers(self._z.m, self.engine.team)
             self.loss = self.lines.loss(self.f)
-        self._delta[:] = 0
 
     def next_length(self) -> float:
         return FIRST if not self._length else min(2 * self._length, max(LONG, GROW * self.time))
@@ -164,42 +162,44 @@ class Flow:
         if not self._length:
             steps[:RAMP] = np.geomspace(length / 12, length, RAMP)
         enough = INNER if self._length else RAMP
-        at, f = np.zeros(self.lines.size), self.f
+        at, f, loss = np.zeros(self.lines.size), self.f, self.loss
+        soft = at
         self._changed = np.zeros(self.lines.active.size)  # of potentials at these multipliers
         for i, step in enumerate(steps):
             time = step * self.unit
             if i == 0 or (not self._length and i in (RAMP // 4, RAMP // 2)):
                 m = self._z.m if i == 0 else self._at.m
                 self._inverse.fill(m, f, variance, time, self.total)
-            soft = variance / time
+            soft = soft if i and step == steps[i - 1] else variance / time
             slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
             if i > 2 and (self._length or i >= RAMP):
                 rms = math.sqrt(steep / at.size)
-                if rms < CLOSE or (i >= enough and rms < NEAR and self.lines.loss(f) < self.loss):
+                if rms < CLOSE or (i >= enough and rms < NEAR and loss < self.loss):
                     break
-            at, f = self._iterate(at, f, slope, soft, pull)
-            clock.tick(self.calls, self.lines.loss(f))
+            at, f, loss = self._iterate(at, f, slope, soft, pull)
+            clock.tick(self.calls, loss)
             if self.calls >= self.most:
                 break
         self._velocity, self._length, self.time = at, length, self.time + length
         self._z, self._at = self._at, self._z
-        self.f, self.loss = f, self.lines.loss(f)
+        self.f, self.loss = f, loss
 
     def _iterate(self, at, f, slope, soft, pull):
-        """One step of L-BFGS from the multipliers `at` with functionals f; the state there is in `_at`. A
-        pair is a change of multipliers and that of -f; the rest of the Hessian is the diagonal `soft`, which
-        changes with the stride."""
+        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones and the loss there,
+        the state in `_at`. A pair is a change of multipliers and that of -f; the rest of the Hessian is the
+        diagonal `soft`, which changes with the stride."""
         way, descent = self._inverse.direction(self._pairs, slope, soft)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
             way, descent = self._inverse.direction([], slope, soft)
         change = self.lines.change(way, self.engine.team)
-        step = min(1.0, REACH / float(np.abs(change).max(initial=1e-300)))
+        step = min(1.0, REACH / max(1e-300, float(change.max()), -float(change.min())))
         while True:
-            there = self._try(self._changed + step * change)
+            moved, changed = step * way, self._changed + step * change
+            there, to = self._try(changed), at + moved
             if there is not None:
-                end = (there, soft, at + step * way, pull, way)
-                _, ahead, _, _ = slope_at(self.lines.target, self.lines.variance, *end)
+                end = (there, soft, to, pull, way)
+                _, ahead, _, left = slope_at(self.lines.target, self.lines.variance, *end)
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
                 step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
@@ -207,10 +207,9 @@ class Flow:
                 raise MeasurementError("the fit diverged: potentials are not finite; check values and sigma")
             else:
                 step *= 0.4
-        self._pairs = [*self._pairs, (step * way, f - there)][-MEMORY:]
-        self._at, self._spare = self._spare, self._at
-        self._changed += step * change
-        return at + step * way, there
+        self._pairs = [*self._pairs, (moved, f - there)][-MEMORY:]
+        self._at, self._spare, self._changed = self._spare, self._at, changed
+        return to, there, self.lines.constant + 0.5 * left
 
     def back(self, before: float, wanted: float) -> None:
         """Go back along the last stride, from z to where the loss is just below `wanted`; before: the loss
