@@ -4,8 +4,9 @@
 
 Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
 beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written.
-"stolen" is the share of its processors' time that a virtual machine was not given while a line was measured.
-The lines of docs/research/threads.md follow at the end.
+"pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be compared with a call of
+mirror descent on the same cells. "stolen" is the share of its processors' time that a virtual machine was not
+given while a line was measured. The lines of docs/research/threads.md follow at the end.
 """
 
 from __future__ import annotations
@@ -59,9 +60,14 @@ def call(problem: Problem) -> Piece:
     return seconds
 
 
-def whole_fit(problem: Problem) -> Piece:
+def whole_fit(problem: Problem, calls: list[int]) -> Piece:
+    """Adds the calls of the oracle, or evaluations of the dual, to `calls`."""
     asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
-    return lambda threads: least(lambda: fastdp.fit(problem.domain, asked, total, threads=threads), 2)
+
+    def fit(threads: int) -> None:
+        calls.append(fastdp.fit(problem.domain, asked, total, threads=threads).iterations)
+
+    return lambda threads: least(lambda: fit(threads), 2)
 
 
 def counting(rows: int) -> Piece:
@@ -153,11 +159,12 @@ def main() -> None:
     made = {
         k: load(prepare(options.rows, [(k, e, "gdp")])[0]) for k, e in (("identity", 10.0), ("adagrid", 1.0))
     }
+    passes: list[int] = []
     pieces: dict[str, Callable[[], Piece]] = {
         "call, identity": lambda: call(made["identity"]),
         "call, adagrid": lambda: call(made["adagrid"]),
-        "fit, adagrid": lambda: whole_fit(made["adagrid"]),
-        "fit, dual": lambda: whole_fit(made["identity"]),
+        "fit, adagrid": lambda: whole_fit(made["adagrid"], []),
+        "fit, dual": lambda: whole_fit(made["identity"], passes),
         "59 marginals": lambda: counting(options.rows),
         "10M rows sampled": lambda: sampling(made["adagrid"]),
         "Parquet read": lambda: reading(files / "trips.parquet"),
@@ -177,6 +184,11 @@ def main() -> None:
         lost, ticks = (b - a for a, b in zip(before, stolen()))
         times = "".join(f"{1e3 * s:7.1f} ms" for s in found[name].values())
         print(f"{name:18}{times}   {100 * lost / max(1.0, ticks):.1f} % stolen", flush=True)
+    if passes:
+        found["pass, dual"] = {n: seconds / passes[-1] for n, seconds in found["fit, dual"].items()}
+    if passes and "call, identity" in found:
+        times = [found["pass, dual"][n] / found["call, identity"][n] for n in threads]
+        print(f"{'pass against call':18}" + "".join(f"{x:10.2f}" for x in times))
     found["bandwidth"] = {n: bandwidth(n) for n in threads}
     print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
     folder.cleanup()

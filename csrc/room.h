@@ -7,10 +7,13 @@
 #include <sys/mman.h>
 
 #define FDP_ROOM_PAGE (1 << 21)
+#define FDP_ROOM_WHOLE(bytes) (((bytes) + FDP_ROOM_PAGE - 1) / FDP_ROOM_PAGE * FDP_ROOM_PAGE)
 
-/* So many bytes of zeros; what nobody touches costs nothing. NULL: no memory, or none asked for. */
+/* So many bytes of zeros; what nobody touches costs nothing. NULL: no memory, or none asked for. Linux lets
+ * whole large pages begin where one of them does; else up to 511 small ones come before the first. */
 static inline char *fdp_room(size_t bytes) {
     if (bytes < FDP_ROOM_PAGE) return bytes ? calloc(1, bytes) : NULL;
+    bytes = FDP_ROOM_WHOLE(bytes);
     int flags = MAP_PRIVATE | MAP_ANONYMOUS;
 #ifdef MAP_NORESERVE
     flags |= MAP_NORESERVE;
@@ -27,7 +30,7 @@ static inline void fdp_room_end(char *room, size_t bytes) {
     if (bytes < FDP_ROOM_PAGE)
         free(room);
     else if (room)
-        munmap(room, bytes);
+        munmap(room, FDP_ROOM_WHOLE(bytes));
 }
 
 #endif

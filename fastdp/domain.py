@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import combinations, takewhile
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 from .errors import SchemaError, did_you_mean, is_whole
@@ -102,20 +102,16 @@ def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     """The cliques that are not contained in another one, each once, in order of appearance."""
     unique = {frozenset(c): tuple(c) for c in cliques}
-    by_size = sorted(unique, key=len, reverse=True)
+    kept: set[frozenset[str]] = set()
     holding: dict[str, list[frozenset[str]]] = {}
-    for names in by_size:
-        for name in names:
-            holding.setdefault(name, []).append(names)
-
-    def inside_another(names: frozenset[str]) -> bool:
-        # Whatever contains it holds each of its attributes and is larger: look among those that hold the
-        # rarest, the largest first, down to its own size.
-        rivals = min((holding[name] for name in names), key=len) if names else by_size
-        larger = takewhile(lambda other: len(other) > len(names), rivals)
-        return any(names < other for other in larger)
-
-    return [clique for names, clique in unique.items() if not inside_another(names)]
+    for names in sorted(unique, key=len, reverse=True):
+        # What contains it is larger, so it is kept already, and holds the rarest of its attributes, too.
+        rivals = min((holding.get(name, []) for name in names), key=len) if names else kept
+        if not any(names < other for other in rivals):
+            kept.add(names)
+            for name in names:
+                holding.setdefault(name, []).append(names)
+    return [clique for names, clique in unique.items() if names in kept]
 
 
 def batches(cells: Sequence[int], limit: int = 1 << 25) -> Iterator[tuple[int, int]]:

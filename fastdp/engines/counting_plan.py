@@ -122,14 +122,15 @@ def project_all(
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
     serve the smaller ones. Results are contiguous and do not share memory with each other."""
-    held: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in tables.items()}
+    given = sorted(tables.items(), key=lambda item: item[1].size, reverse=True)
+    held: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in given}
     work = Projections(threads)
     for clique in sorted(dict.fromkeys(wanted), key=domain.cells, reverse=True):
         names = frozenset(clique)
         if names not in held:
-            have = min((k for k in held if names <= k), key=lambda k: held[k][1].size)
-            order = tuple(name for name in held[have][0] if name in names)
-            held[names] = (order, work.project(held[have][1], held[have][0], order))
+            have, table = next(held[k] for k in reversed(held) if names <= k)  # small ones come last
+            order = tuple(name for name in have if name in names)
+            held[names] = (order, work.project(table, have, order))
             work.relieve()
     work.run()
     out: dict[Clique, np.ndarray] = {}
