@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from .errors import SchemaError, did_you_mean, is_whole
 
-if TYPE_CHECKING:
-    import numpy as np
-
 Clique = tuple[str, ...]
 Cliques = Sequence[Clique]
-Columns = Mapping[str, "np.ndarray"]
+Columns = Mapping[str, np.ndarray]
 """An array for each column: its codes, or a number for each of its codes."""
-Tables = Mapping[Clique, "np.ndarray"]
+Tables = Mapping[Clique, np.ndarray]
 """A table for each clique: a marginal, or a mask over its cells."""
 
 

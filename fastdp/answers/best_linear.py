@@ -15,15 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import sp
 from ..domain import Clique
 from .evidence import Maps, Marginal
-
-if TYPE_CHECKING:
-    from scipy import sparse
 
 Matrix = Any
 """A numpy array, or a sparse one of scipy, which has no types."""
@@ -64,7 +62,7 @@ class Table:
     def shape(self) -> tuple[int, ...]:
         return tuple(int(m.max()) + 1 for m in self.maps)
 
-    def variances(self, weights: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
+    def variances(self, weights: sp.csr_array, less: np.ndarray | None = None) -> np.ndarray:
         """Variance of each row of `weights` (functionals x cells) applied to the cells; with `less`, of row i
         minus less[i] times the sum of all cells."""
         every = None if less is None else self._pulled(np.ones((1, self.x.size)))[:, 0]
@@ -116,9 +114,7 @@ def sum_matrix(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> Matrix:
         out = np.zeros(shape)
         out[lines, columns] = 1.0
         return out
-    from scipy import sparse
-
-    return sparse.csr_array((np.ones(lines.size), (lines, columns)), shape=shape)
+    return sp.csr_array((np.ones(lines.size), (lines, columns)), shape=shape)
 
 
 def factor(matrix: Matrix, v: np.ndarray, errors: np.ndarray | float) -> tuple[np.ndarray, Matrix]:

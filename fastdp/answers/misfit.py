@@ -16,6 +16,7 @@ from itertools import combinations
 
 import numpy as np
 
+from .._util.lazy import sp
 from ..domain import Clique
 from .best_linear import MOST_SUMS, Matrix, Table, estimate, factor, sum_matrix
 from .clipping import Z95
@@ -135,7 +136,5 @@ def _merged(table: Table, target: np.ndarray) -> Table:
     groups = np.zeros(table.x.size, np.int64)
     groups[table.maps[0]] = target
     size = int(target.max()) + 1
-    from scipy import sparse
-
-    weights = sparse.csr_array((np.ones(groups.size), (groups, np.arange(groups.size))), (size, groups.size))
+    weights = sp.csr_array((np.ones(groups.size), (groups, np.arange(groups.size))), (size, groups.size))
     return Table(table.axes, (target,), weights @ table.x, table.variances(weights))

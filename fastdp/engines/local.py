@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,13 +14,11 @@ from .._util import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
+from ..schema import Schema
 from ..tables import bound
+from ..tables.table import Table, code_dtype
+from ..userkeys import UserKey, View
 from . import counting_plan as planning, user_histograms as users
-
-if TYPE_CHECKING:
-    from ..schema import Schema
-    from ..tables.table import Table
-    from ..userkeys import UserKey, View
 
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
@@ -110,8 +107,6 @@ class LocalCounter:
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
         """The same rows and users with recoded columns; a row's new codes depend on that row alone."""
-        from ..tables.table import code_dtype
-
         table = self.table
         domain = table.domain.recoded(recode)
         used = {name for clique in cliques for name in clique}

@@ -3,18 +3,14 @@
 Nothing here is differentially private. Mechanisms cannot reach this module.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ..domain import Clique
 from ..errors import UsageError
 from ..tables.table import Table
 from .local import local
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 def marginals(

@@ -34,6 +34,7 @@ def score(
     """
     try:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+        from sklearn.metrics import accuracy_score, r2_score
     except ImportError as error:
         raise UsageError("the utility metric needs scikit-learn: pip install 'fastdp[utility]'") from error
 
@@ -50,18 +51,17 @@ def score(
     parts = (order[:half][:max_rows], order[half:][:max_rows])
     made = rng.permutation(pair.rows[1])[:max_rows]
     classes = pair.sizes[target] <= 20
+    forest = RandomForestClassifier if classes else RandomForestRegressor
+    quality_of = accuracy_score if classes else r2_score
     test_x, test_y = _features(pair, pair.truth, target, parts[1])
     quality = {}
     for name, codes, rows in (("truth", pair.truth, parts[0]), ("synthetic", pair.synthetic, made)):
         x, y = _features(pair, codes, target, rows)
-        kind = RandomForestClassifier if classes else RandomForestRegressor
-        if len(np.unique(y)) < 2:
-            guess = np.full(len(test_y), y[0] if len(y) else 0)
-        else:
-            guess = kind(30, min_samples_leaf=5, n_jobs=1, random_state=0).fit(x, y).predict(test_x)
-        quality[name] = _quality(test_y, guess, classes)
+        trained = forest(30, min_samples_leaf=5, n_jobs=1, random_state=0).fit(x, y)
+        quality[name] = float(quality_of(test_y, trained.predict(test_x)))
     values, counts = np.unique(pair.truth[target][parts[0]], return_counts=True)
-    constant = float((test_y == values[counts.argmax()]).mean()) if classes else 0.0
+    usual = values[counts.argmax()] if classes else test_y.mean()
+    constant = float(quality_of(test_y, np.full(len(test_y), usual)))
     gain = quality["truth"] - constant
     kept = (quality["synthetic"] - constant) / gain if gain > 1e-9 else None
     return {
@@ -96,10 +96,3 @@ def _features(pair: Pair, codes: dict, target: str, rows: np.ndarray) -> tuple[n
     for j, name in enumerate(columns):
         x[:, j] = codes[name][rows]
     return x, codes[target][rows].astype(np.int64)
-
-
-def _quality(truth: np.ndarray, guess: np.ndarray, classes: bool) -> float:
-    if classes:
-        return float((truth == guess).mean())
-    spread = float(((truth - truth.mean()) ** 2).sum())
-    return 1.0 - float(((truth - guess) ** 2).sum()) / spread if spread > 0 else 0.0

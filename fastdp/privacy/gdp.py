@@ -15,8 +15,8 @@ has the proofs.
 Directed rounding. `_log_delta` returns log delta with an absolute error below its second value, a few dozen
 roundings of the inputs' magnitude (tests compare with 60-digit arithmetic over the whole range). The public
 functions search for the root and then step to the safe side until the bound, error included, holds:
-`epsilon_of` and `delta_of` and the `mu_of_*` never lie below the true value, `mu_from` and the
-`*_epsilon_from` never above it.
+`epsilon_of` and the `mu_of_*` never lie below the true value, `mu_from` and the `*_epsilon_from` never
+above it.
 """
 
 import math
@@ -37,19 +37,6 @@ _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 _HEADROOM = 2.0**-42
 _MU_MAX = 1e6
 _MOST_STEPS = 200  # of a search; it takes a few dozen
-
-
-def delta_of(mu: float, epsilon: float) -> float:
-    """The smallest delta for which mu-GDP implies (epsilon, delta)-DP, rounded up; at most 1."""
-    mu, epsilon = _mu(mu), nonnegative("epsilon", epsilon)
-    if mu == 0.0:
-        return 0.0
-    if epsilon / mu - 0.5 * mu > 40.0:
-        return 5e-324  # delta <= Phi(-a) < e^-800
-    value, error = _log_delta(mu, epsilon)
-    if value <= -745.0:
-        return 5e-324
-    return min(1.0, math.nextafter(math.exp(value + error) * (1.0 + 8.0 * _U), math.inf))
 
 
 def epsilon_of(mu: float, delta: float) -> float:

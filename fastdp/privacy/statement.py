@@ -5,8 +5,6 @@ there; `recompute` checks it. The schema is published next to this file (`statem
 "fastdp-privacy/1" will not change its meaning, new fields may be added.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json
@@ -15,21 +13,19 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .._util.threads import available
 from ..errors import RunError
 from ..measurement import SCALE
+from ..schema import Schema
 from . import noise
 from .accountant import Event, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .sampler_distance import added_delta
 from .unit import Unit
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 FORMAT = "fastdp-privacy/1"
 NAME = "privacy.json"

@@ -5,20 +5,16 @@ released or drawn. Errors of code that sees private data are replaced by texts w
 1/SCALE rows. `domain`: of the recoded columns; `codes`: code -> new code of each recoded column.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..domain import Clique, Domain, batches
+from ..engines import Counter
 from ..errors import PrivacyError, redact_errors
 from ..measurement import SCALE
 from .noiseplan import l1_distance, require_int64
-
-if TYPE_CHECKING:
-    from ..engines import Counter
 
 Codes = dict[str, np.ndarray]
 

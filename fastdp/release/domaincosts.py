@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,11 +15,8 @@ from ..privacy.scale import least_threshold
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import KINDS as KIND_NAMES, TEXT
-from ..schema.pending import ANY
+from ..schema.pending import ANY, Pending
 from .cells import SURE
-
-if TYPE_CHECKING:
-    from ..schema.pending import Pending
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
 """Shares of the run's mu^2: what finding one private column costs, and the most that all may cost, the sums

@@ -3,25 +3,25 @@
 What to ask, and what follows from the answers, is decided in `private_domain`; here is all that sees counts.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..measurement import Measurement, Request
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down
+from ..privacy.ledger import Reservation
 from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.decimal_places import MOST_PLACES
 from ..schema.derived import Derived
+from ..schema.pending import Pending
 from . import domaincosts as costs
 from .cells import digits_of
 from .domaincosts import DomainCosts
@@ -30,10 +30,6 @@ from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
 from .partitions import Grid, LaterEngine, Opener, digits_name, provisional, with_fields
 from .steps import Steps
-
-if TYPE_CHECKING:
-    from ..privacy.ledger import Reservation
-    from ..schema.pending import Pending
 
 FINISHED = "finished schema"
 

@@ -15,15 +15,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..domain import Clique, Domain
+from ..engines import Counter
 from ..errors import PrivacyError, UsageError
 from ..measurement import SCALE, Measurement, Request
 from ..privacy import clip as clip_rules, noise, scale, select
 from ..privacy.accountant import Event, Gaussian
+from ..schema import Schema
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts
 from .distances import DistancePlan, Distances, plan_distances, plan_guesses
@@ -32,10 +34,6 @@ from .selection import EstimateGrids, plan_selection
 from .steps import Draw, Steps
 from .views import viewed
 from .wide import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
-
-if TYPE_CHECKING:
-    from ..engines import Counter
-    from ..schema import Schema
 
 __all__ = ["Measurement", "Request", "Session"]
 

@@ -18,10 +18,11 @@ import uuid
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..codec.bins import digits
 from ..codec.text import as_number
 from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
@@ -34,17 +35,13 @@ from ..privacy.sampler_distance import allowed_draws
 from ..privacy.scale import least_threshold
 from ..privacy.statement import KEYS_NOTE
 from ..privacy.unit import Unit
-from ..schema.columns import Numeric
+from ..schema import Schema, dtypes
+from ..schema.columns import Column, Numeric
 from ..schema.pending import MOST_KEYS_PER_USER
+from ..tables import idvalues, sources, textvalues
+from ..tables.parts import Part
 from ..tables.userids import UserIndex
 from .steps import Steps
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from ..schema import Schema
-    from ..schema.columns import Column
-    from ..tables.parts import Part
 
 MOST_KEYS = scale.MAX_ROWS
 """The most values that a column may have, and so random numbers drawn: no table has as many rows."""
@@ -66,8 +63,6 @@ class Keys:
 
     def apply(self, schema: Schema) -> Schema:
         """The schema with these values as the column's list; other values follow its `overflow` policy."""
-        from ..schema import Schema
-
         if not self.values:
             raise UsageError(f"column {self.column!r}: no value passed the threshold; use a larger budget")
         plain = schema.to_dict()
@@ -286,11 +281,6 @@ def _batches(
 ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
     """Batches of (values, user ids or None). Rows without a value are left out, and rows without a user where
     the schema drops them."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ..tables import idvalues, sources
-
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype, places)
@@ -312,12 +302,6 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
     not UTF-8 are not text: their rows have no listed value, as when they are encoded). No value raises,
     and what one of them becomes never depends on the others. `places`: numbers with at most so many decimals,
     as whole numbers of units of the last one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from ..schema import dtypes
-    from ..tables import idvalues, textvalues
-
     t = pa.types
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -350,8 +334,6 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
 
 def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
     """Floats as whole numbers of 10^-places; null if a float is not the nearest one to such a number."""
-    import pyarrow as pa
-
     values = array.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
         units = np.rint(values * 10.0**places)
@@ -362,10 +344,6 @@ def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
 
 def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | None) -> None:
     """Checks names and types of the source's columns, before any row is read."""
-    import pyarrow as pa
-
-    from ..tables import idvalues
-
     for column in wanted:
         if part.times(column) != 1:
             raise DataError(f"{part.where}: column {column!r} is missing, or occurs more than once")
@@ -381,8 +359,6 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | N
 
 def _check_kind(schema: Schema, column: str) -> None:
     """Raise UsageError if the column is not a categorical one of whole numbers or text."""
-    from ..schema import dtypes
-
     if column not in schema.columns:
         raise UsageError(f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}")
     key_column = schema.columns[column]

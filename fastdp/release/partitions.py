@@ -7,20 +7,18 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..engines import Counter
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
 from ..schema.decimal_places import Places
 from ..schema.derived import Derived
+from ..schema.pending import Pending
 from .cells import Line, Span, agree
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
-
-if TYPE_CHECKING:
-    from ..engines import Counter
-    from ..schema.pending import Pending
 
 Opener = Callable[[Schema], AbstractContextManager["Counter"]]
 """Opens an engine over the run's source, read by a schema."""

@@ -26,13 +26,10 @@ A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for i
 docs/explain/domain-releases.md.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,15 +40,12 @@ from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Numeric
 from ..schema.inside import PRIVATE as MEASURED, Rank
 from ..schema.kind_of_text import TextKind
-from ..schema.pending import ANY
+from ..schema.pending import ANY, Pending
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs, sums
 from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, is_clock, step_of
 from .domainsteps import DomainSteps
 from .partitions import Grid, line_of, listed, provisional, with_fields
-
-if TYPE_CHECKING:
-    from ..schema.pending import Pending
 
 
 @dataclass

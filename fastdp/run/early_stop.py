@@ -1,19 +1,14 @@
 """Stopping a run by its own first noisy answers: when it stops, and what it reports as charged."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from ..errors import StoppedEarly
 from ..measurement import Measurement
 from ..mechanisms.base import Config
 from ..mechanisms.shared.empty_columns import empty_columns
 from ..privacy.budget import epsilon_at, from_dict
+from ..release.reserve import Reserved
 from ..schema import Schema
-
-if TYPE_CHECKING:
-    from ..release.reserve import Reserved
 
 ADVICE = (
     "Look at the data with `fastdp check` and correct the schema, or continue with ignore_empty_columns=True"

@@ -4,15 +4,13 @@ Every argument was checked before (`validate`). What can fail without private da
 reservation (`prepare`). From the reservation on, each step is charged in the ledger before it counts.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
@@ -22,6 +20,8 @@ from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..public.data import PublicTable
+from ..release.gateway import Session
+from ..release.reserve import BudgetRequest, Reserved, reserve
 from .counter import counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
@@ -34,12 +34,7 @@ from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
 from .spec import RunSpec
 
-if TYPE_CHECKING:
-    from ..release.gateway import Session
-    from ..release.reserve import Reserved
-
-
-Measure = Callable[[Any, "Reserved", Any, Any, "RunFolder | None", int], list[Run]]
+Measure = Callable[[Any, Reserved, Any, Any, RunFolder | None, int], list[Run]]
 
 
 def execute(
@@ -115,8 +110,6 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
 
 def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     """Reserves the budget of all epsilons in the ledger; nothing of the private data was read before."""
-    from ..release.reserve import BudgetRequest, reserve
-
     options, place = spec.options, None if folder is None else str(folder.out)
     asks = [
         BudgetRequest(

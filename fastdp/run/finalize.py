@@ -1,13 +1,11 @@
 """The last step of a run for one epsilon: its statement, and everything it writes."""
 
-from __future__ import annotations
-
 import json
 import resource
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -15,6 +13,7 @@ from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash, write as write_statement
+from ..release.reserve import Reserved
 from ..schema import Schema
 from ..tables.table import Table
 from .folder import RunFolder
@@ -23,10 +22,6 @@ from .output import Output, stamped, write_measurements
 from .public_data import public_entry
 from .result import Run
 from .spec import RunSpec
-
-if TYPE_CHECKING:
-    from ..release.reserve import Reserved
-
 
 NULL_IDS = {
     "drop": "rows without an id in the user column {user!r} are left out of everything",

@@ -27,6 +27,7 @@ from ..measurement import SCALE
 from ..model.graphical_model import Model
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
+from ..release.domainsteps import schema_bytes
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..schema.linked_schema import LinkedSchema
@@ -262,8 +263,6 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
 def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
     """Problems where the statement's entry on private columns does not agree with the listed releases; with
     the run's ledger `entry`, also where the hash of `schema.json` is not that of the finished schema."""
-    from ..release.domainsteps import schema_bytes
-
     releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
     finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
     found = statement["schema"].get("found")

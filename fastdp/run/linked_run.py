@@ -6,11 +6,9 @@ number of rows) of each child's model: child rows depend on their parent as was 
 has a parent. Everything after the measurements is post-processing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +18,7 @@ from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
+from ..release.reserve import Reserved
 from ..tables.linked_tables import Links
 from ..tables.table import Table
 from ..users.people import last_bin
@@ -30,9 +29,6 @@ from .folder import RunFolder
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
 from .result import Run
-
-if TYPE_CHECKING:
-    from ..release.reserve import Reserved
 
 Codes = dict[str, np.ndarray]
 NOTES = (

@@ -1,19 +1,14 @@
 """What the answers of a run say about rows that its schema does not hold. Post-processing of released numbers
 only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..estimate.total import average
-
-if TYPE_CHECKING:
-    from ..measurement import Measurement
-    from ..schema import Schema
+from ..measurement import Measurement
+from ..schema import Schema
 
 NOTED = 0.02
 """A note names the columns that are expected to miss at least this share of the rows."""

@@ -5,25 +5,24 @@ whether a seed fixed the noise. `privacy.statement.build` makes everything else 
 again, and every difference is a problem. `UNPROVED` lists what remains the statement's own word.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import is_whole
+from ..mechanisms.with_users import group_column
 from ..privacy import statement as statements
 from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
+from ..release.domainsteps import schema_bytes
+from ..release.keyselect import MOST_KEYS
+from ..schema import Schema
 from ..schema.columns import Categorical, Numeric
 from .folder_check import schema_of
-
-if TYPE_CHECKING:
-    from ..schema import Schema
 
 UNPROVED = (
     "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its "
@@ -194,10 +193,6 @@ def _texts(value: Any) -> bool:
 
 def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it."""
-    from ..mechanisms.with_users import group_column
-    from ..release.domainsteps import schema_bytes
-    from ..release.keyselect import MOST_KEYS
-
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
         yield "schema.json has a different length than the released schema"

@@ -7,6 +7,7 @@ that are deleted with the table.
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -126,15 +127,16 @@ class Table:
     def as_truth(self) -> Table:
         """The same rows, declared public by the caller: results computed from this table may be shown, and
         have no privacy guarantee."""
-        twin = self._with(self.codes, self.rows, self.user, public=True)
-        twin._rows_per_user = self._rows_per_user
+        twin = copy.copy(self)
+        twin.public = True
         return twin
 
     def with_codes(self, domain: Domain, codes: Mapping[str, np.ndarray]) -> Table:
         """The same rows and users with other columns, whose codes are those of `domain`."""
-        twin = self._with(codes, self.rows, self.user, public=self.public)
-        twin.schema = as_schema(domain, user=self.schema.user)
-        twin._rows_per_user = self._rows_per_user if self.user is None else self.rows_per_user()
+        if self.user is not None:
+            self.rows_per_user()  # counted once, for all tables of these users
+        twin = copy.copy(self)
+        twin.schema, twin.codes = as_schema(domain, user=self.schema.user), dict(codes)
         return twin
 
     def rows_per_user(self) -> np.ndarray:
@@ -145,11 +147,6 @@ class Table:
             else:
                 self._rows_per_user = bound.rows_per_user(self.user, self.users)
         return self._rows_per_user
-
-    def _with(self, codes, rows, user, *, public) -> Table:
-        users = {"user": user, "users": self.users, "user_hash": self.user_hash, "null_ids": self.null_ids}
-        left_out: dict[str, Any] = {"dropped": self._dropped, "malformed": self._malformed}
-        return Table(self.schema, codes, rows=rows, public=public, **users, **left_out)
 
     def close(self) -> None:
         """Release the columns and the files they are mapped from, as garbage collection does."""

@@ -62,7 +62,6 @@ def check(epsilon: float, delta: float) -> None:
         sigma = c.calibrate(epsilon, delta, 150.0, 66)
         exact = 150 * mpmath.sqrt(66) / true
         assert 0 <= sigma / exact - 1 < 1e-12
-        assert 0 <= gdp.delta_of(mu, epsilon) / curve(mu, epsilon) - 1 < 1e-11
         back = gdp.epsilon_of(mu, delta)
         assert back <= epsilon
         assert curve(mu, back) <= delta
@@ -83,11 +82,6 @@ def test_the_error_bound_of_log_delta_holds(mu, epsilon):
     if value > -700:
         with mpmath.workdps(80 + int(epsilon)):
             assert abs(mpmath.log(curve(mu, epsilon)) - mpmath.mpf(value)) < error
-
-
-@given(st.floats(1e-3, 20.0), st.floats(0.0, 50.0))
-def test_delta_falls_with_epsilon_and_rises_with_mu(mu, epsilon):
-    assert gdp.delta_of(mu, epsilon + 0.1) <= gdp.delta_of(mu, epsilon) <= gdp.delta_of(mu * 1.1, epsilon)
 
 
 @settings(deadline=None, max_examples=40)
@@ -138,21 +132,8 @@ def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
 
 
 def test_conversions_at_the_edges():
-    none = (gdp.delta_of(0.0, 1.0), gdp.epsilon_of(0.0, 1e-9), gdp.epsilon_of(0.1, 0.5), gdp.mu_of_pure(0.0))
-    assert none == (0.0,) * 4
+    none = (gdp.epsilon_of(0.0, 1e-9), gdp.epsilon_of(0.1, 0.5), gdp.mu_of_pure(0.0))
+    assert none == (0.0,) * 3
     assert c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0  # two answers of sensitivity 3, pure epsilon 2
-    assert gdp.delta_of(500.0, 1.0) == 1.0
-    assert 0.0 < gdp.delta_of(0.01, 10.0) <= 1e-300
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)
-
-
-@pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("mu", [1e-300, 1e-155, 1e-100, 1e-20])
-def test_a_delta_below_all_numbers_is_the_least_number(mu, epsilon):
-    assert gdp.delta_of(mu, epsilon) == 5e-324
-
-
-def test_delta_falls_to_the_least_number_without_a_jump():
-    deltas = [gdp.delta_of(1.0, 36.0 + k / 8) for k in range(60)]
-    assert deltas == sorted(deltas, reverse=True) and deltas[0] > 1e-300 and deltas[-1] == 5e-324

@@ -11,12 +11,17 @@ model's own cliques, which cost no cells, are candidates too. The arithmetic of 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar, Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from ..._util.arrow import of_numpy, of_texts
+from ..._util.lazy import pa
 from ...domain import Clique, Domain
+from ...measurement import Measurement
+from ...release.gateway import Session
+from ...schema import Schema
 from ..base import Job, Outcome, Outline, Planned, whole_total
 from ..shared import dependencies, size_limits
 from ..shared.bounded_model import BoundedModelConfig
@@ -29,15 +34,6 @@ from ..shared.user_histogram import measure_users, users_share
 from ..shared.workload_weights import Workload, WorkloadItem
 from .budget_shares import shares
 from .tree_state import CliqueTreeState
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    import pyarrow as pa
-
-    from ...measurement import Measurement
-    from ...release.gateway import Session
-    from ...schema import Schema
 
 DRAWN_WEIGHT = 0.03
 """Weight of the 1-way of a column that the model leaves out, where 1-ways are measured again."""
@@ -217,8 +213,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, float]]) -> dict[str, pa.Table]:
     """What is written next to the rows: which codes were merged, and how far the finished model is from sets
     of columns that were not measured (L1, in rows that count)."""
-    import pyarrow as pa
-
     out = {"codes": merged.compression.table()} if merged.codes else {}
     if distances:
         values, errors = map(of_numpy, np.array(list(distances.values()), np.float64).T)

@@ -7,25 +7,20 @@ many rows by the noisy 1-ways. A grouped marginal is a partition of the rows lik
 same sensitivity, and so has its distance from the model (docs/explain/distances.md). Everything here is a
 function of released numbers and public facts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...queries import Binned
+from ...schema import Schema
 from ...schema.columns import Categorical
 from ..shared.code_compression import Compression
+from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
-
-if TYPE_CHECKING:
-    from ...schema import Schema
-    from ..shared.merged_codes import Merged
 
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on adult at

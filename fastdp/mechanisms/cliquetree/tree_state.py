@@ -1,38 +1,34 @@
 """The model of a run of `cliquetree` while it grows, one screening round after another."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..._util.threads import resolve
 from ...domain import Clique, Domain
 from ...measurement import Measurement, Request
+from ...model.graphical_model import Model
 from ...model.junction_tree import NO_LIMIT, junction_tree
 from ...model.marginals import marginals
 from ...queries import Binned
+from ...release.gateway import Session
+from ..base import Job
 from ..shared import screening
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
+from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
+from .budget_shares import Shares
 from .resolutions import ModelCodes, composed, group_count, group_maps, ordered, removed
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
-
-if TYPE_CHECKING:
-    from ...model.graphical_model import Model
-    from ...release.gateway import Session
-    from ..base import Job
-    from ..shared.public_prior import PublicMarginals
-    from .budget_shares import Shares
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
 SCREENING_CELLS = 1 << 23
