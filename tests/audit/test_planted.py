@@ -15,9 +15,10 @@ import pytest
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import PrivacyError, RunError
 from fastdp.privacy import budget, noise, scale, statement
+from fastdp.privacy.accountant import Threshold
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
-from fastdp.release import gateway, noiseplan, reserve
+from fastdp.release import distances, gateway, keyselect, noiseplan, reserve, wide
 from fastdp.release.gateway import Request, Session
 from fastdp.run.verify import verify
 from fastdp.schema import Schema
@@ -217,12 +218,44 @@ def test_un_noised_artifact(tmp_path):
         verify(tmp_path)
 
 
-def test_sigma_rounded_down():
+PLANS = {
+    "marginal": lambda: noiseplan.plan_marginal(SCHEMA.domain, CLIP, Request(("a",), 0.3)),
+    "users": lambda: noiseplan.plan_users(3, 0.3, None),
+    "pure": lambda: noiseplan.plan_users(3, None, 0.3),
+    "guesses": lambda: distances.plan_guesses(SCHEMA.domain, CLIP, [("a", "b")], {}, 0.3, "g"),
+    "filtered": lambda: wide.plan_filtered(SCHEMA.domain, CLIP, ("a", "b"), 0.3, 1.0, 100, "f"),
+    "keys": lambda: keyselect.release_keys(
+        None, None, SCHEMA.columns["a"], SCHEMA, 1, Threshold(0.3, 1e-6), "k", None
+    ),
+    "a run": lambda: ask_everything(open_door(Swap(small_table()))),
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_noise_rounded_down_is_refused_by_every_plan(plan):
     def planted(square):
         return math.nextafter(budget.root_down(square), 0.0)
 
-    with patch.object(scale, "root_up", planted), pytest.raises(PrivacyError, match="does not cover"):
-        ask_everything(open_door(Swap(small_table())))
+    real = scale.laplace_scale
+    with (
+        patch.object(scale, "root_up", planted),
+        patch.object(scale, "laplace_scale", lambda *a: math.nextafter(real(*a), 0.0)),
+        pytest.raises(PrivacyError, match="does not cover"),
+    ):
+        plan()
+
+
+@pytest.mark.parametrize("name", ["plan_marginal", "plan_filtered"])
+def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
+    def planted(*arguments):
+        plan = real(*arguments)
+        object.__setattr__(plan, "sigma", plan.sigma / 2)
+        return plan
+
+    real, door = getattr(gateway, name), open_door(Swap(small_table()))
+    with patch.object(gateway, name, planted), pytest.raises(PrivacyError, match="cover"):
+        door.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f")
+        door.measure([Request(("a",), 0.1)], "m")
 
 
 def test_child_coefficients_forgotten_in_query_or_noise():

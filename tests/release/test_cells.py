@@ -343,5 +343,5 @@ def test_clock_times_have_no_minutes_above_59_and_many_hours():
     even = np.full(25, 400.0)
     assert cells.is_clock(even, 50.0, 1.0) and not cells.is_clock(even, 250.0, 1.0)
     assert not cells.is_clock(even, 0.0, 500.0)  # the noise of 3 standard errors is above .12 of the rows
-    years = np.append(np.zeros(19), [700.0, 300.0, *[0.0] * 4])
+    years = np.append(np.zeros(19), [490.0, 490.0, *[5.0] * 4])  # two hours hold half of the rows, none does
     assert not cells.is_clock(years, 0.0, 1.0)

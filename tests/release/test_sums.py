@@ -4,12 +4,15 @@ The engine counts a finer partition of each column, and a query of whole numbers
 So the sensitivity is tested on the very integers that noise is added to.
 """
 
+import math
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings, strategies as st
+from scipy.stats import norm
 
 import fastdp
 from fastdp.codec.encode import encode_batch
@@ -192,6 +195,56 @@ def test_corners_share_a_tail_by_the_place_of_its_rows(shape):
         parts = np.array([np.interp(x, ends, corner) @ density for corner in np.eye(4)]) / density.sum()
         assert made == pytest.approx(parts, abs=1e-6)
         assert sums.tail_mean(ends, 500 * parts, 1e-4) == pytest.approx((parts @ ends, 500), rel=1e-4)
+
+
+def slow_tail(ends, parts, sigma):
+    """The mean over tails, each weighted by its prior and by the likelihood of the parts, one by one."""
+    seen = []
+    for shape, chance in sums.SHAPES.items():
+        for length in (2.0 ** (n / 4) for n in range(-12, 21)):
+            tail = sums._pareto(ends, np.array([length * ends[1]]), shape)[0]
+            rows = max((tail * parts).sum() / (tail * tail).sum(), sigma)
+            prior = norm.pdf(math.log(length), math.log(sums.LENGTH), sums.LENGTHS) * chance
+            likely = math.log(prior) + norm.logpdf(parts, rows * tail, sigma).sum()
+            kept = []
+            for part, expected in zip(parts, rows * tail):
+                spread = max((sums.MISFIT * expected) ** 2, (part - expected) ** 2 - (sums.FAR * sigma) ** 2)
+                trust = spread / (spread + sigma**2)
+                kept.append(max(trust * part + (1 - trust) * expected, 1e-9 * sigma))
+            seen.append((likely, np.average(ends, weights=kept), sum(kept)))
+    weights = np.exp(np.array([s[0] for s in seen]) - max(s[0] for s in seen))
+    return (math.exp(np.average([math.log(s[1]) for s in seen], weights=weights)),
+            np.average([s[2] for s in seen], weights=weights))  # fmt: skip
+
+
+@given(st.lists(st.floats(-20, 200), min_size=3, max_size=5), st.sampled_from([0.5, 8.0, 60.0]))
+@settings(max_examples=25, deadline=None)
+def test_the_mean_of_a_tail_is_that_of_the_slow_twin(parts, sigma):
+    ends = np.array([0.0, *np.cumsum(2.0 ** np.arange(len(parts) - 1))])
+    assert sums.tail_mean(ends, np.array(parts), sigma) == pytest.approx(
+        slow_tail(ends, np.array(parts), sigma)
+    )
+
+
+@given(st.lists(st.floats(-20, 200), min_size=4, max_size=4), st.sampled_from([0.5, 8.0, 60.0]))
+def test_means_within_bins_are_drawn_to_the_middle_by_their_noise(parts, sigma):
+    """Of a bin of two corners: the prior of a bin's mean is a Gaussian of SPREAD widths about the middle, the
+    noise of the place sigma / sqrt(2) rows. Levels are halves of half a bin from the mean."""
+    cells = sums.cells_of(column_of({"edges": [2, 4, 7]}))
+    answer = Measurement(("x",), 64 * np.array(parts), 64 * sigma, cells.query())
+    means, rows = cells.means(answer)
+    for (low, high), (a, b), mean, counted in zip(((2, 4), (4, 7)), (parts[:2], parts[2:]), means, rows):
+        assert counted == pytest.approx(max(a + b, sigma))
+        noise = sigma / math.sqrt(2) / counted
+        seen = 0.5 + (b - a) / 2 / counted
+        place = np.average([seen, 0.5], weights=[noise**-2, sums.SPREAD**-2])
+        assert mean == pytest.approx(low + (high - low) * min(1, max(0, place)))
+    fine = cells.column.edges
+    for code, level in enumerate(cells.levels(means)[: len(fine) - 1]):
+        bin, middle = int(fine[code] >= 4), (fine[code] + fine[code + 1]) / 2
+        away = (middle - means[bin]) / (2, 3)[bin]
+        assert abs(level - 2 - min(2, max(-2, 4 * away))) <= 0.5 + 1e-9
+    assert (cells.levels(means)[len(fine) - 1 :] == sums.LEVELS).all()
 
 
 def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
