@@ -101,7 +101,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         grids: dict[frozenset, Grid] = {}
         noisy: dict[frozenset, np.ndarray] = {}
         for k in range(1, max(map(len, sets)) + 1):
-            job.check()
             now = [s for s in sets if len(s) == k]
             for s in now:
                 grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy, job.zeros.impossible)

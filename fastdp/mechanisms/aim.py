@@ -103,7 +103,6 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         model = merged.fit(job, list(merged.ones), stop="noise")
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.left > 0:
-            job.check()
             if not state.round():
                 break
         model = state.finished()

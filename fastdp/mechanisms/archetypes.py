@@ -116,7 +116,6 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         sets, share = refine_sets(session.domain, how, tuple(public.prior))
         mu = part_mu(session, share)
         ways = session.measure([Request(s, mu) for s in sets], label="marginals to refine by")
-        job.check()
         prior = prior_model(session.domain, public.prior, threads=job.threads)
         # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all
         # distributions with the same measured marginals, the result is the one nearest to the prior in

@@ -58,7 +58,6 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         public = PublicMarginals.of(job.public)
         best = ones if public is None else public.ones(ones)
         merged = merge(session.domain, best, self.rare, impossible=job.zeros.impossible)
-        job.check()
         priors, tree, measured = None, list[Clique](), list[Clique]()
         if public is None:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)

@@ -66,7 +66,7 @@ class DomainSteps:
         return Session(engine, self._next(clip), cap=self.cap, mu=self.mu, **facts)
 
     def _next(self, clip: int) -> Steps:
-        return Steps(self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace)
+        return Steps(self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace, self.check)
 
     def _counted(
         self,

@@ -63,23 +63,19 @@ class Learning(DomainSteps):
     def finish(self) -> Schema:
         """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
         if any(column.wanted == ANY for column in self.columns.values()):
-            self.check()
             self._kinds()
         by_user = self.asked.user is not None and self.unit == "user"
         bounds = bool(self.asked.pending) and self.asked.max_rows_per_user is None
         if by_user and (self.clip is None or bounds):
-            self.check()
             self._rows()
         entries = self._edges()
         wide = len(self.asked.measured) + sum(e.get("means") == MEASURED for e in entries.values())
         entries |= self._values(costs.sums_share(wide) + self.costs.atoms)
         found = self.asked.finished(entries)
         if found.atomic:
-            self.check()
             entries |= self._atoms(found)
             found = self.asked.finished(entries)
         if found.measured:
-            self.check()
             entries |= self._means(found)
         names = ", ".join(map(repr, self.asked.unfinished))
         provenance = f"domain of {names} found privately in the run"
@@ -150,13 +146,11 @@ class Learning(DomainSteps):
         first = costs.column_mu(self.asked, self.mu) ** 2 * costs.FIRST / self.mu**2
         found: dict[str, tuple] = {}
         for name, column in columns.items():
-            self.check()
             found[name] = self._keys(column, first, len(columns), f"values of {name}")[0]
         self.missing |= self._missing(columns, found)
         missing = {name: self.missing[name] for name in columns}
         again = costs.second_round(self._left(due), first, missing)
         for name, share in again.items():
-            self.check()
             more, _ = self._keys(columns[name], share, len(again), f"more values of {name}", found[name])
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
@@ -252,13 +246,11 @@ class Learning(DomainSteps):
         out |= self._clocks(columns, lines, grids)
         columns = {name: self.columns[name] for name in columns if name not in out}
         for number, share in enumerate(costs.ROUNDS[1:] if columns else (), 2):
-            self.check()
             for name, column in columns.items():
                 grids[name] = grids[name].refined(lines[name], column.bins, share / costs.ROUNDS[number - 2])
             self._measure(columns, grids, share, f"domain {number}")
         crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
         if crowded:
-            self.check()
             gain = costs.EXTRA / costs.ROUNDS[-1]
             again = {n: grids[n].refined(lines[n], c.bins, gain) for n, c in crowded.items()}
             grids |= again
@@ -279,7 +271,6 @@ class Learning(DomainSteps):
         out: dict[str, dict] = {}
         if not some:
             return out
-        self.check()
         counted = {name: Grid(CALENDAR_CELLS) for name in some}
         self._measure(some, counted, costs.CALENDARS, "domain of calendars")
         for name, column in some.items():
@@ -299,7 +290,6 @@ class Learning(DomainSteps):
         out: dict[str, dict] = {}
         if not some:
             return out
-        self.check()
         mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.CALENDARS)
         about = {"kind": "grid", "clip": 1, "of": "clock times"}
         fields = {name: column.clock for name, column in some.items()}

@@ -112,6 +112,7 @@ def reserve(
     work: str | os.PathLike | None = None,
     about: Mapping | None = None,
     schemas: Sequence[Schema] | None = None,
+    check: Callable[[], None] = lambda: None,
     _trace: Callable[[str], None] | None = None,
 ) -> Reserved:
     """Reserve all parts of a run together, before data is read; BudgetError says what is left.
@@ -129,6 +130,8 @@ def reserve(
         For people who look at the ledger: mechanism, folder.
     schemas
         For linked tables: the schema of each part, whose rows are those of the same users.
+    check
+        Called before each step is charged; raises Cancelled to stop the run.
     """
     asks, domain_part = with_domain(schema, asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
@@ -162,7 +165,7 @@ def reserve(
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
     trace = _trace or (lambda point: None)
-    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, trace, domain_part, schemas)
+    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, trace, check, domain_part, schemas)
 
 
 def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
@@ -191,6 +194,7 @@ class Reserved:
     agreed: Any
     _seed: int | None
     _trace: Callable[[str], None]
+    _check: Callable[[], None]
     _domain_part: int | None
     schemas: Sequence[Schema] | None
     learnt: Learning | None = None
@@ -200,7 +204,7 @@ class Reserved:
     def run(self) -> str:
         return self.reservation.run
 
-    def learn(self, source: Any, open_engine: Opener, check: Callable[[], None] = lambda: None) -> Schema:
+    def learn(self, source: Any, open_engine: Opener) -> Schema:
         """Finds the schema's private columns within the reservation and returns the finished schema, which is
         the run's schema from then on. The `source` is read again for every step that is not stored."""
         part = self._domain_part
@@ -220,7 +224,7 @@ class Reserved:
             cap=cap,
             source=source,
             open_engine=open_engine,
-            check=check,
+            check=self._check,
             seed=self._seed,
             trace=self._trace,
         )
@@ -253,7 +257,7 @@ class Reserved:
             mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             chosen = None if chooses(self.schema_of(i), ask) else clip
-            steps = Steps(self.reservation, i, clip, chosen, 0, self._seed, self._trace)
+            steps = Steps(self.reservation, i, clip, chosen, 0, self._seed, self._trace, self._check)
             if self.learnt is not None and i == self._domain_part:
                 mu = self.learnt.left * (1 - SLACK)
                 steps.number, steps.releases = self.learnt.steps, [dict(r) for r in self.learnt.releases]

@@ -24,7 +24,8 @@ Draw = Callable[[], list[np.ndarray]]
 @dataclass(eq=False, repr=False)
 class Steps:
     """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step; `releases`:
-    lines of the statement; `trace` is called with the name of each point that a step reached."""
+    lines of the statement; `trace` is called with the name of each point that a step reached; `check` before a
+    step is charged, and raises Cancelled where the caller stops the run."""
 
     reservation: Reservation
     part: int
@@ -33,6 +34,7 @@ class Steps:
     number: int
     seed: int | None
     trace: Callable[[str], None]
+    check: Callable[[], None] = lambda: None
     releases: list[dict] = field(default_factory=list)
     choice: dict | None = None
     event: frozenset[str] | None = None
@@ -48,6 +50,7 @@ class Steps:
             raise UsageError("every step needs a label")
         if os.getpid() != self.process:
             raise PrivacyError("a session cannot be used in another process than the one that made it")
+        self.check()
         with self.lock:
             number, part = self.number, self.part
             stored = self.reservation.enter(

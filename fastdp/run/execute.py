@@ -56,7 +56,7 @@ def execute(
         if spec.schema.unfinished:
             with spec.reporter.stage("read", "finding the domain"):
                 engine = partial(counter_for, source, options=spec.options)
-                spec = spec.with_schema(reserved.learn(source, engine, spec.reporter.check))
+                spec = spec.with_schema(reserved.learn(source, engine))
             public = prepare(spec)
         measure = measure or _measure_and_write
         runs = measure(spec, reserved, source, public, folder, int(names["sample_seed"]))
@@ -128,6 +128,7 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
         seed=options.seed,
         work=None if folder is None else folder.private,
         about={"mechanism": spec.recipe.mechanism, "recipe": spec.recipe.name, "folder": place},
+        check=spec.reporter.check,
     )
     asked = ", ".join(f"{e:g}" for e in spec.promised)
     where = "" if options.dataset is None else f" of data set {options.dataset!r}"

@@ -1,6 +1,7 @@
 """Whole runs on a small table: output, folder, resume, cancellation, streams, several epsilons, several at
 once."""
 
+import itertools
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import BudgetError, Cancelled, LedgerError, RunError, UsageError
+from fastdp.privacy import ledger as ledgers
 from fastdp.run import folder as folders, output
 from tests.builders import killed_at, open_ledger, schema_with_users
 
@@ -206,6 +208,30 @@ def test_cancel_leaves_nothing_half_written(table, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["run.private"]
     go(table, out=tmp_path / "run", resume=True)
     assert fastdp.verify(tmp_path / "run").ok
+
+
+@pytest.mark.parametrize("mechanism", ["mst", "cliquetree", "adagrid", "private domains"])
+def test_a_cancelled_run_is_charged_nothing_more(mechanism, table, monkeypatch):
+    """Before every step that a ledger enters, whichever mechanism asks, `cancel` is asked."""
+    events, enter = [], ledgers.Reservation.enter
+
+    def entered(*arguments, **facts):
+        events.append("step")
+        return enter(*arguments, **facts)
+
+    monkeypatch.setattr(ledgers.Reservation, "enter", entered)
+    options = {"cancel": lambda: events.append("check")}
+    if mechanism == "private domains":
+        columns = {n: {"kind": k, "domain": "private"} for n, k in (("x", "numeric"), ("kind", "string"))}
+        columns["x"] |= {"atoms": "private", "means": "private"}
+        kinds = pa.table({"x": np.arange(600) / 4, "kind": ["a", "b", "c"] * 200})
+        fastdp.synthesize(
+            kinds, "mst", 9.0, 1e-6, schema=fastdp.Schema.from_dict({"columns": columns}), **options
+        )
+    else:
+        go(table, mechanism=mechanism, **options)
+    before = [a for a, b in itertools.pairwise(events) if b == "step"]
+    assert len(before) > 2 and set(before) == {"check"}
 
 
 def test_two_processes_cannot_share_a_folder(table, tmp_path):

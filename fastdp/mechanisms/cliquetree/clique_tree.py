@@ -165,7 +165,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
         zeros = job.zeros.impossible
         merged = merge(session.domain, best, self.rare, most, zeros, towards_uniform=True, dependent=beside)
-        job.check()
         return merged
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:

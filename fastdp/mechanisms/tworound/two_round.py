@@ -150,7 +150,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         compression, masks, inferred = self.compress(session.schema, ones, job.zeros.impossible)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(masks)
-        job.check()
 
         full_zeros = StructuralZeros(masks, job.zeros.settled)
         wanted = self.choose(session, job, compression, merged, shares.choice, full_zeros)

@@ -143,7 +143,6 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         users = noise.ask(session, cells.key, share, "users by group and T")
         sizes = rows_per_user(session, noise, people) if people else None
         released = [users] if sizes is None else [users, sizes]
-        job.check()
         if self.method == "hierarchy":
             levels = []
             for total, part in zip(self.totals or (), level_shares, strict=True):
