@@ -189,6 +189,63 @@ def test_a_forecast_of_values_spends_what_a_run_may_spend(texts, numbers):
     assert domaincosts.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
 
 
+@pytest.mark.parametrize("users", [False, True])
+def test_without_noise_what_is_found_is_what_the_rows_have(users):
+    """Every release has its share of a column's mu^2; what is said to lie outside the domain found are the
+    rows outside it, to the standard error of the cells that they were counted in; means are those of the
+    rows, to the offsets and what noise of 5 % of a bin's rows would have drawn them to its middle."""
+    rng, size = np.random.default_rng(0), 21_000
+    made = {"city": np.minimum(rng.geometric(0.3, size), 500), "t": rng.integers(0, 24, size) * 100 + 7}
+    made["t"][::200] = 1275  # no minutes of an hour
+    made |= {"m": rng.integers(1, 13, size), "k": rng.integers(0, 400, size) * 2}
+    made["x"] = rng.lognormal(2, 1, size)
+    nulls = {n: rng.random(size) < share for n, share in (("m", 0.2), ("k", 0.1), ("t", 0.002))}
+    table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
+    table = table.set_column(0, "city", table["city"].cast(pa.string()))
+    plain = {n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkx"}
+    plain = {"columns": {"city": {"kind": "string", "domain": "private"}} | plain}
+    if users:
+        table, plain = table.append_column("who", [np.arange(size) // 3]), plain | {"user": {"column": "who"}}
+    asked = Schema.from_dict(plain)
+    with no_noise():
+        schema, reserved = learn(table, asked, epsilon=3.0, seed=1)
+    learnt = reserved.learnt
+    unit = domaincosts.column_mu(asked, learnt.mu) ** 2
+    paid = {
+        "domain 1": domaincosts.ROUNDS[0],
+        "domain 2": domaincosts.ROUNDS[1],
+        "domain of calendars": domaincosts.CALENDARS,
+    }
+    paid |= {"domain 3": domaincosts.ROUNDS[2], "domain of clock times": domaincosts.CALENDARS}
+    paid |= {"domain of values not found": domaincosts.MISSING, "values of city": domaincosts.FIRST}
+    paid |= {"domain of rows per user": domaincosts.ROWS} if users else {}
+    sigma = {}
+    for release in learnt.releases:
+        if (label := release["label"]) in paid:
+            assert release["event"]["mu"] ** 2 == pytest.approx(paid[label] * unit, rel=1e-6)
+            sigma[label] = release["sigma"]
+    assert set(sigma) == set(paid)
+    inside = {
+        n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1]) for n in "kx"
+    }
+    inside |= {"t": made["t"] != 1275, "m": np.ones(size, bool)}
+    inside["city"] = np.isin(made["city"].astype(str), schema.columns["city"].values)
+    weight = 3 if users else 1
+    for name, label in (("city", "domain of values not found"), ("t", "domain of clock times")):
+        rows = size - nulls.get(name, np.zeros(1)).sum()
+        assert learnt.missing[name][1] == pytest.approx(sigma[label] * weight / rows, rel=1e-3)
+    for name, there in inside.items():
+        rows = ~nulls.get(name, np.zeros(size, bool))
+        assert learnt.missing[name][0] == pytest.approx((rows & ~there).sum() / rows.sum(), rel=2e-3)
+        column = schema.columns["t_hour" if name == "t" else name]
+        assert (column.null.action == "code") == (name in ("m", "k", "city"))
+    assert (schema.columns["m"].min, schema.columns["m"].max) == (1, 12)
+    x = schema.columns["x"]
+    for low, high, mean in list(zip(x.edges, x.edges[1:], x.means))[1:-1]:
+        own = made["x"][(made["x"] >= low) & (made["x"] < high)]
+        assert abs(mean - own.mean()) < 0.05 * (high - low)
+
+
 def test_a_second_round_finds_what_the_first_one_misses():
     """60 cities that 3,000 users visit alike: every user has weight 1/4 in each of 16 cities, so that a city
     weighs about 200 = 16/60 of 3,000 / 4. At epsilon 0.5 the first round's threshold is above that and the
