@@ -296,7 +296,6 @@ class Job:
     public: Public | None = None
     seed: int = 0
     threads: int | None = None
-    check: Callable[[], None] = lambda: None
     after_ones: Callable[[Sequence[Measurement]], float | None] = ignore_empty_columns
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None

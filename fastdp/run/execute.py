@@ -215,7 +215,6 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
         public=public,
         seed=seed,
         threads=threads,
-        check=spec.reporter.check,
         after_ones=ignore_empty_columns if ignore else stop,
         zeros=StructuralZeros.of(spec.schema),
     )
