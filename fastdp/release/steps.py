@@ -24,8 +24,8 @@ Draw = Callable[[], list[np.ndarray]]
 @dataclass(eq=False, repr=False)
 class Steps:
     """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step; `releases`:
-    lines of the statement; `trace` is called with the name of each point that a step reached; `check` before a
-    step is charged, and raises Cancelled where the caller stops the run."""
+    lines of the statement; `trace` is called with the name of each point that a step reached; `check` before
+    a step is charged, and raises Cancelled where the caller stops the run."""
 
     reservation: Reservation
     part: int
