@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as pads
@@ -207,7 +208,11 @@ SLICED = {
         lambda t, start, n: t.slice(start, n),
         lambda t: pl.DataFrame(t.to_dict(as_series=False)),
     ),
-    "pandas": (pa.Table.to_pandas, lambda t, start, n: t.iloc[start : start + n], lambda t: t.copy()),
+    "pandas": (
+        pa.Table.to_pandas,
+        lambda t, start, n: t.iloc[start : start + n],
+        lambda t: pd.DataFrame(t.to_dict("list")),  # a plain copy of pandas 3 shares its texts
+    ),
 }
 
 
