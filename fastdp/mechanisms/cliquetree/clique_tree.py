@@ -11,7 +11,8 @@ model's own cliques, which cost no cells, are candidates too. The arithmetic of 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,7 +23,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
 from ...schema import Schema
-from ..base import Job, Outcome, Outline, Planned, whole_total
+from ..base import Job, Outcome, Outline, Planned, Users, whole_total
 from ..shared import dependencies, size_limits
 from ..shared.bounded_model import BoundedModelConfig
 from ..shared.halving import HalvingRule
@@ -30,13 +31,42 @@ from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
 from ..shared.prior_screening import prior_notes
 from ..shared.public_prior import PublicMarginals
+from ..shared.screening import ScreeningResult
 from ..shared.user_histogram import measure_users, users_share
 from ..shared.workload_weights import Workload, WorkloadItem
-from .budget_shares import shares
+from .budget_shares import Shares, shares
 from .tree_state import CliqueTreeState
 
 DRAWN_WEIGHT = 0.03
 """Weight of the 1-way of a column that the model leaves out, where 1-ways are measured again."""
+
+
+@dataclass(frozen=True)
+class SingleColumns:
+    """What a run knows before its first batch. `ones`: the best answer for each column; `released`: all
+    answers behind them; `beside`: columns drawn beside the model; `plan`: the shares of what comes next."""
+
+    ones: Sequence[Measurement]
+    released: Sequence[Measurement]
+    beside: dependencies.DependentColumns
+    public: PublicMarginals | None
+    wanted: Workload
+    plan: Shares
+    noise_ratio: float
+
+    @property
+    def best(self) -> Sequence[Measurement]:
+        """The answers with what public data adds to them."""
+        return self.ones if self.public is None else self.public.ones(self.ones)
+
+    def measured_again(self, session: Session, share: float, label: str) -> SingleColumns:
+        """The same, with a second answer for each column, averaged with the first."""
+        again = measure_ones(session, share, label, self.weight)
+        return replace(self, ones=averaged(self.ones, again), released=[*self.released, *again])
+
+    def weight(self, clique: Clique) -> float:
+        """Columns that the model leaves out need no better 1-way."""
+        return self.wanted.weight(clique) * (DRAWN_WEIGHT if self.beside.columns & set(clique) else 1.0)
 
 
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,97 +105,104 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        columns, rest = len(session.domain), 1 - users.share
-        workload = bool(self.reported_items(session.domain))
-        wanted = self.wanted(session.domain)
-        plan = shares(columns, rest, rounds=self.screening_rounds, workload=workload)
-        public = PublicMarginals.of(job.public)
-        ones = measure_ones(session, plan.ones, weight=wanted.weight)
-        rest += job.after_ones(ones) or 0.0
-        released = list(ones)
-        named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
-        beside = dependencies.measured(session, ones, rest, plan.ones, named, self.limit)
-        ones = beside.better(ones)
-        rest -= beside.share
-
-        def weight(clique: Clique) -> float:
-            """Columns that the model leaves out need no better 1-way."""
-            return wanted.weight(clique) * (DRAWN_WEIGHT if beside.columns & set(clique) else 1.0)
-
-        best = ones if public is None else public.ones(ones)
-        ratio = noise_ratio(best, estimate_total(ones), math.sqrt(plan.ones / rest))
-        plan = shares(columns, rest, ratio, self.screening_rounds, workload, plan.ones).after_ones(plan.ones)
-        if plan.again > 0:
-            again = measure_ones(session, plan.again, "1-ways again", weight)
-            released += again
-            ones = averaged(ones, again)
-        merged = self.merged(session, job, ones, public, beside.columns)
-        state = CliqueTreeState(self, session, job, merged, plan, public)
-        if plan.open > 0:
-            first = state.screen(0) if state.pairs else None
-            plan = plan.decided(0.0 if first is None else state.accounted(first))
-            if plan.open > 0:
-                again = measure_ones(session, plan.open, "1-ways once more", weight)
-                released += again
-                merged = self.merged(session, job, averaged(ones, again), public, beside.columns)
-            state = CliqueTreeState(self, session, job, merged, plan, public, first)
-        for number in range(len(plan.batches)):
+        columns = self.measure_columns(session, job, 1 - users.share)
+        columns, state = self.decide_open_share(session, job, columns)
+        for number in range(len(columns.plan.batches)):
             state.round(number)
+        return self.finish(session, job, users, columns, state)
+
+    def measure_columns(self, session: Session, job: Job, rest: float) -> SingleColumns:
+        """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, for a part of `rest` of mu^2, and columns
+        that follow from others. Where noise would spoil them, the 1-ways are measured twice."""
+        domain, wanted = session.domain, self.wanted(session.domain)
+        first = self.divided(domain, rest).ones
+        ones = measure_ones(session, first, weight=wanted.weight)
+        rest += job.after_ones(ones) or 0.0
+        named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
+        beside = dependencies.measured(session, ones, rest, first, named, self.limit)
+        rest -= beside.share
+        public, better = PublicMarginals.of(job.public), beside.better(ones)
+        best = better if public is None else public.ones(better)
+        ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
+        plan = self.divided(domain, rest, ratio, first).after_ones(first)
+        columns = SingleColumns(better, ones, beside, public, wanted, plan, ratio)
+        return columns.measured_again(session, plan.again, "1-ways again") if plan.again > 0 else columns
+
+    def decide_open_share(
+        self, session: Session, job: Job, columns: SingleColumns
+    ) -> tuple[SingleColumns, CliqueTreeState]:
+        """What the plan leaves open goes to the batches, as far as the first screening round finds that pairs
+        account for the columns; with the rest, the 1-ways are measured once more."""
+        state = self.tree(session, job, columns)
+        if columns.plan.open <= 0:
+            return columns, state
+        screened = state.screen(0) if state.pairs else None
+        part = 0.0 if screened is None else state.accounted(screened)
+        columns = replace(columns, plan=columns.plan.decided(part))
+        if columns.plan.open > 0:
+            columns = columns.measured_again(session, columns.plan.open, "1-ways once more")
+        return columns, self.tree(session, job, columns, screened)
+
+    def tree(
+        self, session: Session, job: Job, columns: SingleColumns, screened: ScreeningResult | None = None
+    ) -> CliqueTreeState:
+        """Step 2: the tree before its first batch, over codes whose rare values are merged. `screened`: the
+        first screening round, where it took place."""
+        most = size_limits.pair_cells(self.memory, PAIR_CELLS, columns.public is not None)
+        zeros, beside = job.zeros.impossible, columns.beside.columns
+        merged = merge(
+            session.domain, columns.best, self.rare, most, zeros, towards_uniform=True, dependent=beside
+        )
+        return CliqueTreeState(self, session, job, merged, columns.plan, columns.public, screened)
+
+    def finish(
+        self, session: Session, job: Job, users: Users, columns: SingleColumns, state: CliqueTreeState
+    ) -> Outcome:
+        """The last fit, what is released about it, and the rows."""
         model = state.last_fit()
         steering = state.steering(model)
         state.settle()
-        merged = state.merged
+        merged, workload, beside = state.merged, state.workload, columns.beside
         reported = state.workload_distances(model)
-        errors = state.workload.workload_errors(model, merged.total, reported)
         distances = reported | state.final_distances(model)
-        over_groups = [list(clique) for clique, grouped in state.precision if grouped]
         used = state.priors.describe(state.measured) if state.priors else None
+        rows = merged.rows(
+            model,
+            whole_total(model.total * users.clip_correction, job.rows),
+            job.seed,
+            workload.spread(),
+            HalvingRule(session.domain, workload.halving(session.domain)),
+            beside.conditionals(merged.shape),
+            steering,
+        )
+        left_out = left_out_notes(state.left_out, self.limit)
+        where_any = {
+            "left_out": [list(pair) for pair in state.left_out],
+            "over_groups": [list(clique) for clique, grouped in state.precision if grouped],
+            "trends": [list(pair) for pair in steering.changes],
+            "workload": workload.workload_errors(model, merged.total, reported),
+            "public": used,
+        }
         return Outcome(
-            rows=merged.rows(
-                model,
-                whole_total(model.total * users.clip_correction, job.rows),
-                job.seed,
-                state.workload.spread(),
-                HalvingRule(session.domain, state.workload.halving(session.domain)),
-                beside.conditionals(merged.shape),
-                steering,
-            ),
-            measurements=(*users.released, *released, *state.ones_at_last, *state.measured),
+            rows=rows,
+            measurements=(*users.released, *columns.released, *state.ones_at_last, *state.measured),
             model=model,
             users=users.histogram,
             tables=released_tables(merged, distances),
-            notes=merged.notes
-            + beside.notes
-            + left_out_notes(state.left_out, self.limit)
-            + (prior_notes(used) if used else ()),
+            notes=merged.notes + beside.notes + left_out + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
-                "noise_ratio": ratio,
+                "noise_ratio": columns.noise_ratio,
                 **beside.details,
-                **({"left_out": [list(p) for p in state.left_out]} if state.left_out else {}),
-                **({"over_groups": over_groups} if over_groups else {}),
-                **({"trends": [list(pair) for pair in steering.changes]} if steering.changes else {}),
-                **({"workload": errors} if errors else {}),
-                **({"public": used} if used else {}),
+                **{name: told for name, told in where_any.items() if told},
                 "merged_to": {name: merged.domain[name] for name in merged.codes},
             },
         )
 
-    def merged(
-        self,
-        session: Session,
-        job: Job,
-        ones: Sequence[Measurement],
-        public: PublicMarginals | None,
-        beside: Collection[str] = (),
-    ) -> Merged:
-        """What is rare, merged by these 1-ways and by what public data says of them. `beside`: columns that
-        the model leaves out."""
-        best = ones if public is None else public.ones(ones)
-        most = size_limits.pair_cells(self.memory, PAIR_CELLS, public is not None)
-        zeros = job.zeros.impossible
-        merged = merge(session.domain, best, self.rare, most, zeros, towards_uniform=True, dependent=beside)
-        return merged
+    def divided(self, domain: Domain, rest: float, noise: float = 0.0, spent: float | None = None) -> Shares:
+        """How the share `rest` of mu^2 is divided (`budget_shares.shares`)."""
+        workload = bool(self.reported_items(domain))
+        return shares(len(domain), rest, noise, self.screening_rounds, workload, spent)
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
@@ -176,8 +213,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ):
             charges.append(("columns that follow from others", rest * dependencies.GUESS_SHARE))
             rest -= charges[-1][1]
-        workload = bool(self.reported_items(domain))
-        plan = shares(len(domain), rest, rounds=self.screening_rounds, workload=workload)
+        plan = self.divided(domain, rest)
         if plan.final:
             charges.append(("distances of the finished model", plan.final))
         if plan.report:
