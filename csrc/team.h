@@ -134,15 +134,19 @@ static inline void fdp_team_end(fdp_team *team) {
 /* Makes threads until there are as many, or as many as the system gives. */
 static inline void fdp_team_grow(fdp_team *team, int threads) {
     sigset_t all, before;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, FDP_TEAM_STACK);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; team->made < threads; team->made++) {
         fdp_team_member *member = team->member + team->made;
         *member =
             (fdp_team_member){.team = team, .number = team->made, .seen = atomic_load(&team->now.value)};
-        if (pthread_create(&member->handle, NULL, fdp_team_enter, member) != 0) break;
+        if (pthread_create(&member->handle, &attributes, fdp_team_enter, member) != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
 }
 
 /* Takes the team for one job: 0 where somebody else of this process has it. */

@@ -18,8 +18,9 @@
 #endif
 
 #define FDP_TEAM_MAX 256
-#define FDP_TEAM_SPIN 200000 /* nanoseconds: a member stays awake between two calls of a fit */
-#define FDP_TEAM_CELLS 32768 /* cells of work, some 0.1 ms, that are worth one more thread */
+#define FDP_TEAM_SPIN 200000     /* nanoseconds: a member stays awake between two calls of a fit */
+#define FDP_TEAM_STACK (1 << 21) /* bytes: glibc keeps stacks of ended threads, 40 MB of them, for new ones */
+#define FDP_TEAM_CELLS 32768     /* cells of work, some 0.1 ms, that are worth one more thread */
 
 /* A number that grows, and those who wait for it to. */
 typedef struct {
