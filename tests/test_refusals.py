@@ -171,6 +171,7 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "columns of counts": (lambda x: counts(columns=x), (None, ("a",), ("b", "a")), ((), ("z",))),
     "totals of counts": (lambda x: counts(totals=(Total(columns=x),)), (("a",),), ((), ("a", "b"), ("z",))),
     "unit of counts": (lambda x: counts(unit=x), ("user",), ("event",)),
+    "epsilon of keys": (lambda x: keys(epsilon=x), (1.0, 9.0), (0.0, -1.0, math.inf, NAN)),
     "delta of keys": (lambda x: keys(delta=x), (1e-9,), (0.0, 1.0, NAN)),
     "share of a threshold": (lambda x: keys(threshold_share=x), (0.1, 0.9), (0.0, 1.0, NAN)),
     "rows of linked tables": (linked_plan, ({"households": 9, "persons": 9},), (9, None, {}, {"persons": 9})),

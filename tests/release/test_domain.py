@@ -2,6 +2,7 @@
 
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from unittest.mock import patch
 
@@ -181,7 +182,10 @@ def test_a_forecast_of_values_spends_what_a_run_may_spend(texts, numbers):
     spent = unit * (texts * (domaincosts.FIRST + domaincosts.MISSING) + numbers + domaincosts.ROWS)
     second = (costs.share - costs.sums - costs.atoms - spent) / texts
     assert share == pytest.approx(max(second, unit) if second >= domaincosts.WORTH * unit else unit)
-    assert delta * texts * 2 == pytest.approx(costs.keys_delta) and delta * texts * 2 < costs.keys_delta
+    for atoms, rounds in ((0.0, 2), (0.02, 3)):  # two rounds of values and one of atoms share delta
+        each = domaincosts.keys_delta(replace(costs, atoms=atoms), texts)
+        assert each * texts * rounds == pytest.approx(costs.keys_delta)
+        assert each * texts * rounds < costs.keys_delta and (atoms or each == delta)
     sigma, needed = domaincosts.users_needed(3, 0.5, share, delta)
     passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
@@ -202,8 +206,10 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     nulls = {n: rng.random(size) < share for n, share in (("m", 0.2), ("k", 0.1), ("t", 0.002))}
     table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
     table = table.set_column(0, "city", table["city"].cast(pa.string()))
+    table = table.append_column("date", [[f"2024-03-{d:02}" for d in rng.integers(1, 29, size)]])
     plain = {n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkx"}
-    plain = {"columns": {"city": {"kind": "string", "domain": "private"}} | plain}
+    texts = {"city": {"kind": "string", "domain": "private"}, "date": {"kind": "any", "domain": "private"}}
+    plain = {"columns": texts | plain}
     if users:
         table, plain = table.append_column("who", [np.arange(size) // 3]), plain | {"user": {"column": "who"}}
     asked = Schema.from_dict(plain)
@@ -219,6 +225,7 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     paid |= {"domain 3": domaincosts.ROUNDS[2], "domain of clock times": domaincosts.CALENDARS}
     paid |= {"domain of values not found": domaincosts.MISSING, "values of city": domaincosts.FIRST}
     paid |= {"domain of rows per user": domaincosts.ROWS} if users else {}
+    paid |= {"domain of kinds of text": domaincosts.KINDS}
     sigma = {}
     for release in learnt.releases:
         if (label := release["label"]) in paid:
@@ -240,6 +247,8 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
         column = schema.columns["t_hour" if name == "t" else name]
         assert (column.null.action == "code") == (name in ("m", "k", "city"))
     assert (schema.columns["m"].min, schema.columns["m"].max) == (1, 12)
+    assert "texts read: 'date' as date32" in schema.provenance
+    assert ("users have at most 3 rows" in schema.provenance) == users
     x = schema.columns["x"]
     for low, high, mean in list(zip(x.edges, x.edges[1:], x.means))[1:-1]:
         own = made["x"][(made["x"] >= low) & (made["x"] < high)]

@@ -21,7 +21,9 @@ from fastdp.errors import MeasurementError, PrivacyError
 from fastdp.measurement import SCALE, Measurement, Request
 from fastdp.queries import Sparse
 from fastdp.release import sums
+from fastdp.release.domaincosts import DomainCosts
 from fastdp.release.noiseplan import plan_marginal
+from fastdp.run.plan import domain_lines
 from fastdp.schema import Schema
 from fastdp.tables.ingest import read
 
@@ -263,6 +265,11 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
     asked = sums.rank_requests(dict.fromkeys("abc", np.zeros(4)), 0.3)
     assert sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
     assert all(r.query.column_norm2() == 1 for r in asked)
+    rows = np.random.default_rng(1).integers(0, 9, (6, 6))  # levels of rows that are not asked about are last
+    away = [-2, -1, 0, 1, 2, 0]
+    assert asked[0].query.product(rows.reshape(-1)) == [
+        sum(rows[i, j] * away[i] * away[j] for i, j in np.ndindex(6, 6))
+    ]
     assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-16, 2.0**-17)] == [64, 32, 8, 0]
 
 
@@ -333,6 +340,9 @@ def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path)
     stated = [r for r in run.privacy["parts"][0]["releases"] if r.get("of") == "sums"]
     assert [r["attributes"] for r in stated] == [["x"], ["y"]]
     assert all(r["sensitivity"] == r["clip"] for r in stated)
+    costs, mu = DomainCosts.of(private_means(domain), 1e-6), run.privacy["parts"][0]["event"]["mu"]
+    lines = [d for d in domain_lines(private_means(domain), mu, costs, 1) if "sums" in d.how]
+    assert [line.sigma * sums.UNIT for line in lines] == pytest.approx([r["sigma"] for r in stated], rel=1e-6)
     assert fastdp.verify(tmp_path / "run").problems == ()
     for name in ("x", "y"):
         answer = run.answer(f"mean({name})").to_pylist()[0]

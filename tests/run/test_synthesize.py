@@ -172,8 +172,11 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     assert [p.name for p in tmp_path.iterdir()] == ["run.private"]
     with pytest.raises(RunError, match="resume"):
         go(table, out=tmp_path / "run")
-    with pytest.raises(RunError, match="epsilon differs"):
-        go(table, epsilon=6.0, out=tmp_path / "run", resume=True)
+    public, other = small_data(300, 9), RECIPE | {"threshold": 2.0}
+    changes = {"epsilon": 6.0, "delta": 2e-6, "rows": 9, "public": public, "sample_seed": 2, "seed": 1}
+    for name, value in (*changes.items(), ("mechanism", "mst"), ("mechanism", other)):
+        with pytest.raises(RunError, match=f"{name} differs" if name in changes else "fields differs"):
+            go(table, **{name: value}, out=tmp_path / "run", resume=True)
     go(table, out=tmp_path / "run", resume=True)
     assert len(seen) == 2
     assert all((a == b).all() for a, b in zip(*seen, strict=True))

@@ -82,3 +82,17 @@ def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, t
             seen.append((rows_in(part, ["a", "b"]), part.tally.lines))
     assert seen == [seen[0]] * len(seen)
     assert seen[0][0][0] == (b"1", b"2")
+
+
+def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
+    """Numbers start at 1 with the header. Of other files, or where values may hold newlines, there are none."""
+    text = "a,b\n1,2\n1,2,3\n1,2\n4\n"
+    for name, dialect, found in (
+        ("x.csv", Dialect(), [3, 5]),
+        ("x.csv", Dialect(newlines=True), []),
+        ("x.dat", Dialect(), []),
+        ("x.dat", Dialect(delimiter=","), [3, 5]),
+    ):
+        (tmp_path / name).write_text(text)
+        assert textlines.damaged_lines(str(tmp_path / name), dialect, ["a", "b"], 9) == found
+    assert textlines.damaged_lines(str(tmp_path / "x.csv"), Dialect(), ["a", "b"], 1) == [3]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.shared import one_ways
+from fastdp.mechanisms.shared import one_ways, public_prior
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import (
     PublicMarginals,
@@ -64,11 +64,35 @@ judged = st.tuples(distances, st.none() | distances, st.floats(0.1, 1e5), st.flo
 
 @given(st.lists(judged, max_size=8))
 @settings(max_examples=100, deadline=None)
-def test_verdicts_are_finite_and_bounded(rows):
-    for verdict, (_, _, apart, _) in zip(assess_public_prior(*zip(*rows)) if rows else [], rows, strict=True):
+def test_priors_are_judged_like_studies_of_one_effect(rows):
+    """DerSimonian and Laird, one by one: what a prior explains is known to a variance of 2 (noise / apart)^2,
+    and drawn towards the mean of all by the spread among them. A prior that was not asked about has the
+    mean alone; the distance left is the average of both answers."""
+    seen = [
+        (apart**2 / noise**2 / 2, (far - near) / apart)
+        for far, near, apart, noise in rows
+        if near is not None
+    ]
+    verdicts = assess_public_prior(*zip(*rows)) if rows else []
+    if not sum(w for w, _ in seen):
+        assert verdicts == [None] * len(rows)
+        return
+    whole = sum(w for w, _ in seen)
+    mean = sum(w * f for w, f in seen) / whole
+    free = whole - sum(w * w for w, _ in seen) / whole
+    excess = sum(w * (f - mean) ** 2 for w, f in seen) - (len(seen) - 1)
+    prior = 1 / max(excess / free if free > 1e-9 * whole else 0.0, 1e-12)
+    for verdict, (far, near, apart, noise) in zip(verdicts, rows, strict=True):
+        w, f = (0.0, 0.0) if near is None else (apart**2 / noise**2 / 2, (far - near) / apart)
+        best = min(1.0, (w * f + prior * mean) / (w + prior))
+        doubt = (w + prior) ** -0.5 + prior / (w + prior) / math.sqrt(whole)
+        bar = max(public_prior.BELIEF * doubt, public_prior.LEAST_EXPLAINED)
+        if abs(best - bar) > 1e-6:
+            assert (verdict is not None) == (best > bar)
         if verdict is not None:
-            assert 0 < verdict.explained <= apart * (1 + 1e-9)
-            assert verdict.distance >= 0 and math.isfinite(verdict.distance)
+            left = [far - apart * best, *([] if near is None else [near])]
+            assert verdict.explained == pytest.approx(apart * best, rel=1e-6)
+            assert verdict.distance == pytest.approx(max(0.0, np.mean(left)), rel=1e-6, abs=1e-6 * apart)
 
 
 # With a session
