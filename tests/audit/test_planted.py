@@ -245,17 +245,25 @@ def test_noise_rounded_down_is_refused_by_every_plan(plan):
         plan()
 
 
-@pytest.mark.parametrize("name", ["plan_marginal", "plan_filtered"])
+ASKED = {
+    "plan_marginal": lambda door: door.measure([Request(("a",), 0.1)], "m"),
+    "plan_filtered": lambda door: door.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f"),
+    "plan_distances": look,
+    "plan_guesses": guess,
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
 def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
+    real, door = getattr(gateway, name), open_door(Swap(small_table()))
+
     def planted(*arguments):
         plan = real(*arguments)
         object.__setattr__(plan, "sigma", plan.sigma / 2)
         return plan
 
-    real, door = getattr(gateway, name), open_door(Swap(small_table()))
     with patch.object(gateway, name, planted), pytest.raises(PrivacyError, match="cover"):
-        door.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f")
-        door.measure([Request(("a",), 0.1)], "m")
+        ASKED[name](door)
 
 
 def test_child_coefficients_forgotten_in_query_or_noise():

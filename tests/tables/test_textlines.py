@@ -85,7 +85,7 @@ def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, t
 
 
 def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
-    """Numbers start at 1 with the header. Of other files, or where values may hold newlines, there are none."""
+    """Numbers start at 1 with the header. Of other files, and where values may have newlines, none."""
     text = "a,b\n1,2\n1,2,3\n1,2\n4\n"
     for name, dialect, found in (
         ("x.csv", Dialect(), [3, 5]),
