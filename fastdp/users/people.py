@@ -73,7 +73,8 @@ def rows_limit(coarse: Histogram, bound: int) -> int:
 def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[int, ...]:
     """Lower edges of groups of users by rows, by which the rows' model may tell rows apart: near the clip
     times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user at most the
-    clip. One group where the clip leaves out less than LEAST_LOST of the rows."""
+    clip; where no two have, half as many, or a quarter. One group where the clip leaves out less than
+    LEAST_LOST of the rows."""
     last = last_bin(coarse.values, np.full(len(coarse.values), coarse.sigma))
     sizes, users = _mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
@@ -81,13 +82,16 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
         return (1,)
     starts = [clip / 16, clip / 4, *(clip * 2.0**k for k in range(40) if clip * 2.0**k < bound)]
     allowed = {next((e for e in coarse.edges if e > start), 0) for start in starts}
-    cuts, above = [], 0.0
-    for b in range(last, 0, -1):
-        above += float(weight[b])
-        if coarse.edges[b] in allowed and above >= least <= weight[:b].sum():
-            cuts.append(coarse.edges[b])
-            above = 0.0
-    return (1, *reversed(cuts))
+    for enough in (least, least / 2, least / 4):
+        cuts, above = [], 0.0
+        for b in range(last, 0, -1):
+            above += float(weight[b])
+            if coarse.edges[b] in allowed and above >= enough <= weight[:b].sum():
+                cuts.append(coarse.edges[b])
+                above = 0.0
+        if cuts:
+            return (1, *reversed(cuts))
+    return (1,)
 
 
 def last_bin(values: np.ndarray, errors: np.ndarray) -> int:

@@ -221,6 +221,9 @@ def test_groups_of_rows_have_enough_rows_each():
     weight = np.minimum([e * 1.2 for e in edges], 16) * values
     parts = np.add.reduceat(weight, np.searchsorted(edges, found))
     assert parts.min() > 900 and len(found) > 3
+    fewer = crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, weight.sum())
+    parts = np.add.reduceat(weight, np.searchsorted(edges, fewer))
+    assert len(fewer) > 1 and parts.min() > 0.9 / 4 * weight.sum(), "no two have enough: a quarter is enough"
     assert crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, 1e9) == (1,)
     assert crowds.row_groups(Histogram(edges, values, 1.0), 1024, edges[14], 1000.0) == (1,), "no row is lost"
 
