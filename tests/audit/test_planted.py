@@ -13,14 +13,13 @@ import numpy as np
 import pytest
 
 from fastdp.engines.local import LocalCounter
-from fastdp.errors import PrivacyError, RunError
-from fastdp.privacy import budget, noise, scale, statement
+from fastdp.errors import PrivacyError
+from fastdp.privacy import budget, noise, scale
 from fastdp.privacy.accountant import Threshold
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
 from fastdp.release import distances, gateway, keyselect, noiseplan, reserve, wide
 from fastdp.release.gateway import Request, Session
-from fastdp.run.verify import verify
 from fastdp.schema import Schema
 from fastdp.tables import bound, idvalues
 
@@ -205,17 +204,6 @@ def test_null_id_kept_or_joined_to_somebody():
         assert "null id" in fails(null_ids, "drop")
     with patch.object(idvalues, "normal", lambda ids, dtype=None: ids.fill_null(1)):
         assert "null id" in fails(null_ids, "own")
-
-
-def test_un_noised_artifact(tmp_path):
-    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)])
-    (session,) = reserved.sessions(Swap(small_table()))
-    ask_everything(session)
-    statement.write(tmp_path, reserved.statement())
-    verify(tmp_path)
-    np.save(tmp_path / "counts.npy", np.arange(3))
-    with pytest.raises(RunError, match="not for release"):
-        verify(tmp_path)
 
 
 PLANS = {

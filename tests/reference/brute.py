@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from .cliques import projection
+
 
 def joint(domain, potentials):
     """Joint log-potential over all attributes; potentials: {clique: array in clique order}."""
@@ -21,10 +23,4 @@ def marginals(domain, potentials, total, wanted):
     p = np.exp(log_p - top)
     log_z = top + np.log(p.sum())
     p *= total / p.sum()
-    names = list(domain)
-    out = {}
-    for clique in wanted:
-        drop = tuple(i for i, a in enumerate(names) if a not in clique)
-        kept = [a for a in names if a in clique]
-        out[clique] = p.sum(axis=drop).transpose([kept.index(a) for a in clique])
-    return out, log_z
+    return {clique: projection(domain, p, clique) for clique in wanted}, log_z

@@ -159,13 +159,10 @@ def search(p, s):
 def joint(domain, nodes):
     """The tree's joint probabilities over all attributes, in the order the nodes bring them."""
     names = [a for _, res, _ in nodes for a in res]
-    out = np.ones([domain[a] for a in names])
+    operands = []
     for sep, res, table in nodes:
         rows = np.array([weights(table, g) for g in range(table.shape[0])])
-        rows = rows / rows.sum(axis=1, keepdims=True)
+        shares = rows / rows.sum(axis=1, keepdims=True)
         axes = [*sep, *res]
-        shaped = rows.reshape([domain[a] for a in axes])
-        order = sorted(range(len(axes)), key=lambda i: names.index(axes[i]))
-        shaped = shaped.transpose(order)
-        out = out * shaped.reshape([domain[a] if a in axes else 1 for a in names])
-    return out
+        operands += [shares.reshape([domain[a] for a in axes]), [names.index(a) for a in axes]]
+    return np.einsum(*operands, list(range(len(names))))
