@@ -181,8 +181,8 @@ class Layout:
         noise = self.facts.sums[name] * width * np.where(inner, math.sqrt(0.5), TAILS)
         reach = Z95 * noise * (np.linalg.norm(noise) / max(float(noise.sum()), 1e-300))
         reach /= np.maximum(self.facts.weight(name), 1.0)
-        low, high = (np.where(width > 0, numbers.middle + s * reach, end) for s, end in
-                     ((-1, numbers.low), (1, numbers.high)))  # fmt: skip
+        low = np.where(width > 0, numbers.middle - reach, numbers.low)
+        high = np.where(width > 0, numbers.middle + reach, numbers.high)
         return Numbers(np.maximum(low, numbers.low), numbers.middle, np.minimum(high, numbers.high))
 
 

@@ -59,8 +59,8 @@ def as_numbers(column: Column, array: pa.Array) -> np.ndarray:
     if isinstance(column, Numeric) and column.timely:
         stored = pc.cast(array, dtypes.arrow(column.dtype), safe=False)
         stored = stored.view(pa.int32() if column.dtype == "date32" else pa.int64())
-        array = pc.divide(pc.cast(pc.cast(stored, pa.int64()), pa.float64(), safe=False),
-                          stored_per_number(column))  # fmt: skip
+        numbers = pc.cast(pc.cast(stored, pa.int64()), pa.float64(), safe=False)
+        array = pc.divide(numbers, stored_per_number(column))
     elif not pa.types.is_floating(array.type):
         array = pc.cast(array, pa.float64(), safe=False)
     return array.to_numpy(zero_copy_only=False).astype(np.float64)

@@ -135,8 +135,8 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
     for name, expression in computed.items():
         field = schema.fields[name]
         if field.source in names and not any(c in codes for c in ordered_columns(schema, name)):
-            given = {n: numbers_of(schema.fields[n], arrays[names.index(schema.fields[n].source)])
-                     for n in expression.operands}  # fmt: skip
+            used = {n: schema.fields[n] for n in expression.operands}
+            given = {n: numbers_of(own, arrays[names.index(own.source)]) for n, own in used.items()}
             arrays[names.index(field.source)] = _written(field, expression.of_rows(given))
     if outputs:
         for extra in schema.outputs.values():

@@ -100,8 +100,8 @@ def _other_number(schema: Schema, name: str, expression: Expression, codes: Colu
     own = schema.fields[name]
     columns = (*ordered_columns(schema, name), *expression.columns)
     inside = [codes[c] < schema.columns[c].base for c in columns]
-    given = {n: numbers_of(schema.fields[n], _array(batch, schema.fields[n])) for n in
-             (name, *expression.operands)}  # fmt: skip
+    fields = {n: schema.fields[n] for n in (name, *expression.operands)}
+    given = {n: numbers_of(field, _array(batch, field)) for n, field in fields.items()}
     wanted = expression.of_rows(given)
     if isinstance(own, Timestamp):
         return np.logical_and.reduce(inside) & (np.floor(wanted / _unit(own)) != given[name] // _unit(own))

@@ -147,46 +147,57 @@ def plan(
             sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = _largest(config, schema, public, outline, zeros)
-    cells, workers = largest.cells, resolve(threads)
-    width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
-    # Peak memory is the larger of two phases: codes and user numbers of the data; then, after these are
-    # freed, the model's tables, a block of synthetic rows with ids, and the shards that are being decoded.
-    data = rows * (width + 4)
-    after = 6 * 8 * cells + min(rows, 1 << 24) * (width + 16) + workers * (1 << 20) * 12 * len(schema.domain)
-    pairs = 0 if outline.cliques else min(MOST_PAIRS, math.comb(len(schema.modelled), 2))
-    seconds = (
-        rows * (READ_ROW + WRITE_ROW + DRAW_ROW)
-        + (len(outline.cliques) or len(lines) + pairs) * rows * COUNT_ROW
-        + pairs * PAIR
-        + FIT_CALLS * cells * FIT_CELL
-    ) / max(1.0, 0.9 * workers) + 0.5
-    said = "the number of users is not used: the schema has no user column, so each row is a user"
-    unused = [said] if users and schema.user is None else []
+    memory_bytes, seconds = _needs(schema, outline, largest.cells, rows, resolve(threads))
+    lost, suggested, options, clip_noise = _clip(public, bound, mu, config, schema, outline, rows)
+    less_noise = 0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
+    notes = [*outline.notes, *_constrained(schema, zeros), plan_note(config)]
+    if users and schema.user is None:
+        notes.append("the number of users is not used: the schema has no user column, so each row is a user")
     return Plan(
-        recipe.mechanism,
-        float(epsilon),
-        float(delta),
-        config.calibration,
-        whole,
-        bound,
-        "event" if config.unit == "event" else schema.user or "row",
-        tuple(lines),
-        plan_charges(outline, schema, of_users),
-        outline.cliques,
-        cells,
-        too_large,
-        int(max(data, after) + 150e6),
-        seconds,
-        rows,
-        (*outline.notes, *_constrained(schema, zeros), plan_note(config), *unused),
-        0.0 if pure or not delta else max(0.0, 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole),
-        *_clip(public, bound, mu, config, schema, outline, rows),
+        mechanism=recipe.mechanism,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        calibration=config.calibration,
+        mu=whole,
+        clip=bound,
+        unit="event" if config.unit == "event" else schema.user or "row",
+        lines=tuple(lines),
+        charges=plan_charges(outline, schema, of_users),
+        cliques=outline.cliques,
+        model_cells=largest.cells,
+        too_large=too_large,
+        memory_bytes=memory_bytes,
+        seconds=seconds,
+        rows=rows,
+        notes=tuple(notes),
+        less_noise=max(0.0, less_noise),
+        clip_bias=lost,
+        clip_suggested=suggested,
+        clip_options=options,
+        clip_noise=clip_noise,
         model_exact=largest.exact,
         domain=domain_lines(asked, whole, costs, domaincosts.clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
         verdict=_verdict(config, schema, outline, mu, bound, rows, users),
     )
+
+
+def _needs(schema: Schema, outline: Outline, cells: int, rows: int, workers: int) -> tuple[int, float]:
+    """(bytes of memory, seconds) that a run takes with a model of so many cells.
+
+    Peak memory is the larger of two phases: codes and user numbers of the data; then, after these are freed,
+    the model's tables, a block of synthetic rows with ids, and the shards that are being decoded."""
+    width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
+    data = rows * (width + 4)
+    block = min(rows, 1 << 24) * (width + 16)
+    shards = workers * (1 << 20) * 12 * len(schema.domain)
+    memory = max(data, 6 * 8 * cells + block + shards) + 150e6
+    pairs = 0 if outline.cliques else min(MOST_PAIRS, math.comb(len(schema.modelled), 2))
+    counted = len(outline.cliques) or len(outline.measurements) + pairs
+    work = rows * (READ_ROW + WRITE_ROW + DRAW_ROW + counted * COUNT_ROW)
+    work += pairs * PAIR + FIT_CALLS * cells * FIT_CELL
+    return int(memory), work / max(1.0, 0.9 * workers) + 0.5
 
 
 def _linked_plan(

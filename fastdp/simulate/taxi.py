@@ -47,8 +47,8 @@ class World:
         self._companies(fixed, this_year, t)
         self.payment = lookup(self._payments(t))
         self.extras = lookup([[60, 22, 8, 4, 2, 2, 1, 1], [2, 4, 6, 8, 40, 25, 10, 5]])
-        self.hours = lookup([[20, 14, 9, 6, 5, 8, 16, 22], [11, 12, 12, 13, 13, 13, 13, 13],
-                             [15, 16, 16, 14, 12, 10, 9, 8]])  # fmt: skip
+        morning, midday = [20, 14, 9, 6, 5, 8, 16, 22], [11, 12, 12, 13, 13, 13, 13, 13]
+        self.hours = lookup([morning, midday, [15, 16, 16, 14, 12, 10, 9, 8]])
         self.speed = np.array([1.35, 0.92, 1.05, 1.4, 1.1, 1.15], dtype=np.float32)
         self.flag, self.per_mile = 3.25 * (1 + 0.03 * t), 2.2 * (1 + 0.028 * t)
 

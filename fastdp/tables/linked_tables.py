@@ -114,8 +114,9 @@ class Links:
 
     def _count_entry(self, child: str, first: int = 0) -> dict[str, Any]:
         edges = [*self.edges(child)[first:].tolist(), np.inf]
-        return {"kind": "numeric", "dtype": "int64", "edges": edges, "max": self.most_rows(child),
-                "overflow": "clamp", "null": "drop", "note": f"rows of {child} of one parent"}  # fmt: skip
+        policies = {"overflow": "clamp", "null": "drop", "note": f"rows of {child} of one parent"}
+        most = self.most_rows(child)
+        return {"kind": "numeric", "dtype": "int64", "edges": edges, "max": most, **policies}
 
     def _entries(self, child: str) -> dict[str, Any]:
         """Documents of the parent's columns beside a child's rows. Parts of derived columns are codes."""

@@ -236,17 +236,21 @@ class CliqueTreeState:
             label = f"screening {number + 1}, public priors"
             weight = dict(zip(result.cliques, result.weights))
             share -= self.priors.screen(result.estimates, weight, result.noise, self.plan.screening, label)
-        least, about = (LATER_GAIN if number else FIRST_GAIN) * result.noise, self.sigma(share)
+        least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
+        about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
-        held, spent = list(self.held.values()), math.fsum(self.precision.values()) * self.unit
-        beside, table = [] if self.workload.items else held, partial(self.table, result)
-        later, last = math.fsum(self.plan.batches[number + 1 :]), number == len(self.plan.batches) - 1
-        noise = partial(screening.divided, beside, table, about)
-        sigma, left = (noise(spent + s * self.unit, self.sigma(s)) for s in (share, share + later))
+        held = list(self.held.values())
+        spent = math.fsum(self.precision.values()) * self.unit
+        beside = [] if self.workload.items else held
+        noise = partial(screening.divided, beside, partial(self.table, result), about)
+        with_later = share + math.fsum(self.plan.batches[number + 1 :])
+        sigma = noise(spent + share * self.unit, about)
+        left = noise(spent + with_later * self.unit, self.sigma(with_later))
         good = screening.worthwhile(self.scored(result, about, sigma, left), sigma, least, left)
         if number:
-            follows, cheap = screening.following(result.estimates), CHEAP if last else 0.0
-            good = screening.unexplained(good, follows, sigma, least, cheap)
+            last = number == len(self.plan.batches) - 1
+            follows = screening.following(result.estimates)
+            good = screening.unexplained(good, follows, sigma, least, CHEAP if last else 0.0)
         batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
