@@ -1,7 +1,8 @@
 """Where a source file can be changed by one small fault: operators, constants, dropped statements.
 
 Changes are made in the text, so that everything else of the file stays as it is. Texts, annotations,
-decorators, what `raise` says and representations for people are left alone.
+decorators, what `raise` says, representations for people and assertions (`assert`, `zip(strict=)`) are left
+alone.
 """
 
 from __future__ import annotations
@@ -117,6 +118,9 @@ class _Python:
         if isinstance(node, ast.Call) and _name(node.func) == "reshape":  # -2 means -1
             yield from (c for c in ast.iter_child_nodes(node) if not _is_negative(c))
             return
+        if isinstance(node, ast.Call) and _name(node.func) == "zip":
+            yield from node.args
+            return
         for name, value in ast.iter_fields(node):
             if name in ("annotation", "returns", "decorator_list", "keywords" if _is_field(node) else ""):
                 continue
@@ -180,6 +184,7 @@ def _is_declared(statement: ast.stmt) -> bool:
         return False
     names = [n for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
     parts = ast.Constant | ast.Tuple | ast.Load | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+    parts |= ast.Dict | ast.List | ast.Set
     return all(n.id.isupper() for n in names) and all(
         isinstance(part, parts) for part in ast.walk(statement.value)
     )
