@@ -19,12 +19,14 @@ from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.estimate.fit_options import Options
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.shared.model_size import LargestModel, check_size
 from fastdp.mechanisms.shared.size_limits import parse_bytes
 from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
 from fastdp.privacy import accountant, gdp
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.budget import Budget
 from fastdp.privacy.calibrate import calibrate
+from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.select import exponential
 from fastdp.public.archetypes.options import Options as ArchetypeOptions, Step
 from fastdp.queries import Binned, Grid, Identity, Sparse
@@ -75,10 +77,11 @@ def keys(**facts):
     return keyselect.select_keys(rows, fastdp.Schema.from_dict(plain), "a", **given)
 
 
-def linked_plan(rows):
-    return fastdp.plan("households", epsilon=1.0, delta=1e-6, rows=rows)
+def linked_plan(rows, **options):
+    return fastdp.plan("households", epsilon=1.0, delta=1e-6, rows=rows, **options)
 
 
+EACH = {"households": 9, "persons": 9}
 TO_ITSELF = Step(target="a", given=("b",))
 LEAST, LARGEST, NAN = 5e-324, sys.float_info.max, math.nan
 NOT_POSITIVE = (0.0, math.inf, NAN)
@@ -174,7 +177,15 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "epsilon of keys": (lambda x: keys(epsilon=x), (1.0, 9.0), (0.0, -1.0, math.inf, NAN)),
     "delta of keys": (lambda x: keys(delta=x), (1e-9,), (0.0, 1.0, NAN)),
     "share of a threshold": (lambda x: keys(threshold_share=x), (0.1, 0.9), (0.0, 1.0, NAN)),
-    "rows of linked tables": (linked_plan, ({"households": 9, "persons": 9},), (9, None, {}, {"persons": 9})),
+    "rows of linked tables": (linked_plan, (EACH,), (9, None, {}, {"persons": 9})),
+    "name of a data set": (lambda x: Ledger.local().open(x, epsilon=1.0, delta=0.1), ("d",), ("", None, 3)),
+    "draws of keys": (lambda x: keyselect.check_draws(x, 1e-6), (1.0,), (200.0,)),
+    "cells of a model": (
+        lambda n: check_size(LargestModel(n, True, (("a",), ("b",))), DOMAIN, 9),
+        (9,),
+        (10,),
+    ),
+    "public of linked tables": (lambda x: linked_plan(EACH, public=x), (None,), (pa.table({"a": [1]}),)),
     "memory": (parse_bytes, ("4G", "512mb", "1.5KiB", "7"), ("", "G", "4X", "inf", "1e999G")),
 }
 

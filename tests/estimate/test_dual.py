@@ -201,6 +201,33 @@ def test_mixture_is_the_least_of_the_simplex(seed):
         assert w @ q @ w + 2 * b @ w <= value.min() + 1e-6
 
 
+@given(st.integers(0, 10**6), st.floats(0.05, 4))
+def test_weights_are_blended_up_to_the_bound(seed, part):
+    """Towards the first candidate where the squares are below the bound, else the last: as far as the squares
+    meet it, or to the end, or where they are nearest to it."""
+    rng = np.random.default_rng(seed)
+    roots, weights = rng.normal(size=(3, 4, 4)), rng.dirichlet(np.ones(4), 3)
+    gram = roots @ roots.swapaxes(1, 2)
+
+    def squares(w):
+        return np.einsum("ni,nij,nj->", w, gram, w)
+
+    below = part > 1
+    way = np.eye(4)[[0 if below else 3] * 3] - weights
+    all_ways = [squares(weights + t * way) for t in np.linspace(0, 1, 2001)]
+    made = newton._blend(gram, weights, bound := part * squares(weights))
+    assert made.sum(1) == pytest.approx(np.ones(3)) and (made >= -1e-12).all()
+    share = (made - weights)[0, 0 if below else 3] / way[0, 0 if below else 3]
+    assert made == pytest.approx(weights + share * way)
+    reached = max(all_ways) >= bound if below else min(all_ways) <= bound
+    if reached:
+        assert squares(made) == pytest.approx(bound, rel=1e-3)
+    elif not below:
+        assert squares(made) == pytest.approx(min(all_ways), rel=1e-3)
+    else:
+        assert share == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_least_loss_is_that_of_mirror_descent(seed):
     """Trees of pairs and triples, merged codes, repeats: the same loss and the same marginals."""

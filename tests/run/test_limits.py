@@ -11,6 +11,7 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError, RunError, UsageError
 from fastdp.mechanisms.shared.model_size import largest_forest
+from fastdp.run import plan
 from tests.builders import killed_at, open_ledger
 from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
 
@@ -154,3 +155,21 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
             assert math.isclose(float(min(answer.variances) ** 0.5), line.sigma, rel_tol=1e-9)
     assert sum(share for _, share in made.charges) < 1
     assert made.to_dict()["measurements"] == made.measurements
+
+
+@pytest.mark.parametrize("mechanism", [{"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}, "mst"])
+@pytest.mark.parametrize(("rows", "threads"), [(10**6, 1), (10**6, 4), (5 * 10**8, 2)])
+def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, rows, threads):
+    """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4 bytes. Of MST,
+    all pairs are looked at. Threads share the work but for a tenth."""
+    schema = fastdp.Schema.from_domain({"a": 4, "b": 300, "c": 70_000})
+    made = fastdp.plan(schema, mechanism, 1.0, 1e-6, rows=rows, threads=threads)
+    pairs, counted = (3, len(made.lines) + 3) if mechanism == "mst" else (0, len(made.cliques))
+    work = rows * (plan.READ_ROW + plan.WRITE_ROW + plan.DRAW_ROW + counted * plan.COUNT_ROW)
+    work += pairs * plan.PAIR + plan.FIT_CALLS * made.model_cells * plan.FIT_CELL
+    assert made.seconds == pytest.approx(work / max(1, 0.9 * threads) + 0.5)
+    data, after = (
+        rows * (7 + 4),
+        48 * made.model_cells + min(rows, 2**24) * (7 + 16) + threads * 12 * 3 * 2**20,
+    )
+    assert made.memory_bytes == pytest.approx(max(data, after) + 150e6)

@@ -128,6 +128,7 @@ def test_numbers_that_repeat_like_users_are_proposed(ids):
         ("blank.tsv", "\n1\t2\n", "the first line is empty"),
         ("other.csv", "a;b;c\n1;2;3\n", "looks delimited by ';'"),
         ("deep.jsonl", '{"a": [1]}\n', "the draft would have no column: no row can be read"),
+        ("later.jsonl", '{"a": 1}\n{"a": {}}\n{"a": 2}', "the draft would have no column"),
     ],
 )
 def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says):

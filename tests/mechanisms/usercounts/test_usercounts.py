@@ -19,6 +19,7 @@ from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.usercounts import count_estimates, group_cells as cells_of
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
+from fastdp.release.noiseplan import plan_users
 from fastdp.run.plan import plan
 from tests.reference import usercounts as slow
 
@@ -184,6 +185,18 @@ def test_the_statement_says_unit_law_and_cap():
     gaussian = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, 1e-2, seed=1).privacy
     assert gaussian["parts"][0]["releases"][0]["law"] == "gaussian"
     assert gaussian["parts"][0]["releases"][0]["sensitivity"] == pytest.approx(math.sqrt(7))
+
+
+@pytest.mark.parametrize(("pure", "whole"), [(True, 1.5), (False, 0.4)])
+def test_a_histogram_costs_its_share_and_has_the_noise_that_is_said(pure, whole):
+    def histogram(key, cap, *, label, mu=None, epsilon=None):
+        return plan_users(cap, mu, epsilon)
+
+    asked = SimpleNamespace(user_histogram=histogram)
+    noise = count_estimates.Noise(pure, 5, whole)
+    event, _, sigma, _ = noise.ask(asked, None, 0.3, "x")
+    assert (event.epsilon / whole if pure else (event.mu / whole) ** 2) == pytest.approx(0.3)
+    assert noise.std(0.3) == pytest.approx(sigma)
 
 
 # Post-processing
