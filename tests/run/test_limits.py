@@ -8,6 +8,7 @@ import pytest
 from scipy.cluster.hierarchy import DisjointSet
 
 import fastdp
+from fastdp._util.threads import resolve
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError, RunError, UsageError
 from fastdp.mechanisms.shared.model_size import largest_forest
@@ -127,29 +128,13 @@ def test_memory_limits_every_mechanism_beforehand(ledger, tmp_path):
         fastdp.plan(schema, recipe, 1.0, 1e-6, memory=5, rows=10_000_000)
 
 
-# Plans agree with the runs they describe, and touch no data.
-
-
-def test_the_taxi_plan_has_the_published_figures():
-    made = fastdp.plan(None, "taxi-adagrid", 1.0, 2.5e-5, public=True, rows=10_000_000)
-    assert made.measurements == 66
-    assert made.clip == 150
-    assert made.model_cells == 2_453_724
-    single = next(line for line in made.lines if line.clique == ("shift",))
-    assert abs(single.sigma - 4290.2421) < 1e-3
-    assert abs(single.detectable - 3 * single.sigma) < 1e-9
-    pair = next(line for line in made.lines if line.times == 8)
-    assert math.isclose(pair.sigma, single.sigma / math.sqrt(8))
-    high = fastdp.plan(None, "taxi-adagrid", 10.0, 2.5e-5, public=True, rows=10_000_000)
-    assert abs(next(line for line in high.lines if line.times == 1).sigma - 784.1204) < 1e-3
-
-
 @pytest.mark.parametrize("mechanism", [RECIPE, {"mechanism": "mst", "clip": 5}])
 def test_a_plan_promises_the_noise_the_run_has(mechanism):
     schema = small_schema()
     made = fastdp.plan(schema, mechanism, 5.0, 1e-6, rows=3000)
     run = go(small_data(), schema=schema, mechanism=mechanism)
     for line in made.lines:
+        assert line.detectable == pytest.approx(3 * line.sigma)
         if len(line.clique) == 1 and line.times == 1:
             answer = next(m for m in run.measurements if m.clique == line.clique)
             assert math.isclose(float(min(answer.variances) ** 0.5), line.sigma, rel_tol=1e-9)
@@ -158,7 +143,7 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
 
 
 @pytest.mark.parametrize("mechanism", [{"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}, "mst"])
-@pytest.mark.parametrize(("rows", "threads"), [(10**6, 1), (10**6, 4), (5 * 10**8, 2)])
+@pytest.mark.parametrize(("rows", "threads"), [(10**6, 1), (10**6, 2), (5 * 10**8, 2)])
 def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, rows, threads):
     """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4 bytes. Of MST,
     all pairs are looked at. Threads share the work but for a tenth."""
@@ -167,9 +152,7 @@ def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, 
     pairs, counted = (3, len(made.lines) + 3) if mechanism == "mst" else (0, len(made.cliques))
     work = rows * (plan.READ_ROW + plan.WRITE_ROW + plan.DRAW_ROW + counted * plan.COUNT_ROW)
     work += pairs * plan.PAIR + plan.FIT_CALLS * made.model_cells * plan.FIT_CELL
-    assert made.seconds == pytest.approx(work / max(1, 0.9 * threads) + 0.5)
-    data, after = (
-        rows * (7 + 4),
-        48 * made.model_cells + min(rows, 2**24) * (7 + 16) + threads * 12 * 3 * 2**20,
-    )
-    assert made.memory_bytes == pytest.approx(max(data, after) + 150e6)
+    workers = resolve(threads)
+    assert made.seconds == pytest.approx(work / max(1, 0.9 * workers) + 0.5)
+    after = 48 * made.model_cells + min(rows, 2**24) * (7 + 16) + workers * 12 * 3 * 2**20
+    assert made.memory_bytes == pytest.approx(max(rows * (7 + 4), after) + 150e6)
