@@ -40,38 +40,39 @@ class RowsSession:
             cell = cell * size + (recode[name][codes] if name in recode else codes)
         return np.bincount(cell, minlength=math.prod(sizes)).astype(float)
 
-    def measure(self, requests, label, *, recode=None):
+    def charge(self, label, *costs):
         self.steps.append(label)
+        self.spent += sum(mu**2 for mu in costs)
+
+    def noisy(self, exact, sigma):
+        return exact + self.noise * sigma * self.rng.standard_normal(len(exact))
+
+    def measure(self, requests, label, *, recode=None):
+        self.charge(label, *(r.mu for r in requests))
+        self.asked += requests
         out = []
         for r in requests:
-            self.spent += r.mu**2
-            self.asked.append(r)
             exact, sigma = self.marginal(r.clique, recode), self.clip / r.mu
             if r.query is not None:
                 exact, sigma = r.query.product(exact), r.query.row_sigma(sigma)
-            noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
-            out.append(Measurement(r.clique, noisy, sigma, r.query, label=label))
+            out.append(Measurement(r.clique, self.noisy(exact, sigma), sigma, r.query, label=label))
         return out
 
     def distance(self, clique, estimates, recode):
         return np.abs(self.marginal(clique, recode) - np.asarray(estimates[clique]).reshape(-1)).sum()
 
     def distances(self, cliques, estimates, *, mu, label, weights=None, recode=None):
-        self.steps.append(label)
+        self.charge(label, mu)
         self.looks.append(list(cliques))
-        self.spent += mu**2
         w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
         sigma = self.clip * math.sqrt(np.sum(w * w)) / mu / w
         exact = np.array([self.distance(c, estimates, recode) for c in cliques])
-        return SimpleNamespace(
-            values=exact + self.noise * sigma * self.rng.standard_normal(len(exact)), sigma=sigma
-        )
+        return SimpleNamespace(values=self.noisy(exact, sigma), sigma=sigma)
 
     most_filtered = 1 << 40
 
     def guesses(self, pairs, *, mu, label, recode=None, skip=None):
-        self.steps.append(label)
-        self.spent += mu**2
+        self.charge(label, mu)
         sigma = self.clip * math.sqrt(len(pairs)) / mu
         shape = self.domain.recoded(recode or {}).shape
         exact = []
@@ -80,23 +81,20 @@ class RowsSession:
             for axis, name in enumerate((a, b)):
                 table = np.delete(table, skip[name], axis) if name in (skip or {}) else table
             exact.append(table.max(axis=1).sum())
-        values = np.array(exact) + self.noise * sigma * self.rng.standard_normal(len(pairs))
-        return SimpleNamespace(values=values, sigma=np.full(len(pairs), sigma))
+        return SimpleNamespace(values=self.noisy(np.array(exact), sigma), sigma=np.full(len(pairs), sigma))
 
     def filtered(self, clique, *, mu, lifted, label):
-        self.steps.append(label)
-        self.spent += mu**2
-        exact, sigma = self.marginal(clique), self.clip / mu
-        noisy = exact + self.noise * sigma * self.rng.standard_normal(exact.size)
-        bar = sigma * norm.isf(lifted / exact.size)
+        self.charge(label, mu)
+        sigma = self.clip / mu
+        noisy = self.noisy(self.marginal(clique), sigma)
+        bar = sigma * norm.isf(lifted / noisy.size)
         cells = np.flatnonzero(noisy > bar)
         return Filtered(clique, self.domain.shape(clique), cells, noisy[cells], sigma, bar)
 
     def select_l1(
         self, cliques, estimates, *, epsilon, label, weights=None, penalties=None, allowed=None, recode=None
     ):
-        self.steps.append(label)
-        self.spent += mu_of(BoundedRange(epsilon)) ** 2
+        self.charge(label, mu_of(BoundedRange(epsilon)))
         allowed = range(len(cliques)) if allowed is None else allowed
         w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
         off = np.zeros(len(cliques)) if penalties is None else np.asarray(penalties, float)

@@ -75,20 +75,13 @@ def kolmogorov(draws: np.ndarray, cdf, scale: float) -> tuple[float, float]:
     return float(distance), float(stats.kstwobign.isf(ALARM) / np.sqrt(draws.size))
 
 
+SIZES = [(scale, N) for scale in SCALES]
+SIZES += [pytest.param(scale, N_SLOW, marks=pytest.mark.slow) for scale in (*SCALES, 0.05, 33.3, 1e9)]
+
+
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", SCALES)
-def test_chi_square_and_kolmogorov_smirnov(law, scale):
-    check_law(law, scale, N)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("scale", [*SCALES, 0.05, 33.3, 1e9])
-def test_chi_square_and_kolmogorov_smirnov_at_full_size(law, scale):
-    check_law(law, scale, N_SLOW)
-
-
-def check_law(law: str, scale: float, n: int) -> None:
+@pytest.mark.parametrize("scale, n", SIZES)
+def test_chi_square_and_kolmogorov_smirnov(law, scale, n):
     draw, cdf, reach = LAWS[law]
     draws = draw(scale, n)
     statistic, critical = chi_square(draws, cdf, scale, reach)
