@@ -4,7 +4,6 @@ other.
 Files are made of bytes here, not by a writer of CSV: an adversary writes what they want into their own lines.
 """
 
-import json
 import tempfile
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import fastdp
-from fastdp.engines.local import local
 from fastdp.schema.dialect import Dialect
 from fastdp.tables import textblocks, textlines
 from tests.tables.test_textlines import rows_in
@@ -31,41 +29,6 @@ def read(folder, name, data, rules=None, **options):
     path = Path(folder, name)
     path.write_bytes(data)
     return fastdp.read(path, rules or schema(), **options)
-
-
-HONEST = 1000
-ATTACKS = {
-    "an open quote": b'5555,"hi', "the backslash dialect": b'5555,"5\'10\\""',
-    "an even number of quotes": b'a"b,"c', "text after a closing quote": b'"5555"6,1',
-    "a lone quote as id": b'",1', "too few fields": b"5555", "too many fields": b"5555,1,2,3",
-    "an escape at the end": b"5555,1\\", "no UTF-8": b"5555,\xff", "half a character": b"5555,\xe2\x82",
-    "a carriage return": b"5555,1\r6666,2", "zeros": b"\0,\0", "a byte order mark": b'\xef\xbb\xbf"5555,1',
-    "a longer line than may be": b"5555," + b"1" * (textblocks.MAX_LINE + 1), "nothing": b"",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
-@pytest.mark.parametrize("where", ["first", "middle", "last"])
-def test_one_line_leaves_all_others_as_they_were(tmp_path, attack, form, where):
-    """A file with the attacker's line counts what it counts without, and that line's own row at most."""
-    line = ATTACKS[attack]
-    if form == "tsv":
-        line = line.replace(b",", b"\t")
-    mark = {"csv": b",", "tsv": b"\t"}.get(form)
-    if mark:
-        honest, header = [b"%d%s%d" % (i, mark, i % 10) for i in range(HONEST)], [b"who" + mark + b"a"]
-    else:
-        honest, header = [json.dumps({"who": i, "a": i % 10}).encode() for i in range(HONEST)], []
-    at = {"first": 0, "middle": HONEST // 2, "last": HONEST}[where]
-    # The attacker also owns the end of the file: no LF after it.
-    end = b"" if where == "last" else b"\n"
-    lines = [*header, *honest[:at], line, *honest[at:]]
-    table = read(tmp_path, f"x.{form}", b"\n".join(lines) + end)
-    assert table.rows + table._malformed <= HONEST + 1 and table.rows >= HONEST
-    counts = local(table).marginals([("a",)], 2)["a",] >> 20
-    assert (counts[:10] >= HONEST // 10).all() and counts.sum() <= HONEST + 1
-    assert set(map(int, table.rows_per_user())) == {1}
 
 
 # A file of bytes: how each line is read, whatever the others hold and wherever blocks are cut.
