@@ -66,6 +66,10 @@ def honest():
 
 FORGERIES = {
     "an unknown kind without sensitivity": lambda p, r: r[0].update(kind="other", sensitivity=0, sigma=1e-9),
+    "less noise of a marginal": lambda p, r: r[0].update(sigma=0.9 * r[0]["sigma"]),
+    "less noise of users": lambda p, r: r[1].update(sigma=0.9 * r[1]["sigma"]),
+    "less noise of users, pure": lambda p, r: r[2].update(sigma=0.9 * r[2]["sigma"]),
+    "one release more": lambda p, r: r.append(r[0]),
     "users without a cap": lambda p, r: r[1].update(cap=0, sensitivity=0, sigma=1e-9),
     "a cap that does not count": lambda p, r: r[1].update(sensitivity=0.1),
     "a fraction of a user": lambda p, r: r[1].update(cap=0.5, sensitivity=0.5**0.5, sigma=10),

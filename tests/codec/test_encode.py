@@ -77,17 +77,6 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
         expect(schema, fitting, encode_batch(schema, pa.table({"x": array})))
 
 
-@pytest.mark.parametrize("unit", ["s", "ms", "us"])
-def test_the_first_and_the_last_second_of_the_calendar_have_their_hours(unit):
-    span = {"min": "0001-01-01", "max": "9999-12-31"}
-    schema = one({"kind": "timestamp", "dtype": f"timestamp[{unit}]", "parts": ["hour"], **span})
-    first, last = (np.datetime64(t, unit).astype(int) for t in ("0001-01-01", "9999-12-31T23:59:59"))
-    second = np.timedelta64(1, "s").astype(f"timedelta64[{unit}]").astype(int)
-    times = pa.array([first, last, first - second, last + second], pa.int64()).view(pa.timestamp(unit))
-    (codes,) = encode_batch(schema, pa.table({"x": times}))[0].values()
-    assert codes[:2].tolist() == [0, 23] and (codes[2:] > 23).all()
-
-
 @pytest.mark.parametrize(
     ("array", "codes"),
     [

@@ -127,6 +127,9 @@ FORGERIES = {  # of more than one value; the test above changes each alone
     "a smaller share": lambda s: s["schema"]["found"].update(share=0.9 * spent_on_domains(s)),
     "fewer warnings": lambda s: s.update(not_protected=[]),
     "a field of one's own": lambda s: s.update(certified=True),
+    "a field less": lambda s: s.pop("noise"),
+    "no parts": lambda s: s.update(parts=[]),
+    "no list of parts": lambda s: s.update(parts="none"),
 }
 
 

@@ -5,7 +5,6 @@ import math
 import tomllib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fastdp.errors import SchemaError
@@ -138,17 +137,6 @@ def test_the_guide_names_every_kind_and_option():
     for kind, keys in entry.OPTIONS.items():
         assert f"**{kind}**" in text or f"`{kind}`" in text
         assert all(f"`{key}`" in text or f"{key} =" in text for key in keys), kind
-
-
-@pytest.mark.parametrize(("codes", "hours"), [(21, 8), (28, 6), (7, 24), (168, 1)])
-def test_a_week_of_equal_shifts_gives_day_and_hour(codes, hours):
-    """Every shift belongs to one day and to its own hours; nothing depends on how many make a day."""
-    per_day = derived.shifts_per_day(codes)
-    shift = np.arange(codes)
-    assert (derived.shift_parts(shift, "day_of_week", None, per_day) == shift // (24 // hours)).all()
-    for u, within in ((0.0, 0), (np.nextafter(1, 0), hours - 1)):
-        hour = derived.shift_parts(shift, "hour", np.full(codes, u), per_day)
-        assert (hour == shift % (24 // hours) * hours + within).all()
 
 
 @pytest.mark.parametrize("codes", [1, 6, 20, 22, 35, 49, 169])
