@@ -22,7 +22,7 @@ from ..users.balance import balanced
 from ..users.dealing import TRIAL_ROWS, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import Histogram, People, RowCount, Sizes, row_groups, rows_limit, size_bins, sizes_of
-from ..users.rates import GROUPS, Rates, Roles, chance, chance_of, pairs_to_ask, rates_of, roles
+from ..users.rates import GROUPS, Rates, Roles, chance, chance_of, may_repeat, pairs_to_ask, rates_of, roles
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .shared.model_rows import GroupedRows, ModelRows
@@ -30,15 +30,16 @@ from .shared.one_ways import part_mu
 from .shared.structural_zeros import StructuralZeros
 from .shared.user_histogram import LABEL, measure_users, users_share
 
-SHARES = {"agreement rates": 0.04, "number of rows": 0.023}
+SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
-"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). The first and
-the third alone are spent where users repeat nothing."""
+"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part, and the
+third, are spent where users repeat nothing."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
-PARTS, LEAST_ERROR = (0.5, 0.25, 0.25), 0.003
-"""Parts of the share of agreement rates: rates over all users, by group, and of pairs of columns. Rates over
-all users need no smaller standard error than LEAST_ERROR: what they do not need goes to rates by group."""
+PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
+"""Parts of the share of agreement rates: all columns; by group, columns that users may repeat; pairs of
+columns. The second was chosen on 14 tables other than flights and trips (docs/research/users.md). No smaller
+standard error of a rate than LEAST_ERROR is asked for: what that leaves over goes to the rows."""
 SIZES_PART = 0.5
 """Part of the share of the table of users that goes to the histogram of rows per user; all of it where the
 table has no columns."""
@@ -136,7 +137,7 @@ class _Users:
         self.groups: RowGroups | None = None
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
-        self.table_error = 0.0
+        self.table_error = self.spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
         """Session and job of the mechanism. Where noise allows, its rows have the group of their user's
@@ -174,16 +175,13 @@ class _Users:
         declared = self.job.schema.of_users()
         columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
         self.by_chance = np.array([by_chance[name] for name in columns])
-        self.rates = self._agreement(columns)
         domain, schema = self.session.domain, self.job.schema
-        following = _following(schema)
-        never = _constrained(schema) - set(following.values())
-        self.decided = roles(self.rates, self.by_chance, tuple(never), declared, following)
+        self.decided = self._agreement(columns, declared)
         ordered = {n: domain[n] for n in columns if not isinstance(schema.columns[n], Categorical)}
         pairs = pairs_to_ask(self.decided, ordered, columns)
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
-        left = 0.0 if pairs else SHARES["agreement rates"] * PARTS[2]
+        left = SHARES["agreement rates"] - self.spent
         if schema.order:
             self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
@@ -238,20 +236,34 @@ class _Users:
         share = [min(1.0, end / max(1.0, others + end if others else rows)) for end in ends]
         return {"share_interval": share, "together": together}
 
-    def _agreement(self, columns: tuple[str, ...]) -> Rates:
-        if not columns:
-            return Rates((), np.empty(0), 0.0, np.empty((len(GROUPS), 0)))
-        features, first = tuple((name,) for name in columns), PARTS[0]
-        if self.coarse is not None:
-            users = max(1.0, float(self.coarse.values[1:].sum()))
-            mu = math.sqrt(len(columns) + 1) / (2 * users * LEAST_ERROR)
-            first = min(first, (mu / part_mu(self.session, SHARES["agreement rates"])) ** 2)
-        overall = self._ask(Agreement(features), 0, first)
-        by_group = self._ask(Agreement(features, GROUPS), 1, PARTS[0] + PARTS[1] - first)
-        return rates_of(columns, overall, by_group, self.by_chance, self.coarse)
+    def _agreement(self, columns: tuple[str, ...], declared: Mapping[str, str]) -> Roles:
+        """Releases rates of all columns and, where users repeat something, by rows per user rates of columns
+        that they may repeat. Which roles the columns have."""
+        following = _following(self.job.schema)
+        never = tuple(_constrained(self.job.schema) - set(following.values()))
+        self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
+        if columns:
+            overall = self._ask(Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0))
+            self.rates = rates_of(columns, overall, self.by_chance, self.coarse)
+        decided = roles(self.rates, self.by_chance, never, declared, following)
+        maybe = may_repeat(decided, self.rates, self.by_chance)
+        if not maybe:
+            return decided
+        by_group = self._ask(Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1))
+        self.rates = rates_of(columns, overall, self.by_chance, self.coarse, (maybe, by_group))
+        fixed = {**declared, **dict.fromkeys(decided.constant, "constant")}
+        return roles(self.rates, self.by_chance, never, fixed, following)
 
-    def _ask(self, key: Agreement, which: int, part: float) -> Measurement:
-        mu = part_mu(self.session, SHARES["agreement rates"] * part)
+    def _enough(self, columns: int, which: int) -> float:
+        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of PARTS; by
+        group (which = 1) of a third of the users."""
+        users = 1.0 if self.coarse is None else max(1.0, float(self.coarse.values[1:].sum()))
+        mu = (3 if which else 1) / (2 * users * LEAST_ERROR * part_mu(self.session, 1.0))
+        return min(PARTS[which], (columns + 1) * mu**2)
+
+    def _ask(self, key: Agreement, which: int, share: float) -> Measurement:
+        mu = part_mu(self.session, share)
+        self.spent += share
         self.released.append(self.session.user_histogram(key, mu=mu, label=LABELS[which]))
         return self.released[-1]
 
@@ -304,7 +316,7 @@ class _Users:
             "avoided": list(self.decided.avoided),
             "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
             "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
-            "standard_error": self.rates.error,
+            "standard_error": float(self.rates.error.max(initial=0.0)),
         } | ({} if self.order is None else {"order": dict(self.order[0].described)})
 
 

@@ -75,7 +75,7 @@ class Dealer:
         of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
         groups = codes[column][first] if column else np.zeros(len(first), np.int64)
         of_user = _with_rows(np.bincount(of_row), wanted, of_user, (groups, group), generator)
-        order = np.argsort(of_user, kind="stable")
+        order = np.lexsort((wanted, of_user))  # so that large users leave enough of each value to small ones
         wanted, of_user = wanted[order], of_user[order]
         take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
@@ -156,7 +156,7 @@ def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are dealt."""
     place, by_chance = [rates.columns.index(name) for name in roles.dealt], chance(some, roles.dealt)
     lift = rates.overall[place] - by_chance
-    drawn = shrunk(lift, rates.error) / np.where(lift == 0, 1.0, lift)
+    drawn = shrunk(lift, rates.error[place]) / np.where(lift == 0, 1.0, lift)
     goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
     repeats = np.arange(len(place)) < len(roles.repeated)
     return goal, np.where(repeats, urn(goal, by_chance), -0.5)
@@ -249,7 +249,7 @@ def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> 
     """The segment of each user. Users for whom their segment has no rows left get one of their own group that
     has some; `group`: that of each segment, that of each user."""
     left, found = rows.astype(float), segment.copy()
-    order = np.argsort(segment, kind="stable")
+    order = np.lexsort((wanted, segment))  # small users first: few large ones would take the rows of many
     before = np.cumsum(wanted[order]) - wanted[order]
     before -= before[np.searchsorted(segment[order], segment[order])]
     fits = before + generator.random(len(order)) * wanted[order] < left[segment[order]]

@@ -114,10 +114,11 @@ def order_of(
     error = float(sigma * np.sqrt(len(KINDS)) / many / 2)
     weight = 1 / (1 + (doubt / SPREAD) ** 2)
     rate = weight * np.clip((1 + by_kind / there) / 2, 0.0, 1.0) + (1 - weight) * near[:, None]
-    other, errors = near.copy(), np.full(len(near), rates.error)
+    other, errors = near.copy(), np.zeros(len(near))
     for i, (x, y) in enumerate(key.pairs):
         if x == y and x in rates.columns:
-            other[i] = rates.overall[rates.columns.index(x)]
+            at = rates.columns.index(x)
+            other[i], errors[i] = rates.overall[at], rates.error[at]
     cross = np.array([x != y for x, y in key.pairs], bool)
     other[cross], errors[cross] = across, sigma / many / 2
     lift = np.abs(near - other)

@@ -29,6 +29,9 @@ AFTER, SHORT = 5, 2.0
 by which users may have fewer rows than were counted before more bins are added. Both, and CROWDED, were
 chosen on 19 generated distributions of rows per user (geometric, negative binomial, lognormal, gamma,
 Weibull, Pareto, uniform, constant; 545 to 20,000 users) at epsilon 1 and 10."""
+LEAST_DROP = 0.8
+"""Rows per user have a Pareto tail if users become fewer by a factor of 2 to this power, from each of the
+last three octaves that stand out to the next (chosen on 23 generated distributions of rows per user)."""
 LEAST_LOST = 0.05
 """Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out less than
 this share of the rows, their noise costs more (chosen on the tables of docs/guide/users.md at epsilon 10: 3 %
@@ -163,7 +166,8 @@ class Sizes:
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
     """Rows per user by all that was released about them, combined by least squares. The number of rows is the
-    count, and beyond its limit the histograms'."""
+    mean of the users' rows and of the count, to which users beyond its limit are added; its interval does
+    without those who do not stand out."""
     bins, means = len(fine.edges), _mean_rows(fine.edges, bound)
     inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
     if coarse is not None:
@@ -194,7 +198,15 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         ends = np.minimum(np.where(certain, means, _upper(fine.edges, bound)), limit)
         found, doubt = total(np.maximum(ends - count.most, 0.0))
         high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    intervals = [(max(0, int(rows - Z95 * error)), math.ceil(end)) for end in (max(high), high[0])]
+    low, tail = max(0, int(rows - Z95 * error)), _tail(fine.edges, bound, users, there)
+    if tail.any():
+        spread = np.linalg.inv(inverse)
+        weight = np.linalg.solve(spread[there:, there:], tail[there:])
+        part = weight @ (spread @ right)[there:] / (weight @ tail[there:])  # that the releases bear out
+        users = np.maximum(users, np.clip(part, 0.0, 1.0) * tail)
+    rows += float(np.where(certain, 0.0, users) @ np.maximum(means - count.most, 0.0))
+    rows = max(low, (rows + float(users @ means)) / 2)  # noise in the one and smoothing in the other
+    intervals = [(low, math.ceil(max(end, rows))) for end in (max(high), high[0])]
     return Sizes(fine.edges, bound, users, rows, error, int(most), *intervals)
 
 
@@ -212,6 +224,19 @@ def _smoothed(inverse, right, values, error: float, there: int) -> np.ndarray:
         found = nnls(half, np.linalg.solve(half.T, right[:last]))[0]
     found = np.append(found, np.zeros(len(values) - last))
     return found if found.any() else np.eye(1, len(values))[0]
+
+
+def _tail(edges: tuple[int, ...], bound: int, users: np.ndarray, there: int) -> np.ndarray:
+    """Users of the bins from `there` on if the three octaves before have a Pareto tail, else 0. Its index is
+    theirs, or the larger one to which theirs grows. It ends where less than one user is left."""
+    ends, upto = np.append(edges, bound + 1.0), np.append(0.0, np.cumsum(users))
+    octaves = np.maximum(np.diff(np.interp(ends[there] / 2.0 ** np.arange(4)[::-1], ends, upto)), 1e-9)
+    drops = np.log2(octaves[:-1] / octaves[1:])
+    if there == len(users) or ends[there] < 16 or drops.min() < LEAST_DROP:
+        return np.zeros(len(users))
+    index = max(drops.mean(), 2 * drops[1] - drops[0], 1.0)
+    left = octaves[2] / (2**index - 1) * (ends[there:] / ends[there]) ** -index
+    return np.append(np.zeros(there), np.where(left[:-1] < 1, 0.0, -np.diff(left)))
 
 
 def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:

@@ -12,12 +12,13 @@ import numpy as np
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
+    from .people import Histogram
 
 GROUPS = (2, 4, 16, 64, 256, 1024)
 """Groups of users, by their number of rows, whose rates are released (a single row agrees with nothing)."""
 
 # Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
-LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.01
+LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.003
 """Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above LEAST_LIFT
 and above twice its standard error. Then all columns are repeated whose lift, shrunk by its noise, is above
 SHRUNK_LIFT."""
@@ -30,9 +31,11 @@ of patients and workers, docs/research/users.md)."""
 MOST_PAIRS, MOST_NEAR, WIDTHS = 24, 10, (4, 16, 64, 256)
 """Pairs of columns and groups of neighbouring codes whose agreement is asked for; how many of the latter, and
 how many codes a group has (at most a half of all)."""
-SPREAD, LEAST_SPREAD = 0.5, 0.02
-"""Standard deviation that is expected between the rates of neighbouring groups: this part of the column's
-lift, at least LEAST_SPREAD (chosen on the seven tables of `bench.users`, at epsilon 1, 3 and 10)."""
+DECLINE, SPREAD, LEAST_SPREAD = 0.75, 0.3, 0.02
+"""The lift of a group of users is expected to be DECLINE of that of the group before, as who has more rows
+has more values, with a standard deviation of SPREAD of the column's lift, at least LEAST_SPREAD. Chosen on 14
+tables other than flights and trips, at epsilon 1, 3 and 10 (docs/research/users.md)."""
+EACH = np.eye(len(GROUPS) - 1, len(GROUPS))
 
 
 Feature = tuple[str, str | int]
@@ -45,51 +48,72 @@ NOTHING: Declared = MappingProxyType({})
 class Rates:
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its standard
     `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other. `together`:
-    how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`."""
+    how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`.
+    `users`: how many have two rows or more, if known."""
 
     columns: tuple[str, ...]
     overall: np.ndarray
-    error: float
+    error: np.ndarray
     by_group: np.ndarray
     pairs: tuple[Feature, ...] = ()
     together: np.ndarray = field(default_factory=lambda: np.empty(0))
     pairs_error: float = 0.0
+    users: float = 0.0
 
     def with_pairs(self, pairs: Sequence[Feature], overall: Measurement) -> Rates:
         """These rates, and those of pairs of columns from their release."""
-        users = max(float(overall.values[-1]), 1.0)
+        users = self.users or max(float(overall.values[-1]), 1.0)
         mean = np.clip((1 + overall.values[:-1] / users) / 2, 0.0, 1.0)
         error = float(np.max(overall.sigma)) / users / 2
         return replace(self, pairs=tuple(pairs), together=mean, pairs_error=error)
 
 
 def rates_of(
-    columns: Sequence[str], overall: Measurement, by_group: Measurement, by_chance: np.ndarray, sizes=None
+    columns: Sequence[str],
+    overall: Measurement,
+    by_chance: np.ndarray,
+    sizes: Histogram | None = None,
+    by_group: tuple[Sequence[str], Measurement] | None = None,
 ) -> Rates:
-    """Rates from the two releases of `userkeys.Agreement` over these columns, each a feature of its own, and
-    a `Histogram` of rows per user, which says better how many users there are. A user adds 2 a - 1. The rates
-    of groups are those of least squares, where neighbours are expected to differ by SPREAD of the lift."""
+    """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own, a histogram
+    of rows per user, which says better how many users there are, and a release by group over some columns. A
+    user adds 2 a - 1. Rates of groups are those of least squares, where lifts are expected to decline from
+    group to group; their mean is the overall rate. Other columns have one rate for all groups."""
     sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
-    grouped, noise = by_group.values.reshape(len(GROUPS), -1), float(np.max(by_group.sigma))
-    there, variance = grouped[:, -1], np.full(len(GROUPS), noise**2)
+    asked, there, weights = (), np.zeros(len(GROUPS)), np.full(len(GROUPS), 1e-12)
+    if by_group is not None:
+        asked, noise = by_group[0], float(np.max(by_group[1].sigma))
+        grouped = by_group[1].values.reshape(len(GROUPS), -1)
+        there, weights = there + grouped[:, -1] / noise**2, weights + noise**-2
     if sizes is not None:
         group = np.searchsorted(GROUPS, sizes.edges, "right")  # 0: users with one row
-        counted = np.bincount(group, sizes.values, len(GROUPS) + 1)[1:]
-        doubt = np.maximum(np.bincount(group, minlength=len(GROUPS) + 1)[1:] * sizes.sigma**2, 1e-6)
-        there = (there * doubt + counted * variance) / (doubt + variance)
-        variance = doubt * variance / (doubt + variance)
-    part = sigma**2 / (sigma**2 + variance.sum())
-    users = max(float((1 - part) * overall.values[-1] + part * there.sum()), 1.0)
-    there, steps = np.maximum(there, 0.0), np.eye(len(GROUPS) - 1, len(GROUPS))
-    error = sigma * float(np.sqrt(2 - part)) / users / 2  # of a rate near 0 or 1, the largest
-    mean, steps = np.clip((1 + sums / users) / 2, 0.0, 1.0), (steps - np.roll(steps, 1, axis=1)) / 2
-    spread = np.maximum(LEAST_SPREAD, SPREAD * shrunk(mean - by_chance, error))
-    found = np.concatenate([grouped[:, :-1] / noise, sums[None] / sigma, np.zeros((len(steps), len(sums)))])
-    seen = np.concatenate([np.diag(there) / noise, there[None] / sigma])
-    own = [
-        np.linalg.lstsq(np.append(seen, steps / s, axis=0), y, rcond=None)[0] for s, y in zip(spread, found.T)
-    ]
-    return Rates(tuple(columns), mean, error, np.clip((1 + np.array(own).T) / 2, 0.0, 1.0))
+        bins = np.maximum(np.bincount(group, minlength=len(GROUPS) + 1)[1:], 1e-6) * sizes.sigma**2
+        there = there + np.bincount(group, sizes.values, len(GROUPS) + 1)[1:] / bins
+        weights = weights + 1 / bins
+    doubt = 1 / weights
+    there, part = there * doubt, sigma**2 / (sigma**2 + doubt.sum())
+    missing = float(overall.values[-1]) - there.sum()
+    users = max(there.sum() + (1 - part) * missing, 1.0)
+    there = np.maximum(there + doubt / doubt.sum() * (1 - part) * missing, 0.0)
+    mean = np.clip((1 + sums / users) / 2, 0.0, 1.0)
+    error = np.sqrt(1 + np.square(2 * mean - 1) * (1 - part)) * sigma / users / 2
+    own = np.tile(mean, (len(GROUPS), 1))
+    for i, f in enumerate(map(columns.index, asked)):
+        lift = mean[f] - by_chance[f]
+        likely = float(shrunk(lift, error[f]))
+        steps = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - (DECLINE if lift > 0 else 1.0) * EACH
+        noises = np.sqrt(noise**2 + np.square(2 * mean[f] - 1) * doubt) / 2
+        seen = [
+            *np.diag(there / noises),
+            there / users / error[f],
+            *steps / max(LEAST_SPREAD, SPREAD * abs(likely)),
+        ]
+        found = [*((grouped[:, i] + there) / 2 - by_chance[f] * there) / noises, lift / error[f]]
+        spread = np.linalg.pinv(np.array(seen))
+        lifts, of_user = spread[:, : len(found)] @ found, there / max(there.sum(), 1.0)
+        own[:, f] = by_chance[f] + lifts
+        mean[f], error[f] = of_user @ own[:, f], np.linalg.norm(of_user @ spread)
+    return Rates(tuple(columns), np.clip(mean, 0.0, 1.0), error, np.clip(own, 0.0, 1.0), users=users)
 
 
 @dataclass(frozen=True)
@@ -131,7 +155,7 @@ def roles(
     "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
-    fixed = rates.overall > max(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
+    fixed = rates.overall > np.maximum(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
     fixed &= lift - doubt > CONSTANT_LIFT
     found = [n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)]
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
@@ -144,6 +168,15 @@ def roles(
     seldom = rates.overall + 2 * rates.error < MOST_AVOIDED * by_chance
     avoided = [n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)]
     return Roles(constant, tuple(repeated), tuple(avoided), follow)
+
+
+def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, ...]:
+    """Where users repeat or avoid something, the columns that they may repeat or avoid: all but constant ones
+    and those whose lift is below SHRUNK_LIFT by two standard errors."""
+    likely = rates.overall + 2 * rates.error > by_chance + SHRUNK_LIFT * (1 - by_chance)
+    known = (*roles.constant, *roles.following)
+    found = [n for n, yes in zip(rates.columns, likely) if (yes or n in roles.dealt) and n not in known]
+    return tuple(found) if roles.constant or roles.dealt else ()
 
 
 def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:

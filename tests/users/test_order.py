@@ -149,7 +149,7 @@ def schema(**user):
 
 
 def rates():
-    return Rates(("from", "to", "pay"), np.full(3, 0.2), 0.001, np.full((len(GROUPS), 3), 0.2))
+    return Rates(("from", "to", "pay"), np.full(3, 0.2), np.full(3, 0.001), np.full((len(GROUPS), 3), 0.2))
 
 
 def released(key, near, gaps=None, sigma=0.5, users=(500.0, 300.0, 100.0)):
