@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings, strategies as st
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain
@@ -285,4 +286,27 @@ def test_methods_and_queries_that_do_not_apply():
         model.answer("all", ("a",))
     with pytest.raises(UsageError, match="got 0"):
         grow(SMALL, {}, 0, 100)
-    assert {frozenset(c) for c in grow(SMALL, {("a", "b"): 1.0}, 1, 100)} == {frozenset("a"), frozenset("b")}
+
+
+@given(
+    st.lists(st.integers(0, 99), min_size=10, max_size=10),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from([30, 10**6]),
+)
+@settings(max_examples=60, deadline=None)
+def test_cliques_grow_into_a_junction_tree_of_the_strongest_pairs(strengths, ways, most):
+    """All columns are covered and no clique is too large or inside another; the tree needs no further cells.
+    Cliques of two are a maximum spanning forest, by scipy."""
+    domain = Domain(dict(zip("abcde", (4, 3, 7, 2, 5))))
+    pairs = dict(zip(itertools.combinations("abcde", 2), map(float, strengths)))
+    cliques = grow(domain, pairs, ways, most)
+    assert {a for c in cliques for a in c} == set(domain)
+    assert all(len(c) <= ways and (len(c) == 1 or domain.cells(c) <= most) for c in cliques)
+    assert not any(set(c) < set(d) for c in cliques for d in cliques)
+    assert sorted(map(sorted, junction_tree(domain, cliques, 10**9).cliques)) == sorted(map(sorted, cliques))
+    if ways == 2 and most > 100:
+        weights = np.array([[pairs.get((a, b), 0.0) for b in "abcde"] for a in "abcde"])
+        assert (
+            sum(pairs[tuple(sorted(c))] for c in cliques if len(c) == 2)
+            == -minimum_spanning_tree(-weights).sum()
+        )

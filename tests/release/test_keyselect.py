@@ -115,6 +115,11 @@ def test_the_ledger_is_charged_epsilon_and_delta(tmp_path):
     ask = {"epsilon": 0.3, "delta": 2e-7, "keys_per_user": 2, "ledger": ledger}
     keys = select_keys(trips(), schema(), "city", dataset="trips", **ask)
     assert keys.statement["private"] and keys.statement["ledger"]["dataset"] == "trips"
+    (entry,) = ledger.entries("trips")
+    assert entry["finished"] and entry["parts"] == entry["charged"] == [keys.statement["event"]]
+    assert entry["steps"][0]["draws"] == 1 << 42  # as many values as there may be rows
+    stated = {"epsilon": 0.3, "delta": 2e-7, "keys_per_user": 2, "unit": "who", "column": "city"}
+    assert stated.items() <= keys.statement.items() and keys.statement["event"]["delta"] == 1e-7
     left = ledger.remaining("trips")
     assert left["keys_delta"] == pytest.approx(1e-7)
     spent = ledger.spent("trips")

@@ -1,5 +1,7 @@
 """What comes back: frames of the types that went in, files, and something to look at in a notebook."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -198,6 +200,34 @@ def test_what_cannot_be_is_said(rare, monkeypatch):
     with pytest.raises(RunError, match=r"only 0 of 262,144 rows match.*request fewer rows"):  # not of MOST
         rare.sample(3000, where={"city": "Paris"})
     assert rare.sample(0, where={"city": "Rome"}).num_rows == 0
+
+
+@pytest.mark.parametrize("every", [1, 40, 500, 10**6])
+@pytest.mark.parametrize("n", [1, 20, 100])
+def test_attempts_grow_until_enough_rows_match(every, n, monkeypatch):
+    """One row of `every` matches. The first attempt has FIRST rows, or 4 for each row wanted; later ones four
+    times as many, or as many as should hold the matches with some to spare; all have seeds of their own."""
+    for name, value in (("FIRST", 64), ("NONE", 1024), ("MOST", 8192)):
+        monkeypatch.setattr(matching_rows, name, value)
+    kind, asked, wanted = pa.schema({"x": pa.bool_()}), {}, max(64, 4 * n)
+
+    def again(total, seed):
+        asked[seed] = total
+        rows = pa.table({"x": np.arange(1, total + 1) % every == 0})
+        return SimpleNamespace(tables=lambda: (rows.slice(i, 50) for i in range(0, total, 50)))
+
+    output = SimpleNamespace(arrow_schema=lambda: kind, again=again)
+    sizes, found = [wanted], wanted // every
+    while found < n and sizes[-1] < (8192 if found else 1024):
+        more = int(matching_rows.SPARE * n * sizes[-1] / found) if found else 0
+        sizes.append(min(8192, max(4 * sizes[-1], more)))
+        found = sizes[-1] // every
+    if found < n:
+        with pytest.raises(RunError, match=f"only {found:,} of {sizes[-1]:,} rows match, but {n}"):
+            matching_rows.matching_rows(output, n, {"x": True}, 1)
+    else:
+        assert matching_rows.matching_rows(output, n, {"x": True}, 1)["x"].to_pylist() == [True] * n
+    assert list(asked.values()) == sizes
 
 
 def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):

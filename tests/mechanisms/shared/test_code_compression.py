@@ -10,7 +10,13 @@ from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import merged_codes
-from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside, merge_rare
+from fastdp.mechanisms.shared.code_compression import (
+    Compression,
+    Expansion,
+    merge_outside,
+    merge_rare,
+    row_keys,
+)
 
 keeps = st.lists(st.booleans(), min_size=1, max_size=12)
 
@@ -132,3 +138,13 @@ def test_rare_values_are_shrunk_as_far_as_noise_explains_their_differences():
     assert (np.argsort(some[:5]) == np.argsort(values[:5])).all() and np.ptp(some[:5]) < np.ptp(values[:5])
     for shape in (equal, some, same):
         assert math.isclose(shape.sum(), values.sum())
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2**31, 2**31, 5), (2**62, 7), (2**61, 2, 3)])
+def test_rows_have_the_same_number_where_they_agree_and_only_there(shape):
+    """Also where all combinations together have more than 64 bits."""
+    rng = np.random.default_rng(0)
+    values = [rng.choice([0, 1, n // 2, n - 1], 300) for n in shape]
+    keys = row_keys(values, shape, 300)
+    assert len(set(zip(keys.tolist(), *(v.tolist() for v in values)))) == len(set(keys.tolist()))
+    assert len(set(keys.tolist())) == len(set(zip(*(v.tolist() for v in values))))
