@@ -26,7 +26,7 @@ import fastdp
 from fastdp.engines.local import local
 from fastdp.release import domaincosts, reserve
 from fastdp.schema import Schema
-from fastdp.tables.source_columns import asked_of
+from fastdp.tables.source_columns import schema_of_source
 
 EPSILON, DELTA = 1.0, 1e-5
 SHARES = (0.05, 0.1, 0.2, 0.4)
@@ -41,7 +41,7 @@ def found(table: pa.Table, user: str | None, share: float, seed: int) -> tuple[S
 
     domaincosts.MOST_SHARE, domaincosts.MOST_SUMS = share, 0.3 * share
     ask = reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip="private")
-    reserved = reserve.reserve(asked_of(table, user), [ask], seed=seed)
+    reserved = reserve.reserve(schema_of_source(table, user), [ask], seed=seed)
     schema = reserved.learn(table, engine)
     entry = reserved.reservation.describe()["entry"]
     events = [event for step in entry["steps"] for event in step["events"]]

@@ -171,8 +171,8 @@ def check(
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
     bare, types = _with_codes(schema), ingest.source_types(schema)
-    look = partial(_look, schema=schema, bare=bare, types=types, users=counts.users)
-    for piece in ingest.of_batches(parts, schema, wanted, look, _threads.resolve(threads)):
+    check_batch = partial(_check_batch, schema=schema, bare=bare, types=types, users=counts.users)
+    for piece in ingest.of_batches(parts, schema, wanted, check_batch, _threads.resolve(threads)):
         counts.add(piece)
     lines = [
         (part.where, number)
@@ -206,7 +206,7 @@ def _with_codes(schema: Schema) -> Schema:
     return Schema.from_dict(plain)
 
 
-def _look(
+def _check_batch(
     batch: pa.RecordBatch,
     part: Part,
     schema: Schema,
@@ -233,7 +233,7 @@ def _look(
             drop |= null | (bad & (code == column.null_code))
         if own.overflow.action == "drop" and column.overflow_code is not None:
             drop |= code == column.overflow_code
-        outside, kinds, words = _sort_out(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
+        outside, kinds, words = _count_bad(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
         fields[name] = int(np.count_nonzero(null)), outside, kinds, words
     piece = _Piece(batch.num_rows, 0, fields)
     if users is not None and schema.user is not None:
@@ -247,7 +247,7 @@ def _look(
     return piece
 
 
-def _sort_out(item: Column | Derived, raw: pa.Array, bad: np.ndarray) -> tuple[int, dict[str, int], Counter]:
+def _count_bad(item: Column | Derived, raw: pa.Array, bad: np.ndarray) -> tuple[int, dict[str, int], Counter]:
     """Counts of the values where `bad` is true, which have no code: how many are of the right kind, how many
     of each wrong kind, and how often the commonest texts occur (only for lists of strings)."""
 

@@ -117,32 +117,39 @@ class Comparison:
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` if that is given; None if it is not defined."""
-        of_values: dict[str, Callable[[], Any]] = {
-            "deid2": lambda: self.taxis.score(),
-            "sprint1": lambda: sprint1.score(*self._values(sprint1.COLUMNS)),
-            "constraints": lambda: constraints.score(self.truth, self.synthetic, self.schema),
-            "users": self._users,
-            "original": self._original,
-            "association": lambda: self._two_way[1],
-        }
-        if name in of_values:
-            return of_values[name]()
-        chosen, seed, threads = self.pair if pair is None else pair, self.seed, self.threads
-        if name == "tv2":
-            return self._two_way[0] if pair is None else pairwise.two_way(pair, threads)[0]
-        if name == "nist2018":
-            values = (self.truth, self.synthetic) if self.in_values else ()
-            return nist2018.score(chosen, *values, seed=seed, threads=threads)
-        of_codes: dict[str, Callable[[Pair], Any]] = {
-            "kmarginal": lambda p: kmarginal.score(
-                p, self.k, limit=self.marginals, seed=seed, threads=threads
-            ),
-            "tv1": lambda p: pairwise.one_way(p, threads),
-            "correlation": pairwise.correlation,
-            "coverage": coverage.score,
-            "utility": lambda p: utility.score(p, self.target, seed=seed),
-        }
-        return of_codes[name](chosen)
+        match name:
+            case "deid2":
+                return self.taxis.score()
+            case "sprint1":
+                return sprint1.score(*self._values(sprint1.COLUMNS))
+            case "constraints":
+                return constraints.score(self.truth, self.synthetic, self.schema)
+            case "users":
+                return self._users()
+            case "original":
+                return self._original()
+            case "association":
+                return self._two_way[1]
+            case "tv2" if pair is None:
+                return self._two_way[0]
+        pair, seed, threads = self.pair if pair is None else pair, self.seed, self.threads
+        match name:
+            case "tv1":
+                return pairwise.one_way(pair, threads)
+            case "tv2":
+                return pairwise.two_way(pair, threads)[0]
+            case "kmarginal":
+                return kmarginal.score(pair, self.k, limit=self.marginals, seed=seed, threads=threads)
+            case "nist2018":
+                values = (self.truth, self.synthetic) if self.in_values else ()
+                return nist2018.score(pair, *values, seed=seed, threads=threads)
+            case "correlation":
+                return pairwise.correlation(pair)
+            case "coverage":
+                return coverage.score(pair)
+            case "utility":
+                return utility.score(pair, self.target, seed=seed)
+        raise ValueError(f"there is no metric {name!r}")
 
     @cached_property
     def _two_way(self) -> tuple[dict[str, Any], dict[str, Any]]:

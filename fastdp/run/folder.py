@@ -52,7 +52,7 @@ class RunFolder:
     def open(self) -> RunFolder:
         """Take the run folder for this run: locks it, checks that it can be written and that no other run
         uses it. RunError says what to do."""
-        if _there(self.out) and not (self.resume and self.finished):
+        if _exists(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
         if state.exists() and not self.resume:
@@ -194,7 +194,7 @@ class RunFolder:
             self._lock = None
 
 
-def _there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:

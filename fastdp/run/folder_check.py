@@ -67,14 +67,18 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} is not JSON (not UTF-8)") from None
     try:
         return json.loads(
-            text, object_pairs_hook=_once, parse_constant=_no, parse_float=_finite, parse_int=_whole
+            text,
+            object_pairs_hook=_with_unique_names,
+            parse_constant=_refuse_constant,
+            parse_float=_finite_float,
+            parse_int=_int64,
         )
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise RunError(f"{path} is not JSON that a run writes ({reason})") from None
 
 
-def _once(pairs: list[tuple[str, object]]) -> dict:
+def _with_unique_names(pairs: list[tuple[str, object]]) -> dict:
     """A JSON object, refused where a name occurs twice: readers differ in which of the two values they
     take."""
     if len({name for name, _ in pairs}) != len(pairs):
@@ -82,18 +86,18 @@ def _once(pairs: list[tuple[str, object]]) -> dict:
     return dict(pairs)
 
 
-def _no(text: str) -> float:
+def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a number")
 
 
-def _finite(text: str) -> float:
+def _finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError("a number is too large")
     return number
 
 
-def _whole(text: str) -> int:
+def _int64(text: str) -> int:
     number = int(text) if len(text) <= 20 else 1 << 64
     if not -(1 << 63) <= number < 1 << 63:
         raise ValueError("a whole number is too large")

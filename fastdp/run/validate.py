@@ -21,7 +21,7 @@ from ..schema.dialect import Dialect
 from ..tables.identity import overlap
 from ..tables.ingest import guarded
 from ..tables.objects import read_once
-from ..tables.source_columns import asked_of
+from ..tables.source_columns import schema_of_source
 from .counter import engine_for
 from .source import check_rereading, is_table
 from .spec import FLAGS, RunOptions, RunSpec
@@ -88,7 +88,7 @@ def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
         check_rereading(table)
         if schema is None and recipe.schema is None:
             style = None if options.dialect is None else Dialect.from_plain(options.dialect)
-            schema = guarded(lambda: asked_of(table, user, style))
+            schema = guarded(lambda: schema_of_source(table, user, style))
         elif user is not None:
             raise UsageError("user= cannot be used with a schema, because the schema names the user column")
         elif not resolve_schema(schema, recipe).pending:

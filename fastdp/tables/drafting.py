@@ -26,7 +26,7 @@ from ..schema.fields import parse_field
 from ..schema.transforms import MIDNIGHT, STEPS
 from . import textkinds
 from .relations import Columns, plain, propose
-from .whole import look_of, other_encoding, parsed, read_whole
+from .whole import other_encoding, parsed, read_whole, type_of_texts
 
 MOST_VALUES = 1000
 """The longest list of values that is drafted. A text column with more distinct values is taken for an
@@ -265,7 +265,7 @@ class _Look:
             self.values = textkinds.series(column)
         self.family = dtypes.family(self.dtype)
         if self.family == "string" and not self.category:
-            looks = look_of(self.values)
+            looks = type_of_texts(self.values)
             if looks != "string":
                 self.dtype, self.family = looks, dtypes.family(looks)
                 self.values = pl.Series(pl.from_arrow(parsed(self.values, looks)))

@@ -100,19 +100,19 @@ def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     types."""
 
     texts = textkinds.series(column)
-    dtype = look_of(texts)
+    dtype = type_of_texts(texts)
     values = texts.to_arrow().cast(pa.string()) if dtype == "string" else parsed(texts, dtype)
     return pa.chunked_array([values])
 
 
 def parsed(texts: pl.Series, dtype: str) -> pa.Array:
-    """Texts parsed as values of `dtype`, which is a result of `look_of`."""
+    """Texts parsed as values of `dtype`, which is a result of `type_of_texts`."""
 
     raw = texts.to_arrow().cast(pa.large_binary()).cast(pa.binary())
     return textvalues.parse(raw, dtype).cast(dtypes.arrow(dtype), safe=False)
 
 
-def look_of(texts: pl.Series) -> str:
+def type_of_texts(texts: pl.Series) -> str:
     """The type (`schema.dtypes`) that all texts have. Whole numbers with leading zeros or too many digits are
     taken for identifiers, whose type is text."""
     kinds = {kind for kind in textkinds.count_kinds(texts) if kind not in MISSING}

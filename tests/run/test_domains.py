@@ -15,7 +15,7 @@ from fastdp.privacy.statement import load_schema
 from fastdp.release import domaincosts
 from fastdp.release.partitions import LaterEngine
 from fastdp.schema import Schema
-from fastdp.tables.source_columns import asked_of
+from fastdp.tables.source_columns import schema_of_source
 from tests.builders import killed_at, open_ledger
 
 
@@ -151,24 +151,24 @@ def test_a_run_that_died_goes_on_with_its_domain(tmp_path, monkeypatch):
 def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
     table = people(200)
     with pytest.raises(UsageError, match="only once"):
-        go(table.to_reader(), schema=asked_of(table, "id"))
+        go(table.to_reader(), schema=schema_of_source(table, "id"))
     with pytest.raises(UsageError, match="has codes and no values"):
-        go(fastdp.read(table, asked_of(table, "id").stand_in()), domain="private")
+        go(fastdp.read(table, schema_of_source(table, "id").stand_in()), domain="private")
     with pytest.raises(UsageError, match="names the user column"):
         go(table, user="id")
     with pytest.raises(UsageError, match="no column of the schema has a private domain"):
-        go(table, schema=asked_of(table, "id").stand_in(), domain="private")
+        go(table, schema=schema_of_source(table, "id").stand_in(), domain="private")
     with pytest.raises(UsageError, match="the schema names the user column"):
-        go(table, schema=asked_of(table, "id"), domain="private", user="id")
+        go(table, schema=schema_of_source(table, "id"), domain="private", user="id")
     with pytest.raises(DataError, match="'wage' is missing"):
-        go(table.drop_columns(["wage"]), schema=asked_of(table, "id"))
+        go(table.drop_columns(["wage"]), schema=schema_of_source(table, "id"))
     (tmp_path / "t.csv").write_text("a;b\n1;2\n")
     with pytest.raises(DataError, match="looks delimited by ';'"):  # before anything is charged
         go(str(tmp_path / "t.csv"), domain="private")
 
 
 def test_a_plan_says_what_finding_domains_costs():
-    asked = asked_of(people(10), "id")
+    asked = schema_of_source(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6, rows=10_000_000)
     assert 0 < made.domain_share <= domaincosts.MOST_SHARE
     assert made.domain_delta == pytest.approx(domaincosts.KEYS_SHARE * 1e-6)
