@@ -5,7 +5,6 @@ import itertools
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -119,7 +118,8 @@ def test_the_folder_holds_what_may_be_released_verifies_and_keeps_the_rest_priva
     again = fastdp.load_run(tmp_path / "run")
     assert again.privacy["epsilon"] == run.privacy["epsilon"]
     assert np.allclose(again.model.marginal(("a",)), run.model.marginal(("a",)))
-    assert (Path(tmp_path) / "run.private").stat().st_mode & 0o077 == 0
+    private = tmp_path / "run.private"
+    assert all(p.stat().st_mode & 0o077 == 0 for p in (private, *private.rglob("*.db*")))  # the owner's alone
 
 
 def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(tmp_path, table):
