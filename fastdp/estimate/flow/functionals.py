@@ -57,9 +57,8 @@ class Functionals:
         host = np.searchsorted([place.at for place in places], active, side="right") - 1
         order = np.array([len(place.axes) for place in places])[host]
         cells = np.array([plan.domain.cells(place.axes) for place in places])[host][matrix.indices]
-        whole = np.ones(
-            entries.size
-        )  # cells of S above the remainder's cell of T: if all are fine, it is empty
+        # A remainder is empty if every cell of S above its cell of T is fine.
+        whole = np.ones(entries.size)
         whole[line[above]] = cells[above]
         held = matrix.indices[~above]  # one a line
         empty = ~single & (entries - 1 == whole / cells[~above])
