@@ -4,6 +4,7 @@ import math
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -23,6 +24,7 @@ from fastdp.privacy.scale import least_threshold
 from fastdp.release import domaincosts, keyselect, reserve
 from fastdp.release.partitions import Grid, LaterEngine, line_of
 from fastdp.release.private_domain import Learning
+from fastdp.run.plan import domain_lines
 from fastdp.schema import Schema, kind_of_text
 from tests.audit.world import no_noise, quick_accountant
 
@@ -203,11 +205,13 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     made["t"][::200] = 1275  # no minutes of an hour
     made |= {"m": rng.integers(1, 13, size), "k": rng.integers(0, 400, size) * 2}
     made["x"] = rng.lognormal(2, 1, size)
+    made["p"] = np.where(rng.random(size) < 0.2, 9.99, np.round(rng.uniform(1, 40, size), 2))
     nulls = {n: rng.random(size) < share for n, share in (("m", 0.2), ("k", 0.1), ("t", 0.002))}
     table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
     table = table.set_column(0, "city", table["city"].cast(pa.string()))
     table = table.append_column("date", [[f"2024-03-{d:02}" for d in rng.integers(1, 29, size)]])
-    plain = {n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkx"}
+    plain = {n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkxp"}
+    plain["p"] |= {"digits": 2, "atoms": "private"}
     texts = {"city": {"kind": "string", "domain": "private"}, "date": {"kind": "any", "domain": "private"}}
     plain = {"columns": texts | plain}
     if users:
@@ -249,10 +253,29 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     assert (schema.columns["m"].min, schema.columns["m"].max) == (1, 12)
     assert "texts read: 'date' as date32" in schema.provenance
     assert ("users have at most 3 rows" in schema.provenance) == users
+    assert schema.columns["p"].atoms == (9.99,) and schema.columns["p"].digits == 2
+    planned = domain_lines(asked, learnt.mu, learnt.costs, learnt.clip)
+    noise = {d.column: d.sigma for d in planned if "bounds" in d.how}
+    assert noise == {n: pytest.approx(sigma["domain 3"]) for n in "tmkxp"}
+    assert learnt.clip == weight
     x = schema.columns["x"]
     for low, high, mean in list(zip(x.edges, x.edges[1:], x.means))[1:-1]:
         own = made["x"][(made["x"] >= low) & (made["x"] < high)]
         assert abs(mean - own.mean()) < 0.05 * (high - low)
+
+
+@pytest.mark.parametrize(("rows", "cells"), [(20, 10), (200, 50), (4000, 80)])
+def test_the_next_partition_has_cells_of_four_standard_errors_of_its_noise(rows, cells):
+    """At four times the budget the noise is half; at least one and at most eight cells a bin."""
+    asked, grid = [], Grid(np.arange(5.0))
+    line = SimpleNamespace(
+        refine=lambda *about: asked.append(about[3]) or (grid.edges, None), after=lambda x: x + 1
+    )
+    grid.take(np.array([0.6, 0.0, 0.4, 0.0]) * rows, 2.0, 0.0)
+    grid.refined(line, 10, 4.0)
+    assert asked == [cells] and not grid.crowded(line)  # every cell is one value
+    line.after = lambda x: x + (0.5 if x == 2 else 1)
+    assert grid.crowded(line) and grid.outside([0, 2]) == pytest.approx((0.4, 2 * math.sqrt(2) / rows))
 
 
 def test_a_second_round_finds_what_the_first_one_misses():
