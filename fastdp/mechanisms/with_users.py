@@ -132,6 +132,7 @@ class _Users:
     def __init__(self, config: Config, session: Session, job: Job, cost: float):
         self.config, self.session, self.job, self.cost = config, session, job, cost
         self.released: list[Measurement] = []
+        self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
         self.decided: Roles | None = None
         self.people: People | None = None
         self.groups: RowGroups | None = None
@@ -241,7 +242,6 @@ class _Users:
         that they may repeat. Which roles the columns have."""
         following = _following(self.job.schema)
         never = tuple(_constrained(self.job.schema) - set(following.values()))
-        self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
         if columns:
             overall = self._ask(Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0))
             self.rates = rates_of(columns, overall, self.by_chance, self.coarse)

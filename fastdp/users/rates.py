@@ -80,7 +80,8 @@ def rates_of(
     user adds 2 a - 1. Rates of groups are those of least squares, where lifts are expected to decline from
     group to group; their mean is the overall rate. Other columns have one rate for all groups."""
     sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
-    asked, there, weights = (), np.zeros(len(GROUPS)), np.full(len(GROUPS), 1e-12)
+    asked: Sequence[str] = ()
+    there, weights = np.zeros(len(GROUPS)), np.full(len(GROUPS), 1e-12)
     if by_group is not None:
         asked, noise = by_group[0], float(np.max(by_group[1].sigma))
         grouped = by_group[1].values.reshape(len(GROUPS), -1)
@@ -98,7 +99,7 @@ def rates_of(
     mean = np.clip((1 + sums / users) / 2, 0.0, 1.0)
     error = np.sqrt(1 + np.square(2 * mean - 1) * (1 - part)) * sigma / users / 2
     own = np.tile(mean, (len(GROUPS), 1))
-    for i, f in enumerate(map(columns.index, asked)):
+    for i, f in enumerate(map(columns.index, asked if there.any() else ())):
         lift = mean[f] - by_chance[f]
         likely = float(shrunk(lift, error[f]))
         steps = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - (DECLINE if lift > 0 else 1.0) * EACH
