@@ -258,7 +258,8 @@ def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> 
     waiting = np.delete(np.arange(len(wanted)), taken)
     for kind in np.unique(group[1][waiting]):
         here, mine = np.flatnonzero(group[0] == kind), waiting[group[1][waiting] == kind]
-        ends = np.cumsum(np.maximum(left[here], 0))
+        # what a segment lacks is taken from the next ones, which have most of its constants
+        ends = np.maximum.accumulate(np.cumsum(left[here]))
         at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)
         found[mine] = np.append(here, np.argmax(left))[np.minimum(at, len(here))]
     return found
