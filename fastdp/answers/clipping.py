@@ -31,7 +31,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -108,19 +108,24 @@ class Clipping:
     def relative(self, share: Array, columns: Sequence[str]) -> Array:
         """The same for counts of a share of the rows, relative to them and without a bound; and for means of
         a column over such rows, in standard deviations of its values."""
-        share, parts = np.clip(share, 1e-9, 1.0), [self.parts.get(name, 1.0) for name in columns] or [1.0]
-        tilts = [self.tilts.get(n, self.tilt * math.sqrt(p)) for n, p in zip(columns, parts)] or [self.tilt]
-        return np.hypot(max(tilts) * share ** (POWER / 2 - 1), self.by_user * np.sqrt(max(parts) / share))
+        share = np.clip(share, 1e-9, 1.0)
+        parts = {name: self.parts.get(name, 1.0) for name in columns}
+        tilts = [self.tilts.get(name, self.tilt * math.sqrt(part)) for name, part in parts.items()]
+        busy_users_differ = max(tilts, default=self.tilt) * share ** (POWER / 2 - 1)
+        who_has_it = self.by_user * np.sqrt(max(parts.values(), default=1.0) / share)
+        return np.hypot(busy_users_differ, who_has_it)
 
     def tilt_of(self, cells: Array, distance: float) -> float:
         """The tilt of a column, from the model's rows that count by code and group of users, and their
         distance from the data where they were not measured together."""
-        total, f = max(float(cells.sum()), 1e-9), np.array(self.factors)
-        p, w, off = cells.sum(1) / total, cells.sum(0) / total, distance / total
-        away = f / max(float(f @ w), 1.0) - 1
-        between = off * float(np.square(away) @ w) / max(float(np.abs(away) @ w), 1e-9)
-        inside = self.inside * (float(np.abs(cells / total - np.outer(p, w)).sum()) + off)
-        return math.hypot(between, inside) / float((np.maximum(p, 1e-12) ** (POWER / 2)).sum()) / NORMAL
+        total = max(float(cells.sum()), 1e-9)
+        codes, groups, off = cells.sum(1) / total, cells.sum(0) / total, distance / total
+        factors = np.array(self.factors)
+        away = factors / max(float(factors @ groups), 1.0) - 1
+        between = off * float(np.square(away) @ groups) / max(float(np.abs(away) @ groups), 1e-9)
+        dependence = float(np.abs(cells / total - np.outer(codes, groups)).sum())
+        inside = self.inside * (dependence + off)
+        return math.hypot(between, inside) / float((np.maximum(codes, 1e-12) ** (POWER / 2)).sum()) / NORMAL
 
     def allowance(self, rows: Array, total: float, columns: Sequence[str] = ()) -> tuple[Array, Array]:
         """Standard errors down and up, in rows of the table, that clipping causes in counts of `rows`
@@ -166,22 +171,41 @@ def _parts(of_users: Stated) -> dict[str, float]:
     return {n: min(1.0, lift + LEAST_PART) for n, lift in lifts.items()}
 
 
-def _spreads(edges: Array, sizes: Array, users: Array, clip: int) -> tuple[Array, float, float, float]:
-    """For groups of users by rows, from `edges`: the factor of each; its standard deviation from row to row
-    that counts; its covariance with the logarithm of rows per user inside groups, over the mean deviation of
-    groups' logarithms; and `Clipping.by_user`. All but the first relative to its mean."""
-    at, f = np.searchsorted(edges, sizes, "right") - 1, np.maximum(sizes / clip, 1.0)
-    kept = np.maximum(np.bincount(at, users * sizes / f, len(edges)), 1e-9)
-    share, logs = users * sizes / f / kept.sum(), np.log(sizes)
+@dataclass(frozen=True)
+class _Factors:
+    """The factors of users, over rows that count: their mean in each group of users by rows; and relative to
+    the mean over all, their standard deviation from row to row (`spread`), their covariance with the
+    logarithm of rows per user inside groups, over the mean deviation of groups' logarithms (`inside`), and
+    `Clipping.by_user`."""
 
-    def means(x: Array) -> Array:
-        return np.bincount(at, share * x, len(edges)) * kept.sum() / kept
+    of_groups: Array
+    spread: float
+    inside: float
+    by_user: float
 
-    mean, apart = float(share @ f), kept @ np.abs(means(logs) - share @ logs) / kept.sum()
-    inner = kept @ (means(f * logs) - means(f) * means(logs)) / kept.sum()
-    spread = math.sqrt(max(float(share @ np.square(f)) - mean**2, 0.0))
-    own = math.sqrt(float(np.square(share * (f - means(f)[at])) @ (1 / np.maximum(users, 1e-9))))
-    return np.maximum(means(f), 1.0), spread / mean, inner / mean / max(apart, 1e-9), own / mean
+    @classmethod
+    def of(cls, edges: Array, sizes: Array, users: Array, clip: int) -> Self:
+        """For groups of users by rows, from `edges`, and numbers of users by their rows."""
+        group = np.searchsorted(edges, sizes, "right") - 1
+        factor, logs = np.maximum(sizes / clip, 1.0), np.log(sizes)
+        counting = users * sizes / factor
+        kept = np.maximum(np.bincount(group, counting, len(edges)), 1e-9)
+        share = counting / kept.sum()
+
+        def means(x: Array) -> Array:
+            return np.bincount(group, share * x, len(edges)) * kept.sum() / kept
+
+        mean, of_groups = float(share @ factor), means(factor)
+        variance = max(float(share @ np.square(factor)) - mean**2, 0.0)
+        covariance = kept @ (means(factor * logs) - of_groups * means(logs)) / kept.sum()
+        apart = kept @ np.abs(means(logs) - share @ logs) / kept.sum()
+        own = np.square(share * (factor - of_groups[group])) @ (1 / np.maximum(users, 1e-9))
+        return cls(
+            np.maximum(of_groups, 1.0),
+            math.sqrt(variance) / mean,
+            covariance / mean / max(apart, 1e-9),
+            math.sqrt(float(own)) / mean,
+        )
 
 
 def from_histogram(
@@ -194,16 +218,18 @@ def from_histogram(
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
+    cluster = float(np.square(sizes) @ users) / rows
     edges, limit = np.array(clip_rules.size_edges(bound)), of_users.get("limit")
-    seen, cluster = np.array(clip_rules.seen(values, sigma)), float(np.square(sizes) @ users) / rows
     if limit and len(edges) < 3:
         more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
         return Clipping(known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema")
+    seen = np.array(clip_rules.seen(values, sigma))
     ends = np.append(edges[1:] - 1, bound)
     middle = (edges + ends) / 2
     stand_out = np.arange(len(edges)) <= np.flatnonzero(seen).max(initial=0)
     most = of_users.get("rows_up_to", {}).get("most", int(ends[stand_out].max()))
-    tail, few, unseen = _unseen(np.asarray(values, float), sigma, edges, limit or bound, most)
+    tail = _unseen(np.asarray(values, float), sigma, edges, limit or bound, most)
+    unseen = tail.most_rows
     if "rows_up_to" in of_users:
         error = sigma * float(np.linalg.norm(np.minimum(middle, clip)))
         if total is not None and total[1] < error and total[0] > 0:
@@ -221,36 +247,56 @@ def from_histogram(
         down = math.hypot(noise, float(places) / math.sqrt(12)) / rows
         up = math.hypot(down, unseen / Z95 / rows)
     lost = min(max(1 - kept / rows, 0.0), 0.999)
-    text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up" if lost > 5e-4 else ""
-    if unseen > 5e-4 * rows:
-        text = ", and ".join(filter(None, (text, f"the upper end allows for users with over {most:,} rows")))
+    texts = [f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"] * (lost > 5e-4)
+    texts += [f"the upper end allows for users with over {most:,} rows"] * (unseen > 5e-4 * rows)
     groups = np.array(of_users.get("row_groups", [1]))
-    factors, _, inside, _ = _spreads(groups, sizes, users, clip)
-    _, spread, _, by_user = _spreads(groups, np.append(sizes, tail), np.append(users, few), clip)
-    about = BLIND * spread, _parts(of_users), tuple(factors), inside, by_user
-    return Clipping(rows / kept, lost, (down, up), True, text, cluster, *about)
+    found = _Factors.of(groups, sizes, users, clip)
+    with_tail = _Factors.of(groups, np.append(sizes, tail.sizes), np.append(users, tail.users), clip)
+    return Clipping(
+        factor=rows / kept,
+        lost=lost,
+        spread=(down, up),
+        text=", and ".join(texts),
+        cluster=cluster,
+        tilt=BLIND * with_tail.spread,
+        parts=_parts(of_users),
+        factors=tuple(found.of_groups),
+        inside=found.inside,
+        by_user=with_tail.by_user,
+    )
 
 
-def _unseen(counts: Array, sigma: float, edges: Array, bound: int, most: int) -> tuple[Array, Array, float]:
-    """Users with more than `most` rows, who do not stand out: rows per user by octave, a typical number of
-    users of each, and the UPPER part point of their rows beyond `most`. Rows per user have a Pareto tail from
-    the last octave in which users stand out. Its index has the weights that the histogram gives; without it,
-    all of INDICES would have the same. Who happens to be there adds two standard deviations."""
+class _Tail(NamedTuple):
+    """Users who do not stand out: rows per user by octave, a typical number of users of each, and the UPPER
+    part point of all their rows beyond those that a user who stands out has at most."""
+
+    sizes: Array
+    users: Array
+    most_rows: float
+
+
+def _unseen(counts: Array, sigma: float, edges: Array, bound: int, most: int) -> _Tail:
+    """Users with more than `most` rows. Rows per user have a Pareto tail from the last octave in which users
+    stand out. Its index has the weights that the histogram gives; without it, all of INDICES would have the
+    same. Who happens to be there adds two standard deviations."""
     if most >= bound or len(edges) < 3:
-        return np.zeros(0), np.zeros(0), 0.0
+        return _Tail(np.zeros(0), np.zeros(0), 0.0)
     clear = (counts[:-1] + counts[1:] > CLEAR * sigma * math.sqrt(2)) & (edges[:-1] <= most)
     first = int(np.flatnonzero(clear).max(initial=1))
+    start = edges[first]
+    # For every index: the tail's shares of the bins from `first` on, how many users fit them best, and how
+    # likely the counts then are.
+    shapes = -np.diff((np.append(edges[first:], bound + 1) / start) ** -INDICES)
+    norm = np.linalg.norm(shapes, axis=1)
+    fit = shapes @ counts[first:] / norm
+    weights = np.exp((np.square(fit) - np.square(fit).max()) / (2 * sigma**2)) / norm
+    weights = weights / weights.sum()
+    in_tail = np.maximum(fit, 0.0) / norm
     octaves = np.minimum(most * 2.0 ** np.arange(math.ceil(math.log2(bound / most)) + 1), bound)
-    shapes = -np.diff((np.append(edges[first:], bound + 1) / edges[first]) ** -INDICES)
-    size = np.linalg.norm(shapes, axis=1)
-    found = shapes @ counts[first:] / size
-    weights = np.exp((np.square(found) - np.square(found).max()) / (2 * sigma**2)) / size
-    above = np.maximum(np.append(octaves[:-1], np.inf) / edges[first], 1.0) ** -INDICES
-    users, rows = (
-        -np.diff(above) * (np.maximum(found, 0.0) / size)[:, None],
-        np.sqrt(octaves[:-1] * octaves[1:]),
-    )
-    beyond = users @ (rows - most) + 2 * np.sqrt(users @ np.square(rows - most))
-    order, weights = np.argsort(beyond), weights / weights.sum()
+    sizes = np.sqrt(octaves[:-1] * octaves[1:])
+    above = np.maximum(np.append(octaves[:-1], np.inf) / start, 1.0) ** -INDICES
+    users = -np.diff(above) * in_tail[:, None]
+    beyond = users @ (sizes - most) + 2 * np.sqrt(users @ np.square(sizes - most))
+    order = np.argsort(beyond)
     at = min(int(np.searchsorted(np.cumsum(weights[order]), UPPER)), order.size - 1)
-    return rows, weights @ users, float(beyond[order[at]])
+    return _Tail(sizes, weights @ users, float(beyond[order[at]]))

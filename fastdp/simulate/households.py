@@ -19,6 +19,8 @@ TENURES = ("owned", "rented", "social")
 RELATIONS = ("head", "spouse", "child", "other")
 EDUCATION = ("none", "school", "vocational", "university")
 _WORLD = 1789
+SINGLE, COUPLE, FAMILY, LONE_PARENT, SHARED = range(len(TYPES))
+HEAD, SPOUSE, CHILD, OTHER = range(len(RELATIONS))
 
 
 def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
@@ -30,50 +32,70 @@ def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
     world = np.random.default_rng(_WORLD)
     region = rng.choice(len(REGIONS), rows, p=[0.3, 0.2, 0.15, 0.15, 0.12, 0.08])
     kind = _pick(world.dirichlet([9.0, 7.0, 8.0, 3.0, 2.0], len(REGIONS))[region], rng)
-    old = np.array([52, 58, 42, 40, 29])[kind]
-    head = np.clip(np.rint(rng.normal(old, np.array([20, 15, 8, 8, 7])[kind])), 18, 95).astype(int)
-    head = np.maximum(head, np.where((kind == 2) | (kind == 3), 20, 18))
+    of, relation, age = _members(kind, rng)
+    sex = rng.integers(0, 2, len(of))
+    sex_of_head = sex[np.searchsorted(of, of)]
+    sex = np.where((relation == SPOUSE) & (rng.random(len(of)) < 0.95), 1 - sex_of_head, sex)
 
-    spouse = ((kind == 1) | (kind == 2)).astype(int)
-    children = np.where(kind == 2, 1 + rng.binomial(3, 0.3, rows), 0)
-    children = np.where(kind == 3, 1 + rng.binomial(2, 0.25, rows), children)
-    others = np.where(kind == 4, 1 + rng.poisson(1.2, rows), rng.random(rows) < 0.03).astype(int)
-    size = 1 + spouse + children + others
-
-    own = np.repeat(np.arange(rows), size)
-    place = np.arange(len(own)) - np.repeat(np.cumsum(size) - size, size)
-    ends = np.stack([np.ones(rows, int), 1 + spouse, 1 + spouse + children])[:, own]
-    relation = (place >= ends).sum(axis=0)
-    partner = np.clip(np.rint(head + rng.normal(-1, 4, rows)), 18, 95).astype(int)
-    youngest = np.where(spouse == 1, np.minimum(head, partner), head)[own]
-    gap = 16 + rng.gamma(6, 2.0, len(own)).astype(int)
-    age = np.select(
-        [relation == 0, relation == 1, relation == 2],
-        [head[own], partner[own], np.clip(youngest - gap, 0, 40)],
-        np.clip(np.rint(rng.normal(np.where(kind[own] == 4, 28, 68), 9)), 18, 95).astype(int),
-    )
-    age = np.where(relation == 2, np.minimum(age, np.maximum(youngest - 16, 0)), age).astype(np.int64)
-    sex, head_of = rng.integers(0, 2, len(own)), np.searchsorted(own, own)
-    sex = np.where((relation == 1) & (rng.random(len(own)) < 0.95), 1 - sex[head_of], sex)
-
-    learnt = world.dirichlet([2.0, 6.0, 6.0, 5.0], len(REGIONS))[region[own]]
+    learnt = world.dirichlet([2.0, 6.0, 6.0, 5.0], len(REGIONS))[region[of]]
     education = np.where(age < 16, 0, np.where(age < 19, 1, _pick(learnt, rng)))
     chance = np.select([age < 16, age < 25, age < 65], [0.0, 0.5, 0.72 + 0.06 * education], 0.06)
-    works = rng.random(len(own)) < chance
-    wage = works * (14 + 9 * education + 4 * (region[own] == 0)) * rng.lognormal(0, 0.35, len(own))
-    income = np.bincount(own, wage, rows) + rng.gamma(2, 5, rows)
+    works = rng.random(len(of)) < chance
+    wage = works * (14 + 9 * education + 4 * (region[of] == 0)) * rng.lognormal(0, 0.35, len(of))
+    income = np.bincount(of, wage, rows) + rng.gamma(2, 5, rows)
     rich = 1 / (1 + np.exp(-(income - 45) / 15))
-    tenure = np.where(rng.random(rows) < 0.15 + 0.6 * rich, 0, 1 + (rng.random(rows) < 0.4 - 0.3 * rich))
+    owns = rng.random(rows) < 0.15 + 0.6 * rich
+    tenure = np.where(owns, 0, 1 + (rng.random(rows) < 0.4 - 0.3 * rich))
 
-    order = rng.permutation(len(own))
+    order = rng.permutation(len(of))
     ids = rng.permutation(10 * rows + 10)[:rows] + 1
-    texts = {"relation": RELATIONS, "sex": ["F", "M"], "education": EDUCATION}
-    coded = {"relation": relation, "age": age, "sex": sex, "education": education, "works": works}
-    values = {n: np.array(texts[n])[c] if n in texts else c for n, c in coded.items()}
-    parents = {"household_id": ids, "region": np.array(REGIONS)[region], "type": np.array(TYPES)[kind]}
-    parents |= {"tenure": np.array(TENURES)[tenure], "income": np.rint(income * 1000).astype(np.int64)}
-    persons = {"household_id": ids[own][order]} | {k: v[order] for k, v in values.items()}
-    return {"households": pa.table(parents), "persons": pa.table(persons)}
+    parents = {
+        "household_id": ids,
+        "region": np.array(REGIONS)[region],
+        "type": np.array(TYPES)[kind],
+        "tenure": np.array(TENURES)[tenure],
+        "income": np.rint(income * 1000).astype(np.int64),
+    }
+    persons = {
+        "household_id": ids[of],
+        "relation": np.array(RELATIONS)[relation],
+        "age": age,
+        "sex": np.array(["F", "M"])[sex],
+        "education": np.array(EDUCATION)[education],
+        "works": works,
+    }
+    return {
+        "households": pa.table(parents),
+        "persons": pa.table({name: values[order] for name, values in persons.items()}),
+    }
+
+
+def _members(kind: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each person the household's number, the relation and the age; heads come first, then spouses."""
+    rows = len(kind)
+    head = _adult(rng.normal(np.array([52, 58, 42, 40, 29])[kind], np.array([20, 15, 8, 8, 7])[kind]))
+    head = np.maximum(head, np.where((kind == FAMILY) | (kind == LONE_PARENT), 20, 18))
+    spouses = ((kind == COUPLE) | (kind == FAMILY)).astype(int)
+    children = np.where(kind == FAMILY, 1 + rng.binomial(3, 0.3, rows), 0)
+    children = np.where(kind == LONE_PARENT, 1 + rng.binomial(2, 0.25, rows), children)
+    others = np.where(kind == SHARED, 1 + rng.poisson(1.2, rows), rng.random(rows) < 0.03).astype(int)
+
+    size = 1 + spouses + children + others
+    of = np.repeat(np.arange(rows), size)
+    place = np.arange(len(of)) - np.repeat(np.cumsum(size) - size, size)
+    ends = np.stack([np.ones(rows, int), 1 + spouses, 1 + spouses + children])
+    relation = (place >= ends[:, of]).sum(axis=0)
+
+    spouse = _adult(head + rng.normal(-1, 4, rows))
+    parent = np.where(spouses == 1, np.minimum(head, spouse), head)[of]  # the youngest
+    child = np.clip(parent - 16 - rng.gamma(6, 2.0, len(of)).astype(int), 0, 40)
+    other = _adult(rng.normal(np.where(kind[of] == SHARED, 28, 68), 9))
+    by_relation = [head[of], spouse[of], child, other]
+    return of, relation, np.choose(relation, by_relation).astype(np.int64)
+
+
+def _adult(age: np.ndarray) -> np.ndarray:
+    return np.clip(np.rint(age), 18, 95).astype(int)
 
 
 def _pick(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
