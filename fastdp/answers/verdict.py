@@ -60,45 +60,68 @@ def expected(
 
 def found(facts: Facts) -> Verdict:
     """What a finished run can show, from its own released numbers."""
-    drowned, lost, half, sizes = [], [], [], facts.schema.modelled
     total = estimate(facts.marginals, ())
+    rows = None if total is None else float(total.x[0])
+    shown, drowned, lost = _columns(facts, rows)
+    if not shown:
+        return Verdict(())
+    noise = facts.clipping.factor * float(np.median(shown))
+    lines = [f"single columns: noise of about {noise:,.0f} rows on each count (95 %)"]
+    lines.append(_drowning(drowned, len(shown)))
+    if lost:
+        of = f"{len(lost)} of {len(shown)} columns"
+        lines.append(f"values lost, {of}: most rows lie outside the domain of {listed(lost)}")
+    lines += _pairs(facts, rows)
+    if facts.clipping.text:
+        lines.append(("" if facts.clipping.known else "warning: ") + facts.clipping.text)
+    return Verdict(tuple(lines), 2 * len(drowned + lost) > len(shown))
+
+
+def _columns(facts: Facts, rows: float | None) -> tuple[list[float], list[str], list[str]]:
+    """Of the columns that were measured: the half-widths at 95 % of a typical count of each, in rows that
+    count; those that drown; and those most of whose rows lie outside the domain."""
+    half, drowned, lost = list[float](), list[str](), list[str]()
     single = [m for m in facts.marginals if len(m.axes) == 1]
-    for a in sizes:
-        table = estimate(single, (a,))
+    for name in facts.schema.modelled:
+        table = estimate(single, (name,))
         if table is None or table.known is not None:
             continue
         errors = np.sqrt(table.cell_variances())
-        half.append(Z95 * float(np.median(errors)) * facts.clipping.factor)
+        half.append(Z95 * float(np.median(errors)))
         by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(np.square(errors).sum())
-        shown = float(table.x[table.x > Z95 * errors].sum()) - by_chance
-        outside = facts.schema.columns[a].overflow_target if a in facts.schema.columns else None
-        beyond = facts.missing.get(a, (0.0,))[0] > 0.5  # numbers beyond the bounds count as the nearest one
-        if total is None or not shown > float(total.x[0]) / 2:
-            drowned.append(a)
-        elif beyond or (outside is not None and table.x[outside] > float(total.x[0]) / 2):
-            lost.append(a)
-    if not half:
-        return Verdict(())
-    lines = [f"single columns: noise of about {float(np.median(half)):,.0f} rows on each count (95 %)"]
-    lines.append(_drowning(drowned, len(half)))
-    of = f"{len(lost)} of {len(half)}"
-    lines += [f"values lost, {of} columns: most rows lie outside the domain of {listed(lost)}"] * bool(lost)
-    pairs, inside = math.comb(len(sizes), 2), facts.measured_pairs()
-    if pairs:
-        known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
-        names = [" with ".join(sorted(p)) for p in sorted(inside, key=sorted)]
+        clear = float(table.x[table.x > Z95 * errors].sum()) - by_chance
+        column = facts.schema.columns.get(name)
+        outside = None if column is None else column.overflow_target
+        beyond = (
+            facts.missing.get(name, (0.0,))[0] > 0.5
+        )  # numbers beyond the bounds count as the nearest one
+        if rows is None or not clear > rows / 2:
+            drowned.append(name)
+        elif beyond or (outside is not None and table.x[outside] > rows / 2):
+            lost.append(name)
+    return half, drowned, lost
+
+
+def _pairs(facts: Facts, rows: float | None) -> list[str]:
+    """Which pairs were measured, and what stands out in them."""
+    lines = []
+    if pairs := math.comb(len(facts.schema.modelled), 2):
+        measured = facts.measured_pairs()
+        names = [" with ".join(sorted(p)) for p in sorted(measured, key=sorted)]
         named = f" ({listed(names)})" if names else ""
-        lines.append(f"pairs: {len(inside):,} of {pairs:,} were measured{named}; others are {known}")
-    sets: dict[frozenset[str], float] = {}  # their precision: what is measured several times is known better
-    for m in (m for m in facts.marginals if len(m.axes) > 1 and m.complete):
-        sets[frozenset(m.axes)] = sets.get(frozenset(m.axes), 0.0) + 1 / float(np.median(m.variances))
-    if sets and total is not None:
-        wide = Z95 * facts.clipping.factor * float(np.median(list(sets.values()))) ** -0.5
-        stand = f"in measured pairs groups of at least {wide:,.0f} rows stand out"
-        lines += [stand, _effect(wide, facts.clipping.factor * float(total.x[0]))]
-    warning = "" if facts.clipping.known else "warning: "
-    lines += [warning + facts.clipping.text] if facts.clipping.text else []
-    return Verdict(tuple(lines), 2 * len(drowned + lost) > len(half))
+        known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
+        lines.append(f"pairs: {len(measured):,} of {pairs:,} were measured{named}; others are {known}")
+    precision: dict[frozenset[str], float] = {}  # what is measured several times is known better
+    for m in facts.marginals:
+        if len(m.axes) > 1 and m.complete:
+            own = frozenset(m.axes)
+            precision[own] = precision.get(own, 0.0) + 1 / float(np.median(m.variances))
+    if precision and rows is not None:
+        factor = facts.clipping.factor
+        wide = Z95 * factor * float(np.median(list(precision.values()))) ** -0.5
+        lines.append(f"in measured pairs groups of at least {wide:,.0f} rows stand out")
+        lines.append(_effect(wide, factor * rows))
+    return lines
 
 
 def _effect(wide: float, rows: float) -> str:
