@@ -21,18 +21,6 @@ MU1 = gdp.mu_from(1.0, 1e-5)
 ROW, TAXIS = Unit("row"), Unit("user", "taxi")
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    opened = Ledger(path)
-    opened.open("trips", epsilon=1.0, delta=1e-5)
-    return opened
-
-
 def run_once(ledger, run="r", mu=0.1, answers=None):
     reservation = ledger.reserve("trips", run, [Gaussian(mu)], "plan", unit=ROW)
     assert reservation.enter(0, 0, "question", "step", [Gaussian(mu)], draws=1) is None

@@ -15,18 +15,6 @@ from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "budget.db"
-
-
-@pytest.fixture
-def ledger(path):
-    out = Ledger(path)
-    out.open("trips", epsilon=2.0, delta=1e-6)
-    return out
-
-
 def head(path: Path) -> Path:
     return path.with_name(path.name + ".head")
 

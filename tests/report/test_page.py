@@ -6,11 +6,13 @@ from html.parser import HTMLParser
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import fastdp
 from fastdp.errors import RunError
 from fastdp.report import page as report, quotes, runs, svg, words
+from fastdp.schema import Schema
 
 from . import pages
 
@@ -118,40 +120,23 @@ def test_a_number_of_rows_is_not_given_in_users():
     assert entry["sigma"] == 10 and "± 10 rows" in runs.noise_html([entry], 100)
 
 
-@pytest.fixture
-def run_folder(tmp_path):
-    """A finished run folder as `synthesize` leaves it, small."""
-    import polars as pl
-
-    from fastdp.measurement import Measurement
-    from fastdp.run.output import write_measurements
-    from fastdp.schema import Schema
-
-    place = tmp_path / "run"
-    place.mkdir()
-    domain = Schema.from_domain({"a": 4, "b": 6})
-    domain.save(place / "schema.json")
-    rng = np.random.default_rng(3)
-    pl.DataFrame({"a": rng.integers(0, 4, 500), "b": rng.integers(0, 6, 500)}).write_parquet(
-        place / "synthetic.parquet"
-    )
-    write_measurements(
-        place, [Measurement(("a",), np.full(4, 125.0), 10.0), Measurement(("a", "b"), np.full(24, 20.0), 2.0)]
-    )
-    (place / "privacy.json").write_text(json.dumps(pages.statement(unit={"kind": "row", "column": None})))
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory):
+    rng, place = np.random.default_rng(3), tmp_path_factory.mktemp("page") / "run"
+    rows = pa.table({"a": rng.integers(0, 4, 500), "b": rng.integers(0, 6, 500)})
+    fastdp.synthesize(rows, "mst", 1.0, schema=Schema.from_domain({"a": 4, "b": 6}), out=place, seed=3)
     return place
 
 
 def test_public_page_from_a_run_folder(run_folder, tmp_path):
-    facts = report.write_public(tmp_path / "page.html", run_folder)
-    assert facts["with_truth"] is False and facts["tables"][0]["rows"] == 500
-    found = fastdp.load_run(run_folder).answer("share", "a")
+    facts, run = report.write_public(tmp_path / "page.html", run_folder), fastdp.load_run(run_folder)
+    assert facts["with_truth"] is False and facts["tables"][0]["rows"] == run.to_arrow().num_rows
+    found = run.answer("share", "a")
     (low, high) = facts["columns"][0]["tables"][0]["span"]
     np.testing.assert_allclose([low, high], [found["low"].to_numpy(), found["high"].to_numpy()], rtol=1e-4)
-    assert [(n["label"], n["sigma"], n["cells"]) for n in facts["runs"][0]["noise"]] == [
-        ("a", 10.0, 4),
-        ("a × b", 2.0, 24),
-    ]
+    for said, released in zip(facts["runs"][0]["noise"], run.measurements, strict=True):
+        assert said["label"] == " × ".join(released.clique) and said["cells"] == len(released.values)
+        assert said["sigma"] == pytest.approx(float(np.min(released.sigma)), rel=1e-3)
     (quoted,) = facts["quotes"][0]["pairs"]
     assert quoted["columns"] == ["a", "b"] and quoted["of"] == 24 and quoted["clear"] <= 24
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
