@@ -117,18 +117,21 @@ def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[I
             yield from _dependency(y, x, *((j, i, n) for i, j, n in cells))
 
 
-def _dependency(one: str, other: str, a: Cells, b: Cells) -> Iterator[Item]:
-    """Whether `other` follows from `one`: non-empty cells (code of `one`, code of `other`, rows) of the truth
-    (a) and of the table (b)."""
-    order = np.lexsort((a[1], -a[2], a[0]))
-    first = order[np.flatnonzero(np.diff(a[0][order], prepend=-1))]  # the commonest `other` of each `one`
-    rows = a[2].sum()
-    real = a[2][first].sum() / rows
-    if real < DEPENDS or np.bincount(a[1], a[2]).max() / rows > CONSTANT or rows < 5 * len(first):
+def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator[Item]:
+    """Whether `other` follows from `one`: non-empty cells (code of `one`, code of `other`, rows) of both
+    tables."""
+    source, target, count = true
+    rows = count.sum()
+    order = np.lexsort((target, -count, source))
+    commonest = order[np.flatnonzero(np.diff(source[order], prepend=-1))]  # cell of each code of `one`
+    real = count[commonest].sum() / rows
+    constant = np.bincount(target, count).max() / rows > CONSTANT
+    if real < DEPENDS or constant or rows < 5 * len(commonest):
         return
-    usual = np.full(max(a[0].max(), b[0].max()) + 1, -1)
-    usual[a[0][first]] = a[1][first]
-    made = b[2][usual[b[0]] == b[1]].sum() / b[2].sum()
+    usual = np.full(max(source.max(), synthetic[0].max()) + 1, -1)
+    usual[source[commonest]] = target[commonest]
+    source, target, count = synthetic
+    made = count[usual[source] == target].sum() / count.sum()
     text = f"{other} follows from {one} in {real:.1%} of the true rows, in {made:.1%} of the synthetic ones"
     yield "dependency", text, max(0.0, real - made)
 

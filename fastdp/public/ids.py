@@ -56,16 +56,13 @@ class Habits:
     ) -> Habits:
         """Habits from one user number and one code per row. Users without rows are left out."""
         cells = int(np.prod(shape, dtype=np.int64)) if len(shape) else 1
-        cell = cell_numbers(codes, columns, shape, len(user)).astype(np.uint64)
-        key = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell
-        key.sort()
-        first = np.flatnonzero(np.concatenate([[True], key[1:] != key[:-1]])[: key.size])
-        counts = np.diff(np.append(first, key.size)).astype(np.int64)
-        key = key[first]
-        owner = key // np.uint64(cells)
-        starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]])) if key.size else first
+        cell = cell_numbers(codes, columns, shape, len(user))
+        keys = np.asarray(user).astype(np.uint64) * np.uint64(cells) + cell.astype(np.uint64)
+        key, counts = np.unique(keys, return_counts=True)
+        owner, cell = np.divmod(key, np.uint64(cells))
+        starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: key.size])
         indptr = np.append(starts, key.size).astype(np.int64)
-        return cls(tuple(columns), tuple(shape), indptr, (key % np.uint64(cells)).astype(np.uint32), counts)
+        return cls(tuple(columns), tuple(shape), indptr, cell.astype(np.uint32), counts.astype(np.int64))
 
 
 def cell_numbers(
