@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import fastdp
+from fastdp.codec import maps
 from fastdp.codec.encode import encode_batch, type_problems
 from fastdp.schema import Schema
 from fastdp.schema.decimal_places import DIGITS
@@ -155,6 +156,23 @@ def test_a_decimal_is_split_as_the_whole_number_it_is(places):
         part = pa.array([Decimal(n) + Decimal(1).scaleb(-places) for n in (9, 93, 4999)], array.type)
         got, _ = encode_batch(schema, pa.table({"x": part}))
         assert got["q"].tolist() == other["q"].tolist() * 3
+
+
+ODD = [0.0, 7.0, -1.0, 0.5, -2.5, 2.0**53, 2.0**63, -(2.0**63), -(2.0**64), 1e30, None]
+ARRAYS = [pa.array([0, 7, -1, 2**63 - 1, -(2**63), None]), pa.array([5, 2**63, 2**64 - 1, None], pa.uint64())]
+ARRAYS += [pa.array([*ODD, math.nan]), pa.array(ODD, pa.float32()), pa.array(ODD).dictionary_encode()]
+ARRAYS += [pa.array([None if v is None else Decimal(v) for v in ODD], pa.decimal128(38, d)) for d in (1, 6)]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.type))
+def test_whole_numbers_of_64_bits_can_be_read_and_no_others(array):
+    """Whatever type they come in; a null can be read, and so can what is no number."""
+    (item,) = schema_of(kind="derived", transform="divmod", by=3, max=9, parts=["q", "r"]).fields.values()
+    values, good, null = maps.Source.of("int64", array.type).as_integers(array, item)
+    for i, value in enumerate(array.to_pylist()):
+        assert null[i] == (value is None or math.isnan(value))
+        assert good[i] == (null[i] or (value == math.floor(value) and -(2**63) <= value < 2**63))
+        assert null[i] or not good[i] or values[i] == int(value)
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.duration("s")], ids=str)
