@@ -61,6 +61,11 @@ class Groups:
         self.low = End(self.estimate - self.bins, np.hypot(self.noise, self.clipping[0]))
         self.high = End(self.estimate + self.bins, np.hypot(self.noise, self.clipping[1]))
 
+    def bounded_by(self, low: End, high: End) -> None:
+        """Sets both ends, where cells are partly selected or their numbers lie in bins."""
+        self.low, self.high = low, high
+        self.bins = np.maximum(0.0, (high.estimate - low.estimate) / 2)
+
 
 @dataclass(eq=False)
 class Layout:
@@ -188,10 +193,10 @@ class Layout:
 
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
-    x, value = a.table.x, a.asked.value
+    x, value, clip = a.table.x, a.asked.value, a.facts.clipping
+    factor, rows = clip.factor, float(x.sum())
     columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
-    clip, low, middle, high = a.facts.clipping, None, None, None
-    f, total = clip.factor, float(x.sum())
+    low = middle = high = None
     notes, hidden = [], np.zeros(a.count, bool)
     if value is not None:
         low, middle, high, valid = a.numbers()
@@ -200,33 +205,42 @@ def totals(a: Layout) -> Groups:
             hidden[:] = True
             notes.append(_open_bin(a))
             low = high = middle
+    positive = low is None or bool((low >= 0).all())
     weights = a.weights("part", middle)
-    estimate, size = weights @ x, abs(weights) @ np.maximum(x, 0.0)
-    possible = (0.0 if low is None or (low >= 0).all() else -math.inf, math.inf)
-    noise = f * a.error(weights)
-    allowance = clip.allowance(np.hypot(size, noise / f), total, columns)  # as for the variance of a product
-    if middle is not None:  # a sum is a number of rows times a mean, and both may be off to one side
+    size = abs(weights) @ np.maximum(x, 0.0)
+    noise = factor * a.error(weights)
+    if middle is None:
+        counted = np.hypot(size, noise / factor)  # as for the variance of a product
+        allowance = clip.allowance(counted, rows, columns)
+    else:  # a sum is a number of rows times a mean, and both may be off to one side
         n, mean, off = a.moments(middle, valid)
-        down, up = (abs(mean) * side + f * n * off for side in clip.allowance(n, total, columns))
-        allowance = down, up
-    hidden = hidden | a.unknown(weights)
-    parts = f * estimate, noise, allowance, np.zeros(a.count), f * weights
-    groups = Groups(*parts, hidden=hidden, possible=possible, notes=notes)
-    if f > 1 and (low is None or (low >= 0).all()):
-        counted = sparse.csr_array(a.weights("sure", low) / a.table.scale)
-        groups.floor = End(counted @ x, a.error(counted))
+        down, up = clip.allowance(n, rows, columns)
+        allowance = abs(mean) * down + factor * n * off, abs(mean) * up + factor * n * off
+    groups = Groups(
+        factor * (weights @ x),
+        noise,
+        allowance,
+        np.zeros(a.count),
+        factor * weights,
+        hidden=hidden | a.unknown(weights),
+        possible=(0.0 if positive else -math.inf, math.inf),
+        notes=notes,
+    )
+    if factor > 1 and positive:
+        counting = sparse.csr_array(a.weights("sure", low) / a.table.scale)
+        groups.floor = End(counting @ x, a.error(counting))
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups
-    ends: list[End] = []
-    for own, other, numbers in (("sure", "touched", low), ("touched", "sure", high)):
+
+    def end(own: str, other: str, numbers: np.ndarray | None, clipping: np.ndarray) -> End:
         w = a.weights(own, numbers)
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = np.minimum(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
-        allowed = allowance[len(ends)] * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
-        ends.append(End(f * (w @ x), np.hypot(f * a.error(w), allowed)))
-    groups.low, groups.high = ends
-    groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
+        allowed = clipping * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
+        return End(factor * (w @ x), np.hypot(factor * a.error(w), allowed))
+
+    groups.bounded_by(end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1]))
     return groups
 
 
@@ -243,6 +257,10 @@ def shares(a: Layout) -> Groups:
         size = np.minimum(np.hypot(np.maximum(p, 0.0), a.error(w, less)), 1.0)
         return p, w, less, a.facts.clipping.divided(size, 1.0, a.table.axes)
 
+    def end(which: str, side: int) -> End:
+        p, w, less, allowed = ratio(which)
+        return End(p, np.hypot(a.error(w, less), allowed[side]))
+
     p, w, less, allowed = ratio("part")
     hidden = a.unknown(w) | drowned
     groups = Groups(
@@ -251,12 +269,7 @@ def shares(a: Layout) -> Groups:
     if drowned:
         groups.notes.append("the number of rows is smaller than its noise")
     if not a.exact:
-        ends: list[End] = []
-        for which in ("sure", "touched"):
-            p, w, less, allowed = ratio(which)
-            ends.append(End(p, np.hypot(a.error(w, less), allowed[len(ends)])))
-        groups.low, groups.high = ends
-        groups.bins = np.maximum(0.0, (groups.high.estimate - groups.low.estimate) / 2)
+        groups.bounded_by(end("sure", 0), end("touched", 1))
     return groups
 
 
