@@ -74,15 +74,15 @@ def test_declared_steps_hold_for_every_value(plain, step, at):
     assert np.array_equal(again["x"], codes)
 
 
-@pytest.mark.parametrize("shares", [(0.6, 0.1), (0.3, 0.3), (0.2, 0.2)])
-def test_shares_of_steps(shares):
-    """Shares are those of all values: draws that are on no grid by choice fall on one by chance."""
-    five, rest = shares
-    grids = [{"step": 5, "at": 0, "share": five}, {"step": 5, "at": 1, "share": rest}]
+@pytest.mark.parametrize("step, shares", [(5, (0.6, 0.1)), (5, (0.3, 0.3)), (5, (0.2, 0.2)), (2, (0.7, 0.3))])
+def test_shares_of_steps(step, shares):
+    """Shares are those of all values: draws that are on no grid by choice fall on one by chance. Two grids of
+    every second number leave none."""
+    grids = [{"step": step, "at": at, "share": share} for at, share in enumerate(shares)]
     schema = schema_of(dtype="int64", edges=[0, 100, 1000], grids=grids)
     _, values = drawn(schema)
-    left = np.asarray(values) % 5
-    for residue, share in ((0, five), (1, rest)):
+    left = np.asarray(values) % step
+    for residue, share in enumerate(shares):
         error = 5 * math.sqrt(share * (1 - share) / ROWS)
         assert abs(np.mean(left == residue) - share) < error
 
