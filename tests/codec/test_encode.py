@@ -81,7 +81,8 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     ("array", "codes"),
     [
         (pa.array([1.0, 3.0, 2.5, None, 9.0]), [0, 2, 3, 4, 3]),
-        (pa.array(["1", " 3", "2.5", None, "", "abc", "3.0", "nan", "1_0", "9" * 5000]), None),
+        (pa.array(["1", " 3", "2.5", None, "", "abc", "3.0"]), [0, 2, 3, 4, 4, 3, 2]),
+        (pa.array(["nan", "1_0", "9" * 5000]), [4, 3, 3]),
         (pa.array(["1", "3", "1"]).dictionary_encode(), [0, 2, 0]),
         (pa.array([1, 3, 1, None]).dictionary_encode(), [0, 2, 0, 4]),
         (pa.array([True, False, None]), [0, 3, 4]),
@@ -94,8 +95,6 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     "column", [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}]
 )
 def test_convertible_types(column, array, codes):
-    if codes is None:
-        codes = [0, 2, 3, 4, 4, 3, 2, 4, 3, 3]
     got, keep = encode_batch(one(column), pa.table({"x": array}))
     assert got["x"].tolist() == codes and keep is None
 

@@ -236,25 +236,21 @@ def failing(error):
 
 
 @pytest.mark.parametrize(
-    "error, told",
+    "error, kind, text",
     [
-        (UsageError("say it"), {"failed": ("UsageError", "say it")}),
-        (DataError("and this"), {"failed": ("DataError", "and this")}),
-        (ValueError("a person's row"), {"failed": ("DataError", "a partition failed (ValueError)")}),
-        (OSError(28, "a person's path"), None),
-        (MemoryError("a person's row"), {"failed": ("MemoryError", "")}),
+        (UsageError("say it"), "UsageError", "say it"),
+        (DataError("and this"), "DataError", "and this"),
+        (ValueError("a person's row"), "DataError", "a partition failed (ValueError)"),
+        (MemoryError("a person's row"), "MemoryError", ""),
+        (
+            OSError(13, "a person's path"),
+            "DataError",
+            "a partition cannot be read or written (Permission denied)",
+        ),
     ],
 )
-def test_errors_hold_no_rows(error, told):
-    made = tasks.attempt(failing(error))
-    if told is None:
-        kind, text = made["failed"]
-        assert (
-            kind == "DataError" and text == "a partition cannot be read or written (No space left on device)"
-        )
-    else:
-        assert made == told
-    assert "person" not in str(made)
+def test_errors_hold_no_rows(error, kind, text):
+    assert tasks.attempt(failing(error)) == {"failed": (kind, text)}
 
 
 # Which builds may count together: the same sources, and on the same platform the same kernels.
