@@ -172,7 +172,7 @@ def test_the_ends_of_the_range_are_in_it_and_nothing_beyond(law):
         with pytest.raises(UsageError):
             law(bad, 3)
     for scale in (noise.SCALE_MIN, noise.SCALE_MAX):
-        assert law(scale, 3, seed=1).shape == (3,)
+        assert law(scale, 3, seed=1).shape == (3,) and law(scale, 0).shape == (0,)
     for scale in (np.nextafter(noise.SCALE_MIN, 0), np.nextafter(noise.SCALE_MAX, np.inf)):
         with pytest.raises(UsageError, match="must be between"):
             law(scale, 3)
