@@ -105,6 +105,14 @@ def test_constants_that_the_table_of_users_does_not_have_get_users():
     assert (np.diff(np.unique(np.stack([owner, dealt["a"]]), axis=1)[0]) > 0).all()
 
 
+def test_large_users_give_way_where_a_constant_has_too_few_rows():
+    """30 users with three rows and one with 500 want the 100 rows of one constant; users count alike."""
+    wanted, here = np.append(np.full(30, 3), 500), np.zeros(31, np.int64)
+    rng, groups = np.random.default_rng(0), (np.zeros(2), here)
+    found = dealing._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
+    assert found[0] == 1 and (found[1:] == 0).all()
+
+
 def test_trial_dealings_reach_the_rates_asked_for():
     """Agreement of the dealt rows is that of the goal in each group. A group has a mean over at least 100
     users, each in [0, 1]: its standard deviation is at most .05. The trials see other draws than the check
