@@ -18,7 +18,7 @@ from fastdp.domain import Domain
 from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.estimate.fit_options import Options
-from fastdp.measurement import Measurement
+from fastdp.measurement import Measurement, Request
 from fastdp.mechanisms.shared.model_size import LargestModel, check_size
 from fastdp.mechanisms.shared.size_limits import parse_bytes
 from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
@@ -100,6 +100,7 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "mu of a release": (lambda x: noiseplan.positive(x, "mu"), (LEAST, LARGEST), NOT_POSITIVE),
     "epsilon of a run": (lambda x: request(epsilon=x), (LEAST, LARGEST), NOT_POSITIVE),
     "delta of a run": (lambda x: request(delta=x), (LEAST, below(1.0)), (1.0, below(0.0), NAN)),
+    "mu of a request": (lambda x: Request(("a",), x), (LEAST, LARGEST), (*NOT_POSITIVE, -1.0)),
     "budget": (lambda x: Budget(x, 1e-6), (LEAST, LARGEST), NOT_POSITIVE),
     "delta of a budget": (lambda x: Budget(1.0, x), (0.0, below(1.0)), (1.0, below(0.0), None)),
     "mu of a budget": (lambda x: Budget(mu=x), (LEAST, LARGEST), NOT_POSITIVE),

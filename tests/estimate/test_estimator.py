@@ -170,9 +170,13 @@ class TestTotal:
         x = joint.reshape(-1)
         exact = [Measurement(("a", "b", "c"), grid.product(x), grid.row_sigma(3.0), grid)]
         assert estimate_total(domain, exact)[0] == pytest.approx(5000)
-        both = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 2, 2]]))
-        y = both @ projection(domain, joint, ("a",))
-        assert estimate_total(domain, [Measurement(("a",), y, 1.0, both)])[0] == pytest.approx(5000)
+        both = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 2, 2], [1, 1, 1, 1]]))
+        y, sigma = (
+            both @ projection(domain, joint, ("a",)),
+            np.array([1.0, 4.0, 3.0]),
+        )  # variances 1 + 4, and 9
+        found = estimate_total(domain, [Measurement(("a",), y, sigma, both)])
+        assert found == pytest.approx((5000, (1 / 5 + 1 / 9) ** -0.5))
         part = sp.csr_array(np.array([[1.0, 1, 0, 0]]))
         assert estimate_total(domain, [Measurement(("a",), y[:1], 1.0, part)]) == (1.0, math.inf)
 

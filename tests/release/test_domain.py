@@ -236,6 +236,7 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
             assert release["event"]["mu"] ** 2 == pytest.approx(paid[label] * unit, rel=1e-6)
             sigma[label] = release["sigma"]
     assert set(sigma) == set(paid)
+    assert [r["attributes"] for r in learnt.releases if r.get("of") == "digits"] == [["x"]]
     inside = {
         n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1]) for n in "kx"
     }

@@ -144,7 +144,7 @@ class _Python:
                 yield from self._operator(left, right, signs, "operator")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             start, end = self._at(node)
-            yield self._site(start, end, self.text[self._at(node.operand)[0] : end].decode(), "operator")
+            yield self._site(start, end, self.text[start + len("not") : end].decode().lstrip(), "operator")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             start, end = self._at(node)
             if not isinstance(node.operand, ast.Constant):
