@@ -51,11 +51,11 @@ MOST_ERROR = 0.3
 """The number of rows is the one that was counted for users, where its standard error is below this part of
 it; else the mechanism's own."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
-GROUP_ROWS, GROUP_CELLS = 100.0, 50.0
+GROUP_ROWS, GROUP_CELLS = 100.0, 200.0
 """A group of users is a code of its own in the model of rows if the rows that count in it are GROUP_ROWS
 standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells has more sampling
 error than noise in it. Where no groups are so large, two smaller ones are better than none
-(`people.row_groups`)."""
+(`people.row_groups`). Chosen on generated tables (docs/research/users.md#rows-stage-by-stage)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"

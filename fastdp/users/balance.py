@@ -71,10 +71,11 @@ def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
     """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of rows], by
     which the codes come nearer to the shares of `goal` [groups of rows, codes], with the least change in
-    relative entropy: a step of Newton, which changes users the more the more rows they have."""
-    out = np.ones(there.shape)
-    for x, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, goal):
+    relative entropy: a step of Newton, which changes users the more the more rows they have. Where users of
+    a group are in several groups of rows, each of these counts by its part of their rows."""
+    out, own = np.ones(there.shape), rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9)
+    for x, part, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, own.T, goal):
         now = x @ (there * out)
         step = np.log(_ratio(wanted, now)) * now / np.maximum(np.square(x) @ (there * out), 1e-9)
-        out *= np.exp(np.outer(x, np.clip(step, -1, 1)))
+        out *= np.exp(np.outer(x * part, np.clip(step, -1, 1)))
     return out

@@ -8,7 +8,7 @@ import pytest
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges
 from fastdp.users import dealing, people as crowds
-from fastdp.users.balance import balanced
+from fastdp.users.balance import _tilted, balanced
 from fastdp.users.dealing import Dealer, dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins
 from fastdp.users.rates import GROUPS, Rates, Roles, chance, may_repeat, rates_of, roles
@@ -89,8 +89,7 @@ def test_users_get_their_rows_and_one_value_of_each_constant(constants, monkeypa
         pairs = np.unique(np.stack([owner, dealt[name]]), axis=1)
         assert (np.diff(pairs[0]) > 0).all()  # one value per user
         assert name == "d" or np.mean(dealt[name] != codes[name]) < 0.1
-        shares = [np.bincount(x["a"], minlength=4) for x in (dealt, codes)]
-        assert np.abs(np.subtract(*shares)).max() <= crowd.sizes.most_rows
+        assert np.abs(np.bincount(dealt["a"]) - np.bincount(codes["a"])).max() <= crowd.sizes.most_rows
     assert all((dealt[n] == codes[n]).all() for n in sizes if n not in constants)
     again, same = made.deal(codes, 5, 1)
     assert (owner == same).all() and all((again[n] == dealt[n]).all() for n in sizes)
@@ -223,6 +222,9 @@ def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     assert groups[0] or np.abs(left / left.sum() - shares(made)).sum() < 0.04
     for given in ((rows, 16, groups, 1e6, {"a"}), ({"a": a.repeat(size)}, 1024, ("", (1,)), 0.0)):
         assert np.ptp(balanced(crowd, *given)[1]["a"]) < 0.05
+    goal = np.array([[500.0] * 4, [9.0, 0, 0, 0]])  # of the second group of rows, 2 % of what users have
+    found = _tilted(np.full((1, 4), 100.0), np.array([[5.0, 0.1]]), goal)
+    assert np.ptp(found) < 0.05, "a small group of rows does not decide for users of a large one"
 
 
 def test_groups_of_rows_have_enough_rows_each():
