@@ -14,7 +14,8 @@ from scipy.stats import beta, chi2, norm
 from fastdp.errors import FastdpError
 from fastdp.privacy import noise
 
-from .world import CLIP, SIZES, Swap, ask_everything, loss_mean, no_noise, open_door, quick_accountant, table
+from . import world
+from .world import CLIP, SIZES, Swap, ask_everything, loss_mean, no_noise, open_session, table
 
 
 def small_table(rows=30):
@@ -76,16 +77,16 @@ def neighbours(pairs, seed, base_rows=60, base_users=8):
     """
     rng = np.random.default_rng(seed)
     closest = 0.0
-    with quick_accountant(), no_noise():
+    with world.quick_accountant(), no_noise():
         for start in range(0, pairs, 50):
             engine = Swap()
             for _ in range(start, min(start + 50, pairs)):
                 base, both = data_and_neighbour(rng, base_rows, base_users)
                 engine.content = table(*base)
-                session = open_door(engine)
+                session = open_session(engine)
                 without = ask_everything(session)
                 engine.content = table(*both)
-                with_user = ask_everything(open_door(engine))
+                with_user = ask_everything(open_session(engine))
                 cost = loss_mean(with_user, without)
                 assert cost <= session.cap.mu**2, "one user changes the answers by more than the noise covers"
                 closest = max(closest, cost / session.cap.mu**2)
@@ -107,17 +108,17 @@ def audit(runs, seed=None, tightness=0.95, confidence=0.999):
     both = [np.concatenate([x, y]) for x, y in zip(base, extra, strict=True)]
     sides = [table(base, ids), table(both, np.concatenate([ids, np.full(200, 99)]))]
     engine = Swap()
-    with quick_accountant():
+    with world.quick_accountant():
         with no_noise():
             exact = []
             for side in sides:
                 engine.content = side
-                exact.append(ask_everything(open_door(engine)))
+                exact.append(ask_everything(open_session(engine)))
         errors = 0
         for k in range(runs):
             for side in (0, 1):
                 engine.content = sides[side]
-                session = open_door(engine, seed=None if seed is None else seed + 2 * k + side)
+                session = open_session(engine, seed=None if seed is None else seed + 2 * k + side)
                 errors += guess(ask_everything(session), exact) != side
     claim = session.cap.mu
     p = beta.ppf(confidence, errors + 1, 2 * runs - errors)
@@ -147,13 +148,12 @@ def residuals(runs=40, seed=None, alarm=1e-6):
     """
     engine = Swap(table(random_codes(np.random.default_rng(3), 500), np.arange(500) % 9))
     cells, totals = [], []
-    with quick_accountant():
+    with world.quick_accountant():
         with no_noise():
-            exact = ask_everything(open_door(engine))
+            exact = ask_everything(open_session(engine))
         for k in range(runs):
-            for got, true in zip(
-                ask_everything(open_door(engine, seed=None if seed is None else seed + k)), exact, strict=True
-            ):
+            session = open_session(engine, seed=None if seed is None else seed + k)
+            for got, true in zip(ask_everything(session), exact, strict=True):
                 sigma = np.broadcast_to(got.sigma, got.values.shape)
                 cells.append((got.values - true.values) / sigma)
                 totals.append((got.values - true.values).sum() / math.sqrt(np.square(sigma).sum()))
@@ -169,11 +169,11 @@ def independence(seed=None):
     """No two draws share their noise: not across requests, steps or runs."""
     engine = Swap(table(random_codes(np.random.default_rng(4), 100), np.arange(100) % 9))
     seen = []
-    with quick_accountant():
+    with world.quick_accountant():
         with no_noise():
-            exact = ask_everything(open_door(engine))
+            exact = ask_everything(open_session(engine))
         for k in range(3):
-            session = open_door(engine, seed=None if seed is None else seed + k)
+            session = open_session(engine, seed=None if seed is None else seed + k)
             for got, true in zip(ask_everything(session), exact, strict=True):
                 seen.append(np.round(np.atleast_1d((got.values - true.values) / got.sigma)[:3], 4).tolist())
     assert len({tuple(s) for s in seen}) == len(seen), "two draws have the same noise"

@@ -10,7 +10,7 @@ from fastdp.release import reserve
 from fastdp.release.gateway import Request
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
-from .world import SCHEMA, SIZES, Swap, adagrid, no_noise, open_door, table
+from .world import SCHEMA, SIZES, Swap, adagrid, no_noise, open_session, table
 
 CELLS = SIZES["a"] * SIZES["b"]
 
@@ -51,11 +51,11 @@ def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine,
     """The session takes a query by its data, not by its methods: a changed method does nothing, changed data
     is checked again."""
     with no_noise():
-        honest = open_door(engine).measure([Request(("a", "b"), 0.1, make())], "q")[0]
+        honest = open_session(engine).measure([Request(("a", "b"), 0.1, make())], "q")[0]
         query = make()
         spoil(query)
         try:
-            answer = open_door(engine).measure([Request(("a", "b"), 0.1, query)], "q")[0]
+            answer = open_session(engine).measure([Request(("a", "b"), 0.1, query)], "q")[0]
         except (PrivacyError, MeasurementError):
             return
     assert (answer.values == honest.values).all()
@@ -64,13 +64,13 @@ def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine,
 def test_a_query_that_changes_after_it_was_checked_is_answered_as_it_was(engine, monkeypatch):
     query = Sparse(np.eye(CELLS))
     with no_noise():
-        honest = open_door(engine).measure([Request(("a", "b"), 0.1, Sparse(np.eye(CELLS)))], "q")[0]
+        honest = open_session(engine).measure([Request(("a", "b"), 0.1, Sparse(np.eye(CELLS)))], "q")[0]
 
         def late(point):
             if point == "entered":
                 query.matrix.data[:] = 1000
 
-        session = open_door(engine, _trace=late)
+        session = open_session(engine, _trace=late)
         answer = session.measure([Request(("a", "b"), 0.1, query)], "q")[0]
     assert (answer.values == honest.values).all()
 
@@ -97,7 +97,7 @@ def test_a_request_that_changes_its_mu_is_covered_by_its_noise(engine):
             Shifty.reads += 1
             return 1.0 if Shifty.reads % 2 else 0.001
 
-    session = open_door(engine)
+    session = open_session(engine)
     for _ in range(4):
         answer = session.measure([Shifty(("a",), 1.0)], "q")[0]
         charged = session.releases[-1]["event"]["mu"]
@@ -107,9 +107,9 @@ def test_a_request_that_changes_its_mu_is_covered_by_its_noise(engine):
 @pytest.mark.parametrize(
     "fact", ["clip", "unit", "mu", "pure", "cap", "private", "domain", "schema", "epsilon", "delta"]
 )
-def test_a_doors_facts_cannot_be_overwritten(engine, fact):
+def test_a_sessions_facts_cannot_be_overwritten(engine, fact):
     """unit = "event" in a run that promises users would have switched the clip off."""
-    session = open_door(engine)
+    session = open_session(engine)
     before = getattr(session, fact)
     with pytest.raises(PrivacyError, match="fixed"):
         setattr(session, fact, "event")
@@ -118,7 +118,7 @@ def test_a_doors_facts_cannot_be_overwritten(engine, fact):
         session.asked["epsilon"] = 0.1
 
 
-def test_only_the_doors_own_user_keys_are_taken(engine):
+def test_only_the_sessions_own_user_keys_are_taken(engine):
     class Wide(Groups):
         def bind(self, domain):
             return self
@@ -128,7 +128,7 @@ def test_only_the_doors_own_user_keys_are_taken(engine):
             return 1
 
     with pytest.raises(PrivacyError, match="user key"):
-        open_door(engine).user_histogram(Wide(("a", "b"), t_max=3), cap=12, mu=0.1, label="x")
+        open_session(engine).user_histogram(Wide(("a", "b"), t_max=3), cap=12, mu=0.1, label="x")
 
 
 def test_units_of_an_event_run_are_not_mixed():
@@ -160,11 +160,11 @@ def test_units_of_an_event_run_are_not_mixed():
             session().user_histogram(key, mu=0.1, label="x")
 
 
-def test_a_door_does_not_work_in_a_forked_process(engine):
+def test_a_session_does_not_work_in_a_forked_process(engine):
     """The child's charges would go to its own copy of a ledger in memory, beside the parent's."""
     import os
 
-    session = open_door(engine)
+    session = open_session(engine)
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -182,7 +182,7 @@ def test_a_door_does_not_work_in_a_forked_process(engine):
 
 
 def test_the_same_request_twice_has_two_noises_and_two_charges(engine):
-    session = open_door(engine)
+    session = open_session(engine)
     one, two = session.measure([Request(("a", "b"), session.mu * 0.7)] * 2, "copies")
     assert not np.array_equal(one.values, two.values)
     assert session.left["mu"] < 0.2 * session.mu

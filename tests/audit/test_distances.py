@@ -20,7 +20,7 @@ from tests.mechanisms.growing import RowsPublic
 
 from . import checks
 from .checks import asked, fails, small_table as small
-from .world import CLIP, DELTA, EPSILON, SIZES, Swap, open_door
+from .world import CLIP, DELTA, EPSILON, SIZES, Swap, open_session
 
 CLIQUES = [c for k in (1, 2, 3) for c in combinations(SIZES, k)]
 WEIGHTS = [1.0, 0.25, 3.0, 1.0, 0.5, 1.0, 2.0]
@@ -32,22 +32,22 @@ def estimates(fill=0.0):
     return {c: np.full([SIZES[a] for a in c], fill) for c in CLIQUES}
 
 
-def look(door, weights=None, fill=0.0):
+def look(session, weights=None, fill=0.0):
     """A run that spends all its mu on one look. Against estimates of 0 a user moves every distance by the
     whole clip."""
-    return [door.distances(CLIQUES, estimates(fill), mu=door.mu, label="look", weights=weights)]
+    return [session.distances(CLIQUES, estimates(fill), mu=session.mu, label="look", weights=weights)]
 
 
-def weighted(door):
-    return look(door, WEIGHTS, 0.5)
+def weighted(session):
+    return look(session, WEIGHTS, 0.5)
 
 
-def guess(door):
+def guess(session):
     """A run that spends all its mu on one release of guesses."""
-    return [door.guesses(PAIRS, mu=door.mu, label="guesses")]
+    return [session.guesses(PAIRS, mu=session.mu, label="guesses")]
 
 
-def both(door, share=0.5):
+def both(session, share=0.5):
     """A run that spends its mu on a look at a model of no rows and on one at public starts of a thousand rows
     a cell, whose noise is the first's: a user moves every distance by the whole clip."""
     draw = np.random.default_rng(3).integers(0, 10, 500)
@@ -55,14 +55,14 @@ def both(door, share=0.5):
     answers = []
 
     def distances(*arguments, **options):
-        answers.append(door.distances(*arguments, **options))
+        answers.append(session.distances(*arguments, **options))
         return answers[-1]
 
-    session = SimpleNamespace(mu=door.mu, distances=distances)
-    starts = PublicPriors(PublicMarginals.of(public), session, {})
+    recorded = SimpleNamespace(mu=session.mu, distances=distances)
+    starts = PublicPriors(PublicMarginals.of(public), recorded, {})
     estimates = {c: np.full([SIZES[a] for a in c], 1000.0) for c in UNORDERED}
     distances(
-        UNORDERED, {c: 0 * e for c, e in estimates.items()}, mu=door.mu * math.sqrt(share), label="look"
+        UNORDERED, {c: 0 * e for c, e in estimates.items()}, mu=session.mu * math.sqrt(share), label="look"
     )
     took = starts.screen(estimates, dict.fromkeys(UNORDERED, 1.0), 1e-3, share, "look, public starts")
     assert math.isclose(took, share) and len(answers) == 2
@@ -92,15 +92,15 @@ def test_the_audit_finds_what_is_claimed_and_no_more(ask):
 def test_two_looks_for_the_price_of_one():
     """The planted bug: a first look that leaves nothing for the second is refused by the session."""
     with pytest.raises(FastdpError):
-        both(open_door(Swap(small())), share=0.6)
+        both(open_session(Swap(small())), share=0.6)
 
 
 def test_the_noise_is_that_of_the_law():
-    door = open_door(Swap(small()))
-    (answer,) = look(door)
-    assert np.allclose(answer.sigma, CLIP * math.sqrt(len(CLIQUES)) / door.mu, rtol=1e-12)
-    (answer,) = look(open_door(Swap(small())), WEIGHTS)
-    assert math.isclose(np.sum((CLIP / answer.sigma) ** 2), door.mu**2, rel_tol=1e-9)
+    session = open_session(Swap(small()))
+    (answer,) = look(session)
+    assert np.allclose(answer.sigma, CLIP * math.sqrt(len(CLIQUES)) / session.mu, rtol=1e-12)
+    (answer,) = look(open_session(Swap(small())), WEIGHTS)
+    assert math.isclose(np.sum((CLIP / answer.sigma) ** 2), session.mu**2, rel_tol=1e-9)
     assert np.allclose(answer.sigma * WEIGHTS, answer.sigma[0] * WEIGHTS[0])
 
 
@@ -152,7 +152,7 @@ def test_it_is_charged_before_it_counts_and_once():
             steps.append("counted")
             return super().marginals(*arguments, **options)
 
-    door = open_door(Watching(small()))
+    session = open_session(Watching(small()))
     real = Session._Session__answer
 
     def noting(self, label, question, events, draw, draws):
@@ -160,34 +160,34 @@ def test_it_is_charged_before_it_counts_and_once():
         return real(self, label, question, events, draw, draws)
 
     with patch.object(Session, "_Session__answer", noting):
-        look(door)
-    assert steps == [[door.mu], "counted"]
+        look(session)
+    assert steps == [[session.mu], "counted"]
     with pytest.raises(FastdpError, match="does not cover"):
-        look(door)
+        look(session)
 
 
 def test_resumed_runs_get_the_stored_distances_and_other_estimates_are_refused(tmp_path):
     ledger = open_ledger(tmp_path, epsilon=EPSILON, delta=DELTA)
     options = {"ledger": ledger, "dataset": "d", "run": "r"}
-    (first,) = look(open_door(Swap(small()), **options))
-    (again,) = look(open_door(Swap(None), **options))  # reads no data
+    (first,) = look(open_session(Swap(small()), **options))
+    (again,) = look(open_session(Swap(None), **options))  # reads no data
     assert (first.values == again.values).all()
     with pytest.raises(FastdpError):
-        look(open_door(Swap(small()), **options), fill=2.0**-20)
+        look(open_session(Swap(small()), **options), fill=2.0**-20)
 
 
 def test_what_is_not_public_or_not_whole_is_refused():
-    door = open_door(Swap(small()))
+    session = open_session(Swap(small()))
     short = {c: estimates()[c][:1] for c in CLIQUES}
     for bad in (short, {}, estimates(np.nan)):
         with pytest.raises(FastdpError):
-            door.distances(CLIQUES, bad, mu=0.1, label="x")
+            session.distances(CLIQUES, bad, mu=0.1, label="x")
     for weights in ([0.0] * 7, [1.0], [300.0] * 7, [-1.0] * 7):
         with pytest.raises(UsageError, match="weight"):
-            door.distances(CLIQUES, estimates(), mu=0.1, label="x", weights=weights)
+            session.distances(CLIQUES, estimates(), mu=0.1, label="x", weights=weights)
     with pytest.raises(UsageError, match="candidate"):
-        door.distances([], {}, mu=0.1, label="x")
-    assert door.releases == []
+        session.distances([], {}, mu=0.1, label="x")
+    assert session.releases == []
 
 
 # The statement
@@ -195,9 +195,9 @@ def test_what_is_not_public_or_not_whole_is_refused():
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_the_statement_is_checked(weights):
-    door = open_door(Swap(small()))
-    look(door, weights)
-    (line,) = door.releases
+    session = open_session(Swap(small()))
+    look(session, weights)
+    (line,) = session.releases
 
     def problems(**changes):
         return list(recompute._release_problems(line | changes, CLIP))

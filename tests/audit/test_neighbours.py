@@ -11,7 +11,7 @@ from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
 from ..reference import counting as slow
 from . import checks
-from .world import CLIP, SIZES, Swap, open_door, quick_accountant, table
+from .world import CLIP, SIZES, Swap, open_session, quick_accountant, table
 
 
 def test_neighbours_in_short():
@@ -109,7 +109,7 @@ def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypa
             estimates = {c: rng.normal(0, 20, n) for c, n in zip(cliques, sizes, strict=True)}
             weights = rng.uniform(0.1, 3, len(cliques))
             for side in sides:
-                open_door(Swap(side)).select_l1(
+                open_session(Swap(side)).select_l1(
                     cliques, estimates, epsilon=0.1, label="pick", weights=weights, penalties=[1.5] * 4
                 )
             (without, bound), (there, same) = seen[-2:]

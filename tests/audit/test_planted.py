@@ -26,7 +26,7 @@ from fastdp.tables import bound, idvalues
 from . import checks
 from .checks import asked, fails, first_without_noise, small_table
 from .test_distances import guess, look
-from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_door
+from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_session
 
 
 def test_c_halved():
@@ -51,7 +51,7 @@ def test_missing_square_root_of_the_count():
         whole = [Request(c, session.mu) for c in (("a",), ("b",), ("c",), ("a", "b"))]
         return session.measure(whole, "all")
 
-    assert "does not cover" in fails(greedy, open_door(Swap(small_table())))
+    assert "does not cover" in fails(greedy, open_session(Swap(small_table())))
     with patch.object(budget, "mu2", largest), asked(greedy):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
@@ -119,7 +119,7 @@ def resume(folder):
     options = {"ledger": Ledger(folder / "b.db"), "dataset": "d", "run": "r"}
     if not (folder / "b.db").exists():
         options["ledger"].open("d", epsilon=EPSILON, delta=DELTA)
-    first, again = (ask_everything(open_door(engine, **options)) for _ in range(2))
+    first, again = (ask_everything(open_session(engine, **options)) for _ in range(2))
     for x, y in zip(first, again, strict=True):
         assert (x.values == y.values).all(), "the noise was drawn again"
 
@@ -215,7 +215,7 @@ PLANS = {
     "keys": lambda: keyselect.release_keys(
         None, None, SCHEMA.columns["a"], SCHEMA, 1, Threshold(0.3, 1e-6), "k", None
     ),
-    "a run": lambda: ask_everything(open_door(Swap(small_table()))),
+    "a run": lambda: ask_everything(open_session(Swap(small_table()))),
 }
 
 
@@ -234,8 +234,8 @@ def test_noise_rounded_down_is_refused_by_every_plan(plan):
 
 
 ASKED = {
-    "plan_marginal": lambda door: door.measure([Request(("a",), 0.1)], "m"),
-    "plan_filtered": lambda door: door.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f"),
+    "plan_marginal": lambda session: session.measure([Request(("a",), 0.1)], "m"),
+    "plan_filtered": lambda session: session.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f"),
     "plan_distances": look,
     "plan_guesses": guess,
 }
@@ -243,7 +243,7 @@ ASKED = {
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
-    real, door = getattr(gateway, name), open_door(Swap(small_table()))
+    real, session = getattr(gateway, name), open_session(Swap(small_table()))
 
     def planted(*arguments):
         plan = real(*arguments)
@@ -251,7 +251,7 @@ def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
         return plan
 
     with patch.object(gateway, name, planted), pytest.raises(PrivacyError, match="cover"):
-        ASKED[name](door)
+        ASKED[name](session)
 
 
 def test_child_coefficients_forgotten_in_query_or_noise():
@@ -259,16 +259,16 @@ def test_child_coefficients_forgotten_in_query_or_noise():
     drawn."""
     ones = property(lambda self: (np.ones(self.rows, np.int64), np.ones(self.rows, np.int64)))
     with patch.object(AdaGrid, "coef2", ones), pytest.raises(PrivacyError, match="norm above 1"):
-        ask_everything(open_door(Swap(small_table())))
+        ask_everything(open_session(Swap(small_table())))
     with (
         patch.object(AdaGrid, "coef2", ones),
         patch.object(AdaGrid, "column_norm2", lambda self: Fraction(1)),
         pytest.raises(PrivacyError, match="smaller column norm"),
     ):
-        ask_everything(open_door(Swap(small_table())))
+        ask_everything(open_session(Swap(small_table())))
     # The query knows its scalars, but all rows get the noise of scalar 1: the check before the draw sees it.
     with (
         patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma),
         pytest.raises(PrivacyError, match="does not cover"),
     ):
-        ask_everything(open_door(Swap(small_table())))
+        ask_everything(open_session(Swap(small_table())))

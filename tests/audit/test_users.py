@@ -22,7 +22,7 @@ from ..builders import open_ledger
 from ..reference import counting as slow
 from . import checks
 from .checks import asked, fails, small_table as small
-from .world import CLIP, DELTA, EPSILON, Swap, loss_mean, no_noise, open_door, table
+from .world import CLIP, DELTA, EPSILON, Swap, loss_mean, no_noise, open_session, table
 
 FEATURES = (("a",), ("b",), ("c",), ("b", 2), ("a", "b"), ("c", "b", "a"))
 EDGES = (2, 5, CLIP, 2 * CLIP)
@@ -30,44 +30,44 @@ ORDER = Succession(("c", "b"), (("a", "a"), ("b", "b")), 4, 2, (2, 5, CLIP))
 TABLE = UserTable((1, 2, 3, 5, 100), columns=("b", "a"))
 
 
-def agree(door):
+def agree(session):
     """All mu on agreement: overall, and by rows per user."""
-    mu = door.mu * math.sqrt(0.5)
+    mu = session.mu * math.sqrt(0.5)
     return [
-        door.user_histogram(Agreement(FEATURES), mu=mu, label="agreement"),
-        door.user_histogram(Agreement(FEATURES, EDGES), mu=mu, label="agreement by rows"),
+        session.user_histogram(Agreement(FEATURES), mu=mu, label="agreement"),
+        session.user_histogram(Agreement(FEATURES, EDGES), mu=mu, label="agreement by rows"),
     ]
 
 
-def row_numbers(door):
+def row_numbers(session):
     """All mu on the number of rows, of each user at most some."""
-    mu = door.mu * math.sqrt(0.5)
-    return [door.user_histogram(RowsUpTo(most), mu=mu, label=f"rows up to {most}") for most in (CLIP, 3)]
+    mu = session.mu * math.sqrt(0.5)
+    return [session.user_histogram(RowsUpTo(most), mu=mu, label=f"rows up to {most}") for most in (CLIP, 3)]
 
 
-def tables(door):
+def tables(session):
     """All mu on marginals of the table of users."""
-    of_users = door.part(1.0, TABLE)
+    of_users = session.part(1.0, TABLE)
     asked = [("rows per user", "b"), ("a",), ("a", "b")]
     return of_users.measure([Request(c, of_users.mu / math.sqrt(3)) for c in asked], "users")
 
 
-def groups(door):
+def groups(session):
     """All mu on rows with the group of their user."""
-    rows = door.part(1.0, RowGroups((1, CLIP, 2 * CLIP)))
+    rows = session.part(1.0, RowGroups((1, CLIP, 2 * CLIP)))
     return rows.measure([Request(("rows per user", "b"), rows.mu)], "rows by group")
 
 
-def follow(door):
+def follow(session):
     """All mu on how rows follow each other."""
-    return [door.user_histogram(ORDER, mu=door.mu, label="order")]
+    return [session.user_histogram(ORDER, mu=session.mu, label="order")]
 
 
-def everything(door):
+def everything(session):
     """A run of all of them, by shares: what they cost adds up."""
     return [
-        *agree(door.part(0.1)), *follow(door.part(0.05)), *row_numbers(door.part(0.1)),
-        *tables(door.part(0.25)), *groups(door.part(0.5)),
+        *agree(session.part(0.1)), *follow(session.part(0.05)), *row_numbers(session.part(0.1)),
+        *tables(session.part(0.25)), *groups(session.part(0.5)),
     ]  # fmt: skip
 
 
@@ -106,15 +106,15 @@ def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_tha
 def nulls_told_apart(more):
     """How far `more` rows without an id move their count, in units of what mu^2 covers. Their other columns
     and the users with an id make no difference."""
-    door = open_door(swap := Swap())
+    session = open_session(swap := Swap())
 
     def answer(nulls):
         ids = np.array([1, 1, 2, *[None] * nulls], object)
         swap.content = table(checks.random_codes(np.random.default_rng(nulls), len(ids)), ids)
-        return door.user_histogram(WithoutId(8), mu=door.mu / 2, label=f"{nulls}")
+        return session.user_histogram(WithoutId(8), mu=session.mu / 2, label=f"{nulls}")
 
     with no_noise():
-        return loss_mean([answer(3 + more)], [answer(3)]) / (door.mu / 2) ** 2
+        return loss_mean([answer(3 + more)], [answer(3)]) / (session.mu / 2) ** 2
 
 
 def test_rows_without_an_id_are_covered_up_to_the_number_taken_together():
@@ -205,11 +205,11 @@ def test_planted_bugs_are_caught(bug):
 
 def test_parts_that_forget_each_others_charges():
     """Two parts spend what one run has: the second is refused."""
-    door = open_door(Swap(small()))
-    tables(door.part(1.0))
+    session = open_session(Swap(small()))
+    tables(session.part(1.0))
     with pytest.raises(FastdpError, match="does not cover"):
-        tables(door.part(1.0))
-    assert len(door.releases) == 3
+        tables(session.part(1.0))
+    assert len(session.releases) == 3
 
 
 # Charges, resuming, refusals
@@ -218,14 +218,14 @@ def test_parts_that_forget_each_others_charges():
 def test_resumed_runs_get_the_stored_answers_and_other_questions_are_refused(tmp_path):
     ledger = open_ledger(tmp_path, epsilon=EPSILON, delta=DELTA)
     options = {"ledger": ledger, "dataset": "d", "run": "r"}
-    first = everything(open_door(Swap(small()), **options))
-    again = everything(open_door(Swap(None), **options))  # reads no data
+    first = everything(open_session(Swap(small()), **options))
+    again = everything(open_session(Swap(None), **options))  # reads no data
     assert all((x.values == y.values).all() for x, y in zip(first, again, strict=True))
     with pytest.raises(FastdpError):
-        tables(open_door(Swap(small()), **options))
+        tables(open_session(Swap(small()), **options))
     other = UserTable((1, 2, 3, 5, 101), columns=("b", "a"))
     with patch.dict(globals(), TABLE=other), pytest.raises(FastdpError):
-        everything(open_door(Swap(small()), **options))
+        everything(open_session(Swap(small()), **options))
 
 
 def test_what_is_not_covered_by_a_proof_is_refused():
@@ -235,34 +235,34 @@ def test_what_is_not_covered_by_a_proof_is_refused():
     class Counted(Agreement):
         numbers = 1
 
-    door = open_door(Swap(small()))
+    session = open_session(Swap(small()))
     with pytest.raises(PrivacyError, match="expected a view"):
-        door.part(1.0, Strange((1,)))
+        session.part(1.0, Strange((1,)))
     with pytest.raises(PrivacyError, match="keys"):
-        door.user_histogram(Counted(FEATURES), mu=0.1, label="x")
+        session.user_histogram(Counted(FEATURES), mu=0.1, label="x")
     with pytest.raises(UsageError, match="mu"):
-        door.user_histogram(Agreement(FEATURES), epsilon=0.1, label="x")
+        session.user_histogram(Agreement(FEATURES), epsilon=0.1, label="x")
     with pytest.raises(UsageError, match="width"):
         Agreement((("a", 0),))
     with pytest.raises(UsageError, match="users"):
-        door.part(1.0, TABLE).part(1.0, TABLE)
+        session.part(1.0, TABLE).part(1.0, TABLE)
     with pytest.raises(UsageError, match="one row per user"):
         views.viewed(Swap(small()), TABLE).user_histogram(RowsPerUser((1,)), 1)
     for share in (0, -1, 1.5, math.nan):
         with pytest.raises(UsageError, match="share"):
-            door.part(share)
-    assert door.releases == []
+            session.part(share)
+    assert session.releases == []
 
 
 # The statement
 
 
 def test_the_statement_is_checked():
-    door = open_door(Swap(small()))
-    everything(door)
-    for line in door.releases:
+    session = open_session(Swap(small()))
+    everything(session)
+    for line in session.releases:
         assert list(recompute._release_problems(line, CLIP)) == []
         assert list(recompute._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
-    of_users = [line for line in door.releases if line.get("of") == "users"]
+    of_users = [line for line in session.releases if line.get("of") == "users"]
     assert len(of_users) == 3
     assert all(list(recompute._release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)

@@ -20,7 +20,7 @@ from ..builders import open_ledger
 from . import checks
 from .checks import asked, fails, small_table as small
 from .test_distances import PAIRS, guess
-from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, open_door
+from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, open_session
 
 
 def guesses_of(table, skip):
@@ -173,36 +173,36 @@ def test_a_session_filters_and_charges_once(tmp_path, sparse):
     content = small(4000)
 
     def ask(engine):
-        door = open_door(engine, **options)
-        return door, door.filtered(("b", "a"), mu=door.mu, lifted=1, label="b and a")
+        session = open_session(engine, **options)
+        return session, session.filtered(("b", "a"), mu=session.mu, lifted=1, label="b and a")
 
-    door, first = ask(local(content, 1) if sparse else Swap(content))
+    session, first = ask(local(content, 1) if sparse else Swap(content))
     _, again = ask(Swap(None))  # reads no data
     assert (first.cells == again.cells).all() and (first.values == again.values).all()
     assert (first.values > first.threshold).all() and first.shape == (4, 3)
     exact = local(content, 1).marginals([("b", "a")], CLIP)["b", "a"].reshape(-1) / SCALE
     assert (np.abs(first.values - exact[first.cells]) < 6 * first.sigma).all()  # 12 cells: 2e-8
-    (line,) = door.releases
+    (line,) = session.releases
     assert list(recompute._release_problems(line, CLIP)) == []
     assert list(recompute._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     with pytest.raises(FastdpError, match="does not cover"):
-        door.filtered(("a", "b"), mu=door.mu, lifted=1, label="more")
+        session.filtered(("a", "b"), mu=session.mu, lifted=1, label="more")
 
 
 def test_statement_and_refusals():
-    door = open_door(Swap(small()))
-    guess(door)
-    (line,) = door.releases
+    session = open_session(Swap(small()))
+    guess(session)
+    (line,) = session.releases
     assert list(recompute._release_problems(line, CLIP)) == []
     assert list(recompute._release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
     for pairs in ([], [("a",)], [("a", "b", "c")]):
         with pytest.raises(UsageError, match="pairs"):
-            door.guesses(pairs, mu=0.1, label="x")
+            session.guesses(pairs, mu=0.1, label="x")
     with (
         patch.object(gateway, "DENSE_CELLS", 5),
         pytest.raises(UsageError, match="limit for a filtered marginal is 5"),
     ):
-        door.filtered(("a", "b"), mu=0.1, lifted=1, label="x")
+        session.filtered(("a", "b"), mu=0.1, lifted=1, label="x")
 
 
 @pytest.mark.parametrize("error", [MemoryError, ValueError])
@@ -212,7 +212,7 @@ def test_an_error_does_not_name_the_number_of_cells_that_are_not_empty(error):
     def failing(plan, cells, sums, seed):
         raise error(f"array with shape ({len(cells)},)")
 
-    door = open_door(Swap(small()))
+    session = open_session(Swap(small()))
     with patch.object(FilterPlan, "noisy", failing), pytest.raises((FastdpError, MemoryError)) as raised:
-        door.filtered(("a", "b"), mu=door.mu, lifted=1, label="x")
+        session.filtered(("a", "b"), mu=session.mu, lifted=1, label="x")
     assert "shape" not in str(raised.value) and raised.value.__context__ is None

@@ -63,7 +63,7 @@ def no_noise():
         yield
 
 
-def open_door(engine, *, epsilon=EPSILON, delta=DELTA, clip=CLIP, seed=None, **options):
+def open_session(engine, *, epsilon=EPSILON, delta=DELTA, clip=CLIP, seed=None, **options):
     reserved = reserve.reserve(
         SCHEMA, [reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)], seed=seed, **options
     )

@@ -21,7 +21,7 @@ def table(seed=0, rows=400, users=30):
     )
 
 
-def door_to(content, clip=3, **options):
+def session_of(content, clip=3, **options):
     reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], **options)
     return reserved, reserved.sessions(local(content, 1))[0]
 
@@ -30,7 +30,7 @@ def door_to(content, clip=3, **options):
     "recode", [{"nobody": np.zeros(3, int)}, {"b": np.zeros(4, int)}, {"b": np.array([0, 1, -1, 0, 0])}]
 )
 def test_bad_recodings_are_refused_before_anything_is_charged(recode):
-    _, session = door_to(table())
+    _, session = session_of(table())
     with pytest.raises(SchemaError, match="recoding"):
         session.measure([Request(("b",), session.mu)], "x", recode=recode)
     with pytest.raises(UsageError, match="whole numbers"):
@@ -41,11 +41,11 @@ def test_bad_recodings_are_refused_before_anything_is_charged(recode):
 def test_a_resumed_step_with_another_recoding_fails_closed(tmp_path):
     content = table()
     one, two = ({"b": np.array(codes)} for codes in ([0, 0, 1, 1, 1], [0, 1, 1, 1, 1]))
-    _, session = door_to(content, run="r", work=tmp_path)
+    _, session = session_of(content, run="r", work=tmp_path)
     first = session.measure([Request(("b",), session.mu)], "x", recode=one)
-    _, again = door_to(content, run="r", work=tmp_path)
+    _, again = session_of(content, run="r", work=tmp_path)
     assert (again.measure([Request(("b",), session.mu)], "x", recode=one)[0].values == first[0].values).all()
     for other in (two, None):
-        _, changed = door_to(content, run="r", work=tmp_path)
+        _, changed = session_of(content, run="r", work=tmp_path)
         with pytest.raises(LedgerError, match="different question"):
             changed.measure([Request(("b",), session.mu)], "x", recode=other)

@@ -5,7 +5,7 @@ import numpy as np
 from .growing import RowsSession
 
 
-class FakeDoor(RowsSession):
+class FakeSession(RowsSession):
     """Answers from given joint counts; its selections are exact and among what it was asked, as their
     epsilon."""
 

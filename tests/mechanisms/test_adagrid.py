@@ -10,7 +10,7 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import adagrid
 from fastdp.mechanisms.base import Job
 from fastdp.queries import AdaGrid as GridQuery
-from tests.mechanisms.fakes import FakeDoor, FakeModel
+from tests.mechanisms.fakes import FakeModel, FakeSession
 
 W = ("letter", "digit")
 LETTERS, DIGITS = [10000, 300, 5000, 6000], [15000, 6100, 200]
@@ -19,7 +19,7 @@ LETTERS, DIGITS = [10000, 300, 5000, 6000], [15000, 6100, 200]
 def worked_example():
     """W,X,Y,Z x 1,2,3 where X and 3 are small, with the counts of the text."""
     joint = np.outer(LETTERS, DIGITS) / sum(DIGITS)
-    return FakeDoor({"letter": 4, "digit": 3}, np.rint(joint).astype(np.int64), mu=1.0, clip=100)
+    return FakeSession({"letter": 4, "digit": 3}, np.rint(joint).astype(np.int64), mu=1.0, clip=100)
 
 
 def job_for(session, kept, **options):
@@ -56,7 +56,7 @@ def test_cells_are_fine_by_the_mean_of_copies_and_over_plausible_children_only()
     assert adagrid.plausible(grid, one[:1], 5.0).tolist() == [0, 1]
     rng = np.random.default_rng(1)
     joint = rng.poisson(40, (4, 3, 3, 2)) * rng.integers(0, 2, (4, 3, 3, 2))
-    session = FakeDoor({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)
+    session = FakeSession({"a": 4, "b": 3, "c": 3, "d": 2}, joint, mu=0.5, noise=1.0)
     adagrid.AdaGrid(outer=(("a", "b", "c", "d"),), threshold=2.0).run(session, job_for(session, {}))
     grids = {r.clique: r.query.grid for r in session.asked}
     assert len(grids) == 15
@@ -83,7 +83,7 @@ def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_
     rng = np.random.default_rng(0)
     joint = np.zeros((3, 3, 4), np.int64)
     np.add.at(joint, (k := rng.integers(0, 3, 3000), k, rng.integers(0, 4, 3000)), 1)
-    session, kept = FakeDoor({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
+    session, kept = FakeSession({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
     outcome = adagrid.AdaGrid().run(session, job_for(session, kept))
     assert ["a", "b"] in outcome.details["outer"]
     assert len(outcome.details["outer"]) == 2

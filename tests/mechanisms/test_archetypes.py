@@ -78,11 +78,11 @@ class Public:
         return self.model
 
 
-def outcome(model, schema, users, companies, *, rows=None, config=None, **session):
+def outcome(model, schema, users, companies, *, rows=None, config=None, **options):
     config = config or Archetypes(features=model.options.features)
-    door = Session(schema, [users, companies], **session)
+    session = Session(schema, [users, companies], **options)
     job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
-    return config.run(door, job), door
+    return config.run(session, job), session
 
 
 def whole_table(rows):

@@ -15,7 +15,7 @@ from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
-from tests.mechanisms.fakes import FakeDoor, FakeModel
+from tests.mechanisms.fakes import FakeModel, FakeSession
 
 from .growing import RowsSession, dependent_rows, job_of
 
@@ -24,7 +24,7 @@ def chain(rows=4000, seed=0):
     """a - b - c - d in a chain of strong dependence."""
     joint = np.zeros((4, 4, 4, 4), np.int64)
     np.add.at(joint, tuple(dependent_rows(rows, 4, seed=seed)[1].values()), 1)
-    return FakeDoor(dict.fromkeys("abcd", 4), joint, mu=2.0)
+    return FakeSession(dict.fromkeys("abcd", 4), joint, mu=2.0)
 
 
 def run(session, **fields):
@@ -50,7 +50,7 @@ def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
 def test_rare_values_are_merged_when_pairs_are_measured():
     joint = np.zeros((6, 6), np.int64)
     joint[0, 1], joint[1, 0], joint[5, 5] = 500, 400, 1
-    outcome, kept = run(FakeDoor({"a": 6, "b": 6}, joint, mu=2.0))
+    outcome, kept = run(FakeSession({"a": 6, "b": 6}, joint, mu=2.0))
     sizes = [m.values.size for m in kept["measurements"]]
     assert sizes == [3, 3, 9]
     assert outcome.tables["codes"].num_rows == 12
@@ -72,10 +72,10 @@ def test_the_simplex_projection_is_the_nearest_point(values, total):
 
 def test_pairs_too_large_leave_a_forest_and_one_column_needs_no_tree(monkeypatch):
     monkeypatch.setattr(spanning_tree, "MAX_PAIR_CELLS", 20)
-    session = FakeDoor({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
+    session = FakeSession({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
     ones = one_ways.measure_ones(session, 0.5)
     assert spanning_tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
-    outcome, kept = run(FakeDoor({"a": 5}, np.arange(5), mu=1.0))
+    outcome, kept = run(FakeSession({"a": 5}, np.arange(5), mu=1.0))
     assert outcome.details["tree"] == []
     assert len(kept["measurements"]) == 1
 

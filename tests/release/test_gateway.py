@@ -17,7 +17,7 @@ from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
 
-from ..audit.world import SCHEMA, SIZES, Swap, ask_everything, no_noise, open_door, table
+from ..audit.world import SCHEMA, SIZES, Swap, ask_everything, no_noise, open_session, table
 from ..builders import open_ledger
 
 
@@ -29,7 +29,7 @@ def engine():
 
 @pytest.fixture
 def session(engine):
-    return open_door(engine)
+    return open_session(engine)
 
 
 def test_shares_of_the_budget_add_up(session):
@@ -43,7 +43,7 @@ def test_over_budget_nothing_is_read(engine):
         def marginals(self, cliques, clip):
             raise AssertionError("read")
 
-    session = open_door(Untouchable())
+    session = open_session(Untouchable())
     with pytest.raises(BudgetError, match="reservation has mu"):
         session.measure([Request(("a",), session.mu), Request(("b",), session.mu)], "too much")
     with pytest.raises(BudgetError):
@@ -82,7 +82,7 @@ def test_bad_requests(session):
 
 def test_user_histograms(engine, session):
     with no_noise():
-        exact = open_door(engine).user_histogram(RowsPerUser((1, 20, 28)), mu=0.1, label="rows")
+        exact = open_session(engine).user_histogram(RowsPerUser((1, 20, 28)), mu=0.1, label="rows")
     assert exact.values.tolist() == [0, 8, 3]
     histogram = session.user_histogram(RowsPerUser((1, 20, 28)), mu=0.5, label="rows")
     assert histogram.sigma == pytest.approx(2.0)
@@ -99,7 +99,7 @@ def test_user_histograms(engine, session):
 
 
 def test_pure_runs_take_pure_releases_only(engine):
-    session = open_door(engine, epsilon=1.0, delta=0.0)
+    session = open_session(engine, epsilon=1.0, delta=0.0)
     assert session.mu is None
     with pytest.raises(BudgetError):
         session.measure([Request(("a",), 0.1)], "Gaussian")
@@ -110,7 +110,7 @@ def test_pure_runs_take_pure_releases_only(engine):
 
 
 def test_selection_follows_the_distance(engine):
-    session = open_door(engine, epsilon=40.0, clip=1)
+    session = open_session(engine, epsilon=40.0, clip=1)
     exact = local(engine.content, 1).marginals([("a",), ("b",), ("c",)], 1)
     near = {c: exact[c] / 2**20 for c in exact}
     near[("b",)] = near[("b",)] + 40.0
@@ -133,7 +133,7 @@ def test_selection_counts_once_and_says_how_much_one_user_moves_it(engine):
             calls.append(list(cliques))
             return super().marginals(cliques, clip)
 
-    session = open_door(Counting(engine.content), clip=7)
+    session = open_session(Counting(engine.content), clip=7)
     zeros = {("a",): np.zeros(3), ("b",): np.zeros(4)}
     for i in range(4):
         session.select_l1(list(zeros), zeros, epsilon=0.5, label=str(i))
@@ -167,7 +167,7 @@ def test_nothing_private_shows_also_in_errors(engine, session):
         def marginals(self, cliques, clip):
             raise ValueError("user 4711 has 1234 rows")
 
-    session = open_door(Chatty())
+    session = open_session(Chatty())
     with pytest.raises(PrivacyError) as caught:
         session.measure([Request(("a",), 0.1)], "step")
     error = caught.value
@@ -183,7 +183,7 @@ def test_engines_that_do_not_count_in_integers_are_refused(counts):
             return {("a",): counts}
 
     with pytest.raises(PrivacyError, match="int64"):
-        open_door(Wrong()).measure([Request(("a",), 0.1)], "step")
+        open_session(Wrong()).measure([Request(("a",), 0.1)], "step")
 
 
 def test_who_is_a_user(engine):
@@ -205,7 +205,7 @@ def test_who_is_a_user(engine):
         (rows, "different schema"),
     ):
         with pytest.raises(PrivacyError, match=text):
-            open_door(other)
+            open_session(other)
 
 
 def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
@@ -224,12 +224,12 @@ def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
 
 
 def test_seeds_repeat_and_ledgers_refuse_them(engine, tmp_path):
-    first, again, other = (ask_everything(open_door(engine, seed=s)) for s in (3, 3, 4))
+    first, again, other = (ask_everything(open_session(engine, seed=s)) for s in (3, 3, 4))
     assert all((x.values == y.values).all() for x, y in zip(first, again, strict=True))
     assert not any((x.values == y.values).any() for x, y in zip(first, other, strict=True))
     ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     with pytest.raises(UsageError, match="seed"):
-        open_door(engine, seed=1, ledger=ledger)
+        open_session(engine, seed=1, ledger=ledger)
     assert ledger.entries() == []
 
 

@@ -14,7 +14,7 @@ from fastdp.mechanisms.shared.spanning_tree import spanning_tree
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, some_row
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
-from tests.mechanisms.fakes import FakeDoor
+from tests.mechanisms.fakes import FakeSession
 
 NAMES = "abcde"
 
@@ -69,10 +69,10 @@ def test_merging_commutes_with_the_zeros(given_masks, seed):
 def test_a_tree_beside_constraints_has_no_loop_and_keeps_within_the_bound(given_masks, seed):
     domain, impossible = given_masks
     rng = np.random.default_rng(seed)
-    door = FakeDoor(domain, rng.integers(0, 50, domain.shape(domain)), mu=1.0)
-    ones = measure_ones(door, 1.0)
+    session = FakeSession(domain, rng.integers(0, 50, domain.shape(domain)), mu=1.0)
+    ones = measure_ones(session, 1.0)
     zeros = StructuralZeros(impossible)
-    tree = spanning_tree(door, ones, 0.5, zeros=zeros)
+    tree = spanning_tree(session, ones, 0.5, zeros=zeros)
     pairs = [p for p in tree if len(p) == 2]
     together = junction_tree(domain, [*tree, *impossible])
     assert together.cells <= largest_forest(domain, 1_000_000, zeros.cliques).cells
@@ -84,12 +84,12 @@ def test_the_bound_is_not_idle():
     domain, larger = Domain({"a": 4, "b": 4, "c": 4, "d": 4}), 0
     impossible = {("a", "b"): np.eye(4, dtype=bool), ("c", "d"): np.eye(4, dtype=bool)}
     for seed in range(20):
-        door = FakeDoor(domain, np.random.default_rng(seed).integers(0, 50, (4, 4, 4, 4)), mu=1.0)
-        ones = measure_ones(door, 1.0)
+        session = FakeSession(domain, np.random.default_rng(seed).integers(0, 50, (4, 4, 4, 4)), mu=1.0)
+        ones = measure_ones(session, 1.0)
         kept = junction_tree(
-            domain, [*spanning_tree(door, ones, 0.5, zeros=StructuralZeros(impossible)), *impossible]
+            domain, [*spanning_tree(session, ones, 0.5, zeros=StructuralZeros(impossible)), *impossible]
         )
-        loops = junction_tree(domain, [*spanning_tree(door, ones, 0.5), *impossible])
+        loops = junction_tree(domain, [*spanning_tree(session, ones, 0.5), *impossible])
         larger += loops.cells > kept.cells
     assert larger > 0
 
@@ -97,9 +97,9 @@ def test_the_bound_is_not_idle():
 def test_a_pair_that_follows_is_not_measured():
     domain = Domain({"a": 4, "b": 2, "c": 3})
     mask = np.arange(2)[None, :] != (np.arange(4) // 2)[:, None]
-    door = FakeDoor(domain, np.random.default_rng(0).integers(0, 50, (4, 2, 3)), mu=1.0)
-    ones = measure_ones(door, 1.0)
-    tree = spanning_tree(door, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
+    session = FakeSession(domain, np.random.default_rng(0).integers(0, 50, (4, 2, 3)), mu=1.0)
+    ones = measure_ones(session, 1.0)
+    tree = spanning_tree(session, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
     assert len(tree) == 1 and "c" in tree[0]
 
 

@@ -53,7 +53,7 @@ def read(frame, s, public=False):
     return fastdp.read(pa.Table.from_pandas(frame, preserve_index=False), s, public=public)
 
 
-class ExactDoor:
+class ExactSession:
     """Test mode: the engine's own counts, without noise."""
 
     def __init__(self, table, cap=None):
@@ -107,7 +107,7 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
     cells = set(zip(codes[0], codes[1] + 2018, codes[2] + 1, codes[3], t, strict=True))
     assert {tuple(int(v) for v in c) for c in cells} == twin
 
-    collapsed = histogram_of(config.run(ExactDoor(read(private, s)), j))
+    collapsed = histogram_of(config.run(ExactSession(read(private, s)), j))
     if t_max is None:  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
         top = asked.t_max
         capped = private.groupby(["who", *COLUMNS]).head(top)
@@ -119,7 +119,7 @@ def test_full_grid_is_exact_without_noise():
     s = schema()
     private = calls(500, 3, users=50)
     outcome = run(
-        ExactDoor(read(private, s)), job(s), columns=tuple(COLUMNS), kind="type", repeats=(1, 2), t_max=20
+        ExactSession(read(private, s)), job(s), columns=tuple(COLUMNS), kind="type", repeats=(1, 2), t_max=20
     )
     want = private.groupby(COLUMNS).size()
     assert histogram_of(outcome) == {(a, y - 2018, m - 1, i): int(n) for (a, y, m, i), n in want.items()}
