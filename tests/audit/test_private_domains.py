@@ -27,7 +27,7 @@ from fastdp.errors import FastdpError
 from fastdp.measurement import SCALE
 from fastdp.privacy import noise
 from fastdp.privacy.ledger import Reservation
-from fastdp.release import domaincosts, keyselect
+from fastdp.release import domaincosts, domainsteps, keyselect
 from fastdp.release.gateway import Session
 from fastdp.schema import Schema
 
@@ -424,9 +424,7 @@ def test_planted_size_in_the_output_is_seen(tmp_path):
         values, users, facts = real(*arguments, **options)
         return values, users, facts | {"threshold": facts["threshold"] + 1e-3 * count.size}
 
-    from fastdp.release import domainsteps as domain
-
-    with patch.object(keyselect, "count_keys", count), patch.object(domain, "release_keys", leaky):
+    with patch.object(keyselect, "count_keys", count), patch.object(domainsteps, "release_keys", leaky):
         without, there = two_folders("arrow", 400, tmp_path)
     assert without["privacy.json"] != there["privacy.json"]
 
