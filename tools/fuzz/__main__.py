@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
 
 def files_with_properties(under: list[str]) -> list[Path]:
     """Test files that use hypothesis, whatever draws most first."""
-    listed = [p for place in under for p in sorted((ROOT / place).rglob("test_*.py"))]
+    places = [ROOT / name for name in under]
+    found = ([p] if p.is_file() else sorted(p.rglob("test_*.py")) for p in places)
+    listed = [path for paths in found for path in paths]
     uses = {p: p.read_text("utf-8").count("@given") for p in listed}
     return sorted((p for p, n in uses.items() if n), key=lambda p: -uses[p])
 
@@ -41,9 +43,11 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", default=["tests"])
     options = parser.parse_args()
     files, end = files_with_properties(options.only), time.monotonic() + 60 * options.minutes
+    if not files:
+        parser.error(f"no property tests under {', '.join(options.only)}; name files or folders of tests")
     done, failed, seed = 0, [], options.seed
     fresh = {**os.environ, "FASTDP_FUZZ": "1"}  # examples that `make test` does not draw
-    while time.monotonic() < end and files:
+    while time.monotonic() < end:
         for path in files:
             if time.monotonic() >= end:
                 break
