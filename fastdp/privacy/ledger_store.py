@@ -218,8 +218,9 @@ class FileStore:
     def _connect(self, create: bool) -> sqlite3.Connection:
         with self._sqlite_errors():
             if create:  # for its owner alone, like its lock and its head
+                # A file that is there is not opened: closing it would drop the locks that SQLite holds on it.
                 with contextlib.suppress(OSError):  # SQLite says what is wrong
-                    os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                    os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
             connection = sqlite3.connect(
                 uri, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
