@@ -9,7 +9,6 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp import Measurement
 from fastdp._core.dual import Dual, Dual as Core
-from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.estimate.dual import dual_plan, local_consistency, newton
 from fastdp.estimate.dual.dual_plan import Link, Table, plan_dual
@@ -160,31 +159,6 @@ def test_the_divergence_is_that_of_the_solution():
             exact[i] += (sides[0] - sides[1]) / (2 * h)
     # 400 probes of at most 20 cells: their mean is within 6 standard errors (below 0.1 each) of the trace
     np.testing.assert_allclose(sums[:, 1] + probes, exact, atol=0.6)
-
-
-def test_results_are_the_same_for_any_number_of_threads():
-    rng = np.random.default_rng(0)
-    rows, cols = 300, 400
-    y, outcome = rng.normal(size=rows * cols) + 0.3, []
-    base = np.arange(rows, dtype=np.int32)
-    for threads in (1, 2, 5):
-        links = [Link(0, rows, 1.0, base, "row"), Link(rows, cols, 1.0, None, "cell")]
-        one = [Link(0, rows, -1.0, None, "cell")]
-        tables = [Table(rows, cols, 2.0, links), Table(1, rows, 1.0, one)]
-        core = Core(plan_dual(tables), np.zeros(rows + cols), Team(threads))
-        core.centre(0, np.full(y.size, 2.0), 2 * y)
-        core.centre(1, np.ones(rows), np.full(rows, 50.0), np.arange(rows) % 7 > 0)
-        seen = np.empty((2, core.cells), np.float32)
-        x, tau = np.linspace(-0.1, 0.1, rows + cols), np.array([1.0, 2.0])
-        sums = core.evaluate(x, tau, np.ones(2), seen[0])
-        first = [sums, core.gradient.copy(), core.diagonal.copy(), core.step(1e-6, 50), core.way]
-        core.evaluate(x, tau, np.ones(2), seen[1], (0.5, x))
-        second = [x, core.along, core.worst, core.rms, core.probe(1, 1e-3, 50), seen, core.gram(seen)]
-        core.mix(seen, np.array([[0.3, 0.7], [1.0, 0.0]]))
-        outcome.append([np.asarray(part) for part in (*first, *second, core.y, core.inverse)])
-    for other in outcome[1:]:
-        for first, second in zip(outcome[0], other):
-            assert (first == second).all()
 
 
 @given(st.integers(0, 2**32 - 1))

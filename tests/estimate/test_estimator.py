@@ -108,31 +108,7 @@ def test_gradient_equals_finite_differences(seed):
         assert slope == pytest.approx(g[i], rel=1e-5, abs=1e-6)
 
 
-def test_identical_for_any_number_of_threads():
-    rng = np.random.default_rng(7)
-    domain = Domain({"a": 40, "b": 50, "c": 60})
-    joint = skewed(domain, rng, 1e6)
-    seen = measure(domain, joint, [("a", "b"), ("b", "c"), ("a", "b", "c")], 30.0, rng)
-    one = fit(domain, seen, stop="iters", iters=8, threads=1)
-    three = fit(domain, seen, stop="iters", iters=8, threads=3)
-    assert one.loss == three.loss
-    for p, q in zip(one.nodes, three.nodes):
-        assert (p.table == q.table).all()
-
-
 class TestStopping:
-    def test_noise_level_is_where_the_noise_explains_the_rest(self):
-        rng = np.random.default_rng(9)
-        domain = Domain({"a": 20, "b": 20, "c": 10})
-        seen = measure(
-            domain, skewed(domain, rng, 1e6), [("a", "b"), ("b", "c"), ("a",), ("b",), ("c",)], 200.0, rng
-        )
-        model = fit(domain, seen)
-        rows = sum(m.values.size for m in seen)
-        assert model.ended == "noise level" and model.loss <= rows / 2
-        further = fit(domain, seen, stop="tol", tol=1e-9, iters=5000)
-        assert further.loss < model.loss and further.ended in ("tolerance", "iterations")
-
     def test_every_order_must_fit(self):
         """Thousands of noise cells cannot hide a wrong 1-way marginal."""
         rng = np.random.default_rng(10)

@@ -25,7 +25,7 @@ from fastdp.queries import AdaGrid, Grid
 
 from ..reference import flow as twin
 from ..reference.cliques import projection
-from .test_estimator import stated_loss
+from .test_estimator import measure, stated_loss
 
 SMALL = Domain({"a": 4, "b": 3, "c": 5, "d": 3})
 OUTER = [("a", "b", "c"), ("a", "c", "d")]
@@ -258,16 +258,6 @@ class TestFit:
         assert self.error(domain, joint, settled) <= 1.02 * self.error(domain, joint, plain)
         assert noise.loss == pytest.approx(stated_loss(noise, seen), rel=1e-6)
 
-    def test_any_number_of_threads_gives_the_same_bits(self):
-        domain = Domain({"a": 40, "b": 30, "c": 12, "d": 6})
-        joint = table(domain, 7, 3_000_000)
-        seen = measured(domain, joint, [("a", "b", "c"), ("a", "b", "d")], 4.0, 8)
-        assert sum(m.values.size for m in seen) > 10_000
-        one, three = (fit(domain, seen, stop="refined", iters=40, threads=n) for n in (1, 3))
-        assert one.loss == three.loss and one.iterations == three.iterations
-        for left, right in zip(one.nodes, three.nodes, strict=True):
-            assert (np.asarray(left.table) == np.asarray(right.table)).all()
-
     def test_zeros_are_exact_and_float32_is_near(self, case):
         domain, _, seen = case
         banned = np.zeros((14, 10), bool)
@@ -307,6 +297,28 @@ class TestFit:
         plain = fit(domain, seen, stop="iters", iters=5)
         assert plain.ended == "iterations" and plain.iterations == 5
         assert not adaptive(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
+
+
+FITS = {
+    "flow": {"stop": "refined", "iters": 12},
+    "dual": {"stop": "risk"},
+    "accelerated": {"method": "accelerated", "stop": "iters", "iters": 8},
+    "mirror descent": {"method": "mirror-descent", "stop": "iters", "iters": 8},
+}
+
+
+@pytest.mark.parametrize("how", FITS)
+def test_no_bit_of_a_fit_depends_on_the_number_of_threads(how):
+    """Tables so large that every loop is shared: AdaGrid's rows, or cells one by one."""
+    domain = Domain({"a": 40, "b": 50, "c": 60, "d": 6})
+    joint = table(domain, 7, 3_000_000)
+    outer = [("a", "b", "c"), ("a", "b", "d")]
+    cells = measure(domain, joint, [*outer, ("b", "c"), ("a",)], 30.0, np.random.default_rng(8))
+    seen = measured(domain, joint, outer, 4.0, 8) if how == "flow" else cells
+    one, *more = (fit(domain, seen, threads=n, **FITS[how]) for n in (1, 2, 5))
+    for other in more:
+        assert (one.loss, one.iterations) == (other.loss, other.iterations)
+        assert all((p.table == q.table).all() for p, q in zip(one.nodes, other.nodes, strict=True))
 
 
 # The threaded product with measured rows is scipy's, for any number of threads.

@@ -83,21 +83,6 @@ CUT = Domain({"a": 9, "b": 5, "c": 13, "d": 3, "e": 40})
 OUTER = [("a", "b", "c"), ("b", "a", "e"), ("c", "d")]
 
 
-def test_bits_do_not_depend_on_threads(monkeypatch):
-    monkeypatch.setattr(layout, "LANE_CELLS", 16)
-    rng = np.random.default_rng(2)
-    plan = planned(CUT, OUTER, direct=OUTER)
-    targets = [(rng.normal(1.0, 1.0, n.rows * n.cells), 0.7) for n in plan.direct]
-    theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
-    results = []
-    for threads in (1, 2, 5):
-        engine, z = inferred(plan, theta, threads, targets=targets)
-        x = z.cells.copy()
-        out, sums, log_z, _ = moved(engine, z, delta, 0.1, 0.5, x, 0.5, targets=len(targets))
-        results.append((out.cells.tobytes(), out.m.tobytes(), x.tobytes(), sums.tobytes(), log_z))
-    assert results[0] == results[1] == results[2]
-
-
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_zeros_stay_and_everything_else_can_come_back(dtype):
     domain = Domain({"a": 3, "b": 40})

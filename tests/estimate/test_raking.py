@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fastdp._core.team import Team
 from fastdp.domain import Domain
 from fastdp.estimate.dual.raking import FLOOR, CliqueTables, Frame, Target, merge_codes
 from fastdp.model.junction_tree import junction_tree
@@ -94,19 +93,3 @@ def test_every_step_is_one_on_the_whole_table(seed):
     for clique in [*cliques, *frame.tree.cliques]:
         expected = projection(domain, joint, clique)
         np.testing.assert_allclose(ours.marginal(clique), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_any_number_of_threads_gives_the_same_bits():
-    rng = np.random.default_rng(5)
-    domain = Domain({f"c{i}": n for i, n in enumerate([12, 20, 30, 40, 9])})
-    cliques = [("c0", "c1", "c2"), ("c1", "c2", "c3"), ("c0", "c3"), ("c3", "c4")]
-    tree = junction_tree(domain, cliques)
-    shares = {a: rng.dirichlet(np.ones(n)) for a, n in domain.items()}
-    targets = random_targets(domain, cliques, 500.0, rng)
-    tables = []
-    for threads in (1, 2, 5):
-        model = CliqueTables.independent(Frame(domain, tree, Team(threads)), shares, 500.0)
-        model.rake(targets, 4)
-        tables.append(np.concatenate([table.reshape(-1) for table in model.tables]))
-    assert tree.cells > 1 << 16, "too small for a second thread"
-    assert (tables[0] == tables[1]).all() and (tables[0] == tables[2]).all()
