@@ -19,6 +19,7 @@ from fastdp.queries import Binned
 from ..reference import dual as twin
 from ..reference.cliques import projection
 from .test_estimator import measure, skewed, stated_loss
+from .test_flow import measured
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
 CLIQUES = [("a",), ("b",), ("d",), ("a", "b"), ("b", "c"), ("d", "a"), ("a", "b", "c"), ("e", "d"), ("c",)]
@@ -267,11 +268,11 @@ def test_float32_is_the_same_model_rounded():
 
 
 @pytest.mark.parametrize("stop", ["noise", "risk", "refined"])
-@pytest.mark.parametrize("method", ["auto", "accelerated"])
-def test_progress_and_cancel_go_through_every_stage(stop, method):
-    rng = np.random.default_rng(3)
-    seen = measure(DOMAIN, skewed(DOMAIN, rng, 9000.0), CLIQUES, 10.0, rng)
-    ticks = []
+@pytest.mark.parametrize("method, rows", [("auto", "cells"), ("accelerated", "cells"), ("auto", "grids")])
+def test_progress_and_cancel_go_through_every_stage(stop, method, rows):
+    rng, ticks = np.random.default_rng(3), []
+    seen = measure(DOMAIN, joint := skewed(DOMAIN, rng, 9000.0), CLIQUES, 10.0, rng)
+    seen = seen if rows == "cells" else measured(DOMAIN, joint, [("a", "b", "c"), ("a", "d")], 5.0, 4)
     model = fit(DOMAIN, seen, stop=stop, method=method, callback=lambda *tick: ticks.append(tick))
     calls = [tick[0] for tick in ticks]
     assert calls == sorted(calls) and [t[:2] for t in ticks] == [t[:2] for t in model.trace]

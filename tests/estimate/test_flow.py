@@ -11,7 +11,6 @@ from fastdp._core.ancestors import SparseRows
 from fastdp._core.infer import Engine
 from fastdp._core.team import Team
 from fastdp.domain import Domain, downward_closure
-from fastdp.errors import FastdpError
 from fastdp.estimate.estimator import fit
 from fastdp.estimate.flow import flow_solver
 from fastdp.estimate.flow.flow_solver import Flow, denoise
@@ -257,6 +256,8 @@ class TestFit:
         assert max(noise.iterations, settled.iterations) < plain.iterations / 3
         assert self.error(domain, joint, settled) <= 1.02 * self.error(domain, joint, plain)
         assert noise.loss == pytest.approx(stated_loss(noise, seen), rel=1e-6)
+        capped = fit(domain, seen, stop="refined", iters=9)
+        assert capped.ended == "iterations" and capped.iterations == 9
 
     def test_zeros_are_exact_and_float32_is_near(self, case):
         domain, _, seen = case
@@ -274,23 +275,6 @@ class TestFit:
         assert again.iterations == 1 and again.ended == "noise level"
         for clique in (("a", "b", "c"), ("b", "c", "d")):
             np.testing.assert_allclose(again.marginal(clique), model.marginal(clique), rtol=1e-9, atol=1e-9)
-
-    def test_callers_can_watch_cap_and_cancel(self, case):
-        domain, _, seen = case
-        reports = []
-        capped = fit(domain, seen, stop="refined", iters=9, callback=lambda *now: reports.append(now))
-        assert capped.ended == "iterations" and capped.iterations == 9
-        assert [calls for calls, _, _ in reports] == sorted(calls for calls, _, _ in reports)
-
-        class Enough(FastdpError):
-            pass
-
-        def stop(calls, loss, seconds):
-            if calls > 5:
-                raise Enough("enough")
-
-        with pytest.raises(Enough):
-            fit(domain, seen, stop="refined", callback=stop)
 
     def test_other_rows_and_methods_keep_their_ways(self, case):
         domain, _, seen = case

@@ -92,14 +92,3 @@ def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_
     cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
     assert cost <= session.mu**2 * (1 + 1e-12)
     assert cost > session.mu**2 * 0.999
-
-
-def test_marginals_without_a_plausible_cell_fit_and_sample():
-    """So few rows that nothing above the 1-ways stands out: the estimator gets queries without fine cells."""
-    import fastdp
-    from tests.run.test_synthesize import small_data, small_schema
-
-    table = fastdp.read(small_data(40), small_schema())
-    recipe = {"mechanism": "adagrid", "outer": [["a", "b", "c"]], "threshold": 50.0}
-    run = fastdp.synthesize(table, recipe, 1.0, 1e-6, seed=1, rows=30)
-    assert run.data.num_rows == 30

@@ -90,15 +90,6 @@ def whole_table(rows):
     return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
 
 
-def test_two_histograms_share_the_budget(model, schema):
-    _, session = outcome(model, schema, [50] * 4, [4] * 57, mu=0.8)
-    (first, mu_first, _), (second, mu_second, _) = session.asked
-    assert (first.size, second.size) == (4, 57)
-    assert first.columns == FEATURES
-    assert mu_first**2 == pytest.approx(Archetypes().share * 0.8**2)
-    assert mu_first**2 + mu_second**2 == pytest.approx(0.8**2)
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
 def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
     config = Archetypes(features=model.options.features, calibration="classic-gaussian")

@@ -35,15 +35,6 @@ def joint(fitted):
     return reference.joint(fitted)
 
 
-@pytest.mark.parametrize(
-    "attrs", [("a",), ("b", "a"), ("e", "a"), ("a", "c", "e"), ("free", "d"), tuple(DOMAIN)]
-)
-def test_marginals_inside_and_outside_cliques(fitted, joint, attrs):
-    want = reference.projection(DOMAIN, joint, attrs)
-    assert fitted.marginal(attrs).shape == want.shape
-    assert np.allclose(fitted.marginal(attrs), want, rtol=1e-9, atol=1e-9)
-
-
 def test_marginal_of_nothing_and_of_the_unknown(fitted):
     assert float(fitted.marginal(())) == fitted.total
     with pytest.raises(SchemaError):

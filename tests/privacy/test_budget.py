@@ -57,12 +57,6 @@ def test_events_that_a_gaussian_part_paid_for_are_all_gaussian(events):
     assert (turned.gaussians > 0) == bool(events)
 
 
-@given(EVENTS)
-def test_the_combined_mu_covers_all_events_tightly(events):
-    mu = budget.combined_mu(events)
-    assert budget.mu2(events) <= Fraction(mu) ** 2 <= budget.mu2(events) * Fraction(1 + 1e-14)
-
-
 @given(st.fractions(0, 10**9))
 def test_roots_are_rounded_the_safe_way_and_by_little(square):
     up, down = budget.root_up(square), budget.root_down(square)

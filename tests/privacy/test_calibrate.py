@@ -41,19 +41,12 @@ def test_golden_figures(epsilon, clip, method, sigma):
     assert c.calibrate(epsilon, 2.5e-5, clip, 66, method) == pytest.approx(sigma, abs=6e-5)
 
 
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from(EPSILONS) | st.floats(-4, 2).map(lambda x: 10.0**x),
+    st.sampled_from(DELTAS) | st.floats(-15, -1).map(lambda x: 10.0**x),
+)
 def test_mu_sigma_and_back_over_the_whole_range(epsilon, delta):
-    check(epsilon, delta)
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.floats(-4, 2), st.floats(-15, -1))
-def test_mu_sigma_and_back_anywhere(log_epsilon, log_delta):
-    check(10.0**log_epsilon, 10.0**log_delta)
-
-
-def check(epsilon: float, delta: float) -> None:
     """1e-9 relative (in fact 1e-12), each on its safe side."""
     with mpmath.workdps(60):
         mu = gdp.mu_from(epsilon, delta)

@@ -80,13 +80,6 @@ def test_seeds_fix_what_they_say(table):
     assert not other.data.equals(one.data)
 
 
-@pytest.mark.parametrize("rows", [0, 1, 17])
-def test_rows_as_asked(table, rows):
-    run = go(table, rows=rows)
-    assert run.data.num_rows == rows
-    assert "u" in run.data.column_names
-
-
 def test_a_table_without_rows_runs_like_any_other(schema):
     empty = fastdp.read(small_data(0), schema)
     run = go(empty, seed=0)
