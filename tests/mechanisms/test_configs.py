@@ -2,13 +2,14 @@
 by what clips are compared."""
 
 import math
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
 
 import msgspec
 import pytest
 
 import fastdp
 from fastdp import mechanisms
+from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.mechanisms import adagrid, names, recipe, registry
 from fastdp.mechanisms.adagrid import AdaGrid, Copy
@@ -188,6 +189,50 @@ def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsil
     shares = [share for _, share in made.charges]
     assert min(shares, default=1) > 0
     assert cost + made.mu**2 * math.fsum(shares) == pytest.approx(made.mu**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("name, fields", CASES)
+@pytest.mark.parametrize("public, user", product([False, True], [False, True]))
+def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, public, user):
+    """All of it and no more; every line has its set's cells, those of sets to be chosen those of the two
+    largest columns. Clips are compared by the same lines, with pairs of all sizes for sets to be chosen."""
+    ways = {"public": public, "user": user}
+    for width in (1, 2, 4) if fields == FIELDS.get(name, {}) and name != "archetypes" else (4,):
+        domain = Domain(dict(list(SIZES.items())[-width:]))
+        config = recipe.load({"mechanism": name, **fields}).config(1.0)
+        made = config.outline(domain, **ways)
+        shares = [share for _, share in made.charges]
+        spent = sum(p.share * p.times for p in made.measurements) + sum(shares)
+        assert spent == pytest.approx(1.0) or (
+            name == "mst" and width == 1
+        )  # no pair, no tree: less is spent
+        assert all(p.share > 0 and p.times > 0 for p in made.measurements) and all(s > 0 for s in shares)
+        known = [p for p in made.measurements if set(p.clique) <= set(domain)]
+        each_t = getattr(config, "largest_t", 1)  # users are counted by group and T
+        assert all(p.averaged and p.cells == domain.cells(p.clique) * each_t for p in known)
+        any_set, largest = (
+            next((p for p in made.measurements if p not in known), None),
+            sorted(domain.values()),
+        )
+        assert any_set is None or (any_set.cells == math.prod(largest[-2:]) and not any_set.averaged)
+        assert (any_set is not None) == ((name in ("mst", "cliquetree") and width > 1) or name == "aim")
+        pairs = sorted(domain.cells(p) for p in combinations(domain, 2))
+        criteria = list(config.clip_criteria(domain, **ways))
+        stand_ins = [p for p in criteria if p.clique == ("any", "pair")]
+        if stand_ins:
+            assert {p.cells for p in stand_ins} == set(pairs)
+            shared = {
+                "round 2, a spanning tree of pairs": width - 1,
+                "marginals of the chosen sets": 2 * width - 1,
+            }
+            each = [share / shared[what] for what, share in made.charges if what in shared]
+            (share,) = {p.share for p in stand_ins}
+            assert share == pytest.approx(*(each or [any_set.share]))
+        if not public and user:
+            assert made == config.outline(domain) and config.clip_criteria(domain) == criteria
+        if public and "outer" not in fields and name != "aim":
+            told = name != "tworound" and (width > 1 or name != "cliquetree")
+            assert (made.notes != config.outline(domain, public=False, user=user).notes) == told
 
 
 @pytest.mark.parametrize("method, epsilon", list(product(["clip", "hierarchy"], [0.2, 8.0])))

@@ -1,6 +1,7 @@
 """MST: merged rare values, the tree, what it costs; and its quality on a real table where that is at hand."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
+from fastdp.mechanisms.shared.model_size import tree_size
 from fastdp.model.adjust import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeModel, FakeSession
@@ -104,24 +106,49 @@ def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded)
 # AIM: what it spends, what it picks, how its weights add up.
 
 
-def run_aim(session, **fields):
-    return AIM(**fields).run(session, job_of(session))
+@pytest.mark.parametrize("mu, most", [(0.1, 70), (3.0, 150), (3.0, 10**6)])
+def test_every_round_of_aim_is_that_of_its_definition(mu, most):
+    """Which sets may be chosen, with which weights, penalties and budget, and when a round costs four times
+    as much: if it moved the model by less than its noise. All is spent; what depends is measured."""
+    asked, models = [], []
 
+    class Spy(RowsSession):
+        def select_l1(self, cliques, estimates, **options):
+            asked.append((cliques, options))
+            return super().select_l1(cliques, estimates, **options)
 
-@pytest.mark.parametrize("mu", [0.1, 2.0])
-def test_aim_spends_the_budget_and_never_exceeds_it(mu):
-    domain, rows = dependent_rows(columns=5)
-    session = RowsSession(domain, rows, mu=mu)
-    outcome = run_aim(session, rounds=10)
-    assert mu**2 * (1 - 1e-6) < session.spent <= mu**2 * (1 + 1e-9)
-    assert outcome.details["rounds"]
-
-
-def test_it_measures_what_depends():
-    domain, rows = dependent_rows(columns=5)
-    outcome = run_aim(RowsSession(domain, rows, mu=3.0), rounds=10)
-    joined = {frozenset(c) for c in outcome.details["rounds"]}
-    assert all(any({f"c{i}", f"c{i + 1}"} <= c for c in joined) for i in range(4))
+    domain, rows = dependent_rows(columns=4)
+    domain, rows = domain | {"one": 1}, rows | {"one": np.zeros(6000, int)}  # nothing to choose in it
+    session, config = Spy(domain, rows, mu=mu, clip=2), AIM(rounds=20, rare=0.0, max_cells=most)
+    job = job_of(session)
+    fitted = replace(job, fit=lambda *args, **options: models.append(job.fit(*args, **options)) or models[-1])
+    outcome, held = config.run(session, fitted), []
+    whole = 1 - 5 * (1 - config.selection) / 20
+    assert sum(r.mu**2 for r in session.asked[:5]) == pytest.approx((1 - whole) * mu**2)
+    left, step, closure = whole, 1 / 20, config.closure(session.domain)
+    for i, ((cliques, options), request) in enumerate(zip(asked, session.asked[5:], strict=True)):
+        step = left if left < 2 * step else step
+        assert request.mu**2 / mu**2 == pytest.approx(step * (1 - config.selection))
+        assert mu_of(BoundedRange(options["epsilon"])) ** 2 / mu**2 == pytest.approx(step * config.selection)
+        singles = [(a,) for a in domain]
+        room = max(most * (1 - (left - step) / whole), tree_size(session.domain, singles + held).cells)
+        fit = [c for c in closure if tree_size(session.domain, [*singles, *held, c]).cells <= room]
+        fit = [c for c in fit if "one" not in c]
+        assert cliques == fit and request.clique in fit
+        assert options["weights"] == pytest.approx([closure[c] / max(map(closure.get, fit)) for c in fit])
+        noise = math.sqrt(2 / math.pi) * session.clip / request.mu
+        assert options["penalties"] == pytest.approx([noise * session.domain.cells(c) for c in fit])
+        held.append(request.clique)
+        left -= step
+        if left > 1e-9:
+            moved = np.abs(models[i + 1].marginal(held[-1]) - models[i].marginal(held[-1])).sum()
+            step *= 4 if moved <= noise * session.domain.cells(held[-1]) else 1
+    assert abs(left) < 1e-9 and session.spent == pytest.approx(mu**2)
+    assert [list(c) for c in held] == outcome.details["rounds"]
+    assert session.steps[1:] == [f"{what} {i + 1}" for i in range(len(held)) for what in ("choice", "round")]
+    assert mu < 1 or all(any({f"c{i}", f"c{i + 1}"} <= set(c) for c in held) for i in range(3))
+    alone = RowsSession({"one": 1}, {"one": np.zeros(9, int)})
+    assert config.run(alone, job_of(alone)).details["rounds"] == []
 
 
 def test_weights_are_columns_in_common_with_the_workload():

@@ -88,6 +88,36 @@ def test_users_behave_like_users(run):
     assert np.abs(sizes[0] / sizes[1] - 1).max() < 0.25
 
 
+def test_what_is_stated_about_users_is_true(run):
+    """Rates of agreement in columns, groups of codes and pairs of columns, chance and numbers of rows: within
+    four standard errors, those of the releases, of what the table says."""
+    truth, made = purchases().to_pandas(), run[0].privacy
+    users, lines = made["mechanism"]["users"], made["parts"][0]["releases"]
+    rows = truth.groupby("who").size()
+
+    def rate(*feature):
+        parts = [truth[f] for f in feature if isinstance(f, str)]
+        parts[-1] = parts[-1] // next((f for f in feature if isinstance(f, int)), 1)
+        alike = truth.groupby([truth["who"], *parts]).size()
+        return ((alike * (alike - 1)).groupby("who").sum() / (rows * (rows - 1)))[rows > 1].mean()
+
+    sigma = {r["label"]: r["sigma"] for r in lines}
+    error = {label: 4 * sigma[label] / (rows > 1).sum() / 2 for label in LABELS}
+    assert list(users["agreement"]) == list(SIZES) and 0 < users["standard_error"] < error[LABELS[0]]
+    for name in SIZES:
+        assert users["agreement"][name] == pytest.approx(rate(name), abs=4 * users["standard_error"])
+        chance = np.square(truth[name].value_counts() / len(truth)).sum()
+        assert users["by_chance"][name] == pytest.approx(chance, abs=0.01)
+    assert [p[:2] for p in users["pairs"]] == [["shop", 4], ["shop", 16], ["shop", "payment"]]
+    for *feature, found in users["pairs"]:
+        assert found == pytest.approx(rate(*feature), abs=error[LABELS[2]])
+    assert users["rows_interval"][0] <= len(truth) <= users["rows_interval"][1]
+    seen = users["rows_up_to"]
+    assert seen["interval"][0] <= np.minimum(rows, seen["most"]).sum() <= seen["interval"][1]
+    assert abs(users["rows"] - len(truth)) < 8 * sigma[ROWS_LABEL] * seen["most"]
+    assert users["rows"] == run[0].data.num_rows and users["rows_bound"] == 200 >= users["most_rows"]
+
+
 def test_the_budget_is_charged_once_and_verified(run):
     made, out = run
     assert fastdp.verify(out).ok
