@@ -19,7 +19,6 @@ from .test_failures import COMPILER, HERE
 
 DOMAIN = Domain({"a": 60, "b": 30, "c": 30, "d": 20})
 CLIQUES = [("a", "b", "c"), ("b", "c", "d"), ("a", "d"), ("b",), ("c", "b")]
-LARGE = np.linspace(0, 1, 400_000)
 
 
 def planned():

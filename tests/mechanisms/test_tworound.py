@@ -13,8 +13,6 @@ from fastdp.mechanisms.tworound.two_round import Marginal
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 
-DELTA = 2.28e-12
-
 
 def small(rows=4000, seed=0, sizes=None, public=False):
     """a determines b, b determines c, most codes of c never occur; d is alone."""
