@@ -71,23 +71,6 @@ def test_several_data_sets_must_be_named(ledger):
         ledger.reserve("third", "two", [Gaussian(0.01)], unit=ROW)
 
 
-def test_the_whole_budget_can_be_spent_once(ledger):
-    ledger.reserve("trips", "all", [Gaussian(MU1)], unit=ROW)
-    assert ledger.spent("trips")["epsilon"] == pytest.approx(1.0, rel=1e-9)
-    assert ledger.remaining("trips")["mu"] == 0
-    with pytest.raises(BudgetError, match="left"):
-        ledger.reserve("trips", "more", [Gaussian(1e-9)], unit=ROW)
-    assert [e["run"] for e in ledger.entries("trips")] == ["all"]
-
-
-def test_a_joint_reservation_is_all_or_nothing(ledger):
-    with pytest.raises(BudgetError):
-        ledger.reserve("trips", "both", [Gaussian(MU1 * 0.8), Gaussian(MU1 * 0.8)], unit=ROW)
-    assert ledger.entries("trips") == []
-    ledger.reserve("trips", "both", [Gaussian(MU1 * 0.7), Gaussian(MU1 * 0.7)], unit=ROW)
-    assert ledger.spent("trips")["mu"] == pytest.approx(MU1 * 0.7 * math.sqrt(2))
-
-
 def test_stored_answers_come_back_and_are_never_replaced(ledger, path):
     first = run_once(ledger)
     again = Ledger(path).reserve("trips", "r", [Gaussian(0.1)], "plan", unit=ROW)

@@ -156,38 +156,6 @@ def test_a_source_without_rows(frame, schema, tmp_path):
         assert not fastdp.marginals(table, CLIQUES, clip=3)[("a", "b")].any()
 
 
-IDS = {
-    "int8": pa.array([1, -1, 1, 0], pa.int8()),
-    "uint64": pa.array([2**64 - 1, 0, 2**64 - 1, 5], pa.uint64()),
-    "bool": pa.array([True, False, True, True]),
-    "float": pa.array([0.0, 1.5, -0.0, 7.25]),
-    "string": pa.array(["", "a", "", "a" * 1000]),
-    "bytes": pa.array([b"\xff\x00", b"x", b"\xff\x00", b"\xff"]),
-    "view": pa.array(["longer than twelve bytes", "b", "longer than twelve bytes", "c"], pa.string_view()),
-    "fixed": pa.array([b"abcd", b"abce", b"abcd", b"abcf"], pa.binary(4)),
-    "date": pa.array([dt.date(2020, 1, 1), dt.date(2020, 1, 2), dt.date(2020, 1, 1), dt.date(1960, 1, 1)]),
-    "time": pa.array([1, 2, 1, -3], pa.timestamp("us", "UTC")),
-    "decimal": pa.array([decimal.Decimal("1.10"), decimal.Decimal("2"), decimal.Decimal("1.1"), None]),
-    "dictionary": pa.array(["x", "y", "x", "z"]).dictionary_encode(),
-    "unused": pa.DictionaryArray.from_arrays([2, 1, 2, 3], ["no", "p", "q", "p2"]),
-    "slice": pa.array(["q", "x", "y", "x", "z"]).slice(1),
-}
-
-
-@pytest.mark.parametrize("kind", IDS)
-def test_ids_of_any_type(kind):
-    ids = IDS[kind]
-    index = UserIndex("who")
-    first: dict[int, int] = {}
-    numbers = [first.setdefault(n, len(first)) for n in index.add(index.prepare(ids)).tolist()]
-    pattern = [0, 1, 0, 0] if kind == "bool" else [0, 1, 0, 2]
-    assert numbers == pattern and len(index) == max(pattern) + 1
-    again = UserIndex("who")
-    back = pa.array(ids.to_pylist()[::-1], ids.type)
-    again.add(again.prepare(back))
-    assert sorted(again.hashes()) == sorted(index.hashes())
-
-
 @pytest.mark.parametrize(("text", "threads"), [(False, 1), (False, 3), (True, 1), (True, 3)])
 def test_many_ids_against_a_dictionary(text, threads):
     """Numbers go by first rows, for any number of threads that share many batches; a null is nobody else."""
