@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
+EVENLY = np.arange(1, 32, 2) / 32
+"""Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
 
 
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -215,12 +217,12 @@ class Planned:
         return self.share * self.times if self.averaged else self.share
 
 
-def any_pair(domain: Domain, share: float, count: int = 16) -> list[Planned]:
+def any_pair(domain: Domain, share: float) -> list[Planned]:
     """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those
     of all pairs."""
     most = size_limits.MAX_PAIR_CELLS
     cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
-    picked = [cells[(2 * i + 1) * len(cells) // (2 * count)] for i in range(count)] if cells else []
+    picked = [cells[int(at * len(cells))] for at in EVENLY] if cells else []
     return [Planned(("any", "pair"), share, c) for c in picked]
 
 

@@ -77,6 +77,8 @@ LIMITS = [
     (TwoRound, "max_marginal", {}, AT_LEAST_1),
     (TwoRoundMarginal, "weight", {"clique": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
     (TwoRoundMarginal, "edges", {"clique": ("a",)}, ([{}, {"a": (0,)}, {"a": (0, 1, 5)}], BAD_EDGES)),
+    (CliqueTree, "deadline", {}, ([None, JUST_ABOVE_0, 1e9], [0.0, -1.0, math.inf, math.nan])),
+    (CliqueTree, "memory", {}, ([None, 1 << 24], [(1 << 24) - 1, 0])),
     (Archetypes, "share", {}, INSIDE),
     (Archetypes, "max_rows", {}, AT_LEAST_1),
     (Archetypes, "clip_share", {}, ([None], [0.1])),

@@ -152,11 +152,12 @@ class Reach:
 
     def concerned(self, site: Site) -> list[str]:
         """Tests to try a mutant on: those that reach it, of the file's own tests first, then the quickest
-        first; where none does, the file's own tests."""
+        first; where none does, and where the change is in no function, the file's own tests too."""
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
-        names = names or {name for name in self.tests if name.split("::")[0] in own}
+        if not names or not concerns.inside(site.path) >> site.line & 1:  # a field, which tests may read
+            names |= {name for name in self.tests if name.split("::")[0] in own}
         return sorted(names, key=partial(self._turn, own))
 
 

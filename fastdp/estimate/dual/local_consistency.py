@@ -265,8 +265,7 @@ def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, 
     split = {}
     for a in {a for i in chosen.values() for a, number in problem.regions[i].names if number}:
         i = finest_about(problem, a)
-        if i is None:
-            raise ValueError(f'no region about {a} is finer than all others; use method="auto"')
+        assert i is not None, "closed_form has found one"
         axis = problem.regions[i].clique.index(a)
         sums = tables[i].sum(axis=tuple(k for k in range(tables[i].ndim) if k != axis))
         bins = problem.partitions.bins[a][dict(problem.regions[i].names)[a]]

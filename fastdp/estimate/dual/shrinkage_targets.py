@@ -66,7 +66,7 @@ def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], t
 
 
 def strengths(
-    regions: Sequence[Region], tables: Mapping[int, np.ndarray], threads: int | Team = 1
+    regions: Sequence[Region], tables: Mapping[int, np.ndarray], threads: int | Team
 ) -> dict[int, float]:
     """How far each table of several attributes is from their independence: rows times nats. The negative
     entropy of the table less those of its single attributes."""

@@ -322,9 +322,8 @@ class CliqueTreeState:
     def structure(self, batch: Sequence[Candidate]) -> tuple[Mapping[str, np.ndarray], Structure]:
         """(columns over groups, junction tree) of the model with these candidates."""
         groups = self.over_groups_given([*self.held, *(c.key for c in batch)])
-        cliques = [*(m.clique for m in self.measured), *self.merged.zeros, *(c.clique for c in batch)]
-        cliques += self.model.cliques if self.model is not None else ()
-        return groups, Structure(self.merged.domain.recoded(groups), cliques)
+        model = [] if self.model is None else self.model.cliques  # has all that is measured, and the zeros
+        return groups, Structure(self.merged.domain.recoded(groups), [*model, *(c.clique for c in batch)])
 
     def larger(self) -> list[Clique]:
         """Candidates of three columns or more: triples inside the model's cliques, and sets of a workload."""

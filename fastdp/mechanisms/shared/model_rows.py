@@ -89,7 +89,7 @@ class GroupedRows(ModelRows):
             for name, odds in self.keep.items():
                 kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
             rank = np.argsort(kept, kind="stable")  # rows of one kind together: each kind has its exact part
-            ends = np.floor(np.cumsum(np.minimum(kept[rank], 1.0)) + 0.5)
+            ends = np.floor(np.cumsum(kept[rank]) + 0.5)
             there = np.sort(rank[np.diff(ends, prepend=0.0) > 0])
             take = there[_first_of_each(group[there], left)]
             parts.append({name: column[take] for name, column in drawn.items()})

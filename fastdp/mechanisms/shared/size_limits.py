@@ -49,7 +49,7 @@ def model_cells(
     return max(LEAST_CELLS, min(limits)) if limits else default
 
 
-def pair_cells(memory: int | None, most: int, public: bool = False) -> int:
+def pair_cells(memory: int | None, most: int, public: bool) -> int:
     """The most cells of all pairs together, within `memory`; `public`: with public priors besides."""
     cost = PAIR_BYTES + (PUBLIC_PAIR_BYTES if public else 0)
     return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // cost))

@@ -16,6 +16,8 @@ from .prior import tree_cliques
 
 CANDIDATES = (1, 2, 4, 6, 8, 10, 14, 20, 30)
 """Numbers of archetypes that "auto" compares."""
+BLOCK = 1 << 18
+"""Points whose densities are in memory at once."""
 
 
 def fit(table: Table, options: Options, *, threads: int | None = None) -> PublicModel:
@@ -69,9 +71,9 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     )
 
 
-def label_cells(mixture: mixtures.Mixture, points: np.ndarray, block: int = 1 << 18) -> np.ndarray:
+def label_cells(mixture: mixtures.Mixture, points: np.ndarray) -> np.ndarray:
     """The label (archetype) of every cell over the features, computed `block` cells at a time."""
-    parts = [mixture.labels(points[i : i + block]) for i in range(0, points.shape[0], block)]
+    parts = [mixture.labels(points[i : i + BLOCK]) for i in range(0, points.shape[0], BLOCK)]
     return np.concatenate(parts).astype(np.int64)
 
 

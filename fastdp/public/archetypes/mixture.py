@@ -169,5 +169,5 @@ def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
         label = np.argmin((centres**2).sum(axis=1) - 2 * x @ centres.T, axis=1)
         mass = np.bincount(label, share, minlength=centres.shape[0])
         sums = np.stack([np.bincount(label, share * column, minlength=mass.size) for column in x.T], axis=1)
-        centres = np.where(mass[:, None] > 0, sums / np.where(mass > 0, mass, 1)[:, None], centres)
+        centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
     return label

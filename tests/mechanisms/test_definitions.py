@@ -1,0 +1,195 @@
+"""Small parts of mechanisms and fits against what their texts say of them."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+from fastdp.domain import Domain
+from fastdp.estimate.descent.optimisers import Stop
+from fastdp.estimate.estimator import fit
+from fastdp.estimate.flow.flow_solver import SETTLED, goal_of
+from fastdp.measurement import Measurement
+from fastdp.mechanisms import with_users
+from fastdp.mechanisms.base import Ids
+from fastdp.mechanisms.cliquetree import CliqueTree, trends
+from fastdp.mechanisms.mst import MST
+from fastdp.mechanisms.shared import size_limits
+from fastdp.mechanisms.shared.merged_codes import merge
+from fastdp.mechanisms.shared.model_rows import GroupedRows, ModelRows
+from fastdp.mechanisms.shared.user_histogram import size_edges
+from fastdp.mechanisms.usercounts.mechanism import in_bins, total_rows
+from fastdp.public.archetypes import mixture
+from tests.builders import schema_with_users
+
+
+@given(st.lists(st.tuples(st.integers(1, 900), st.booleans()), min_size=4, max_size=30), st.data())
+def test_scores_of_groups_have_mean_0_and_variance_1(codes, data):
+    """Over all rows; in the order of the mean codes, and 0 for codes without a place in the order."""
+    rows, alone = np.array([float(n) for n, _ in codes]), np.array([a for _, a in codes])
+    groups = np.where(
+        alone, 3, np.sort(data.draw(st.lists(st.integers(0, 2), min_size=len(codes), max_size=len(codes))))
+    )
+    groups = np.unique(groups, return_inverse=True)[1]
+    merged = merge(
+        Domain({"a": len(codes), "b": 2}),
+        [Measurement("a", rows, 1e-3), Measurement("b", [rows.sum() / 2] * 2, 1e-3)],
+        0.0,
+    )
+    score = trends.group_scores(merged, "a", groups, alone)
+    each = score[groups]
+    assert (each[alone] == 0).all() and (np.diff(each[~alone]) >= 0).all()
+    if len(set(groups[~alone])) > 1:
+        assert [rows @ each, rows @ each**2 / rows.sum()] == pytest.approx([0, 1], abs=1e-6)
+
+
+def test_a_fit_stops_by_its_rule():
+    """Noise: at half the rows, and `slack` standard deviations of that; looked at every five calls where an
+    order does not fit. Tolerance: no relative fall over ten losses, at the best one or long after it."""
+    for rows, slack in ((8, 0.0), (8, 2.0), (50, 1.0)):
+        level = rows / 2 + slack * math.sqrt(rows / 2)
+        for loss, fits in ((level - 1e-9, True), (level + 1e-9, True), (level - 1e-9, False)):
+            looks, ends = [], ["noise level" if fits and loss < level else ""] * 3
+            facts = SimpleNamespace(rows=rows, orders_fit=lambda at, to=looks, yes=fits: to.append(at) or yes)
+            stop = Stop("noise", facts, 1e-3, 40, slack)
+            assert [stop(loss, call, call) for call in (7, 11, 12)] == ends
+            assert looks == ([7, 11, 12] if fits else [7, 12]) * (loss < level)
+            assert [stop(loss, 0, call) for call in (39, 40, 41)][1:] == ["iterations"] * 2
+        options, lines = (
+            SimpleNamespace(stop="noise", slack=slack),
+            SimpleNamespace(constant=rows / 9, size=rows / 3),
+        )
+        assert goal_of(options, facts, lines).loss == pytest.approx(level)
+        options.stop = "refined"
+        assert goal_of(options, facts, lines).loss == pytest.approx(min(level, rows * (1 / 9 + SETTLED / 6)))
+    facts = SimpleNamespace(rows=2, orders_fit=None)
+
+    def end(losses):
+        stop = Stop("tol", facts, 1e-3, None)
+        return next((i for i, x in enumerate(losses, 1) if stop(x, None, i)), None)
+
+    assert end([5.0] * 30) == 11 and end([5.0 * 0.999**i for i in range(99)]) is None
+    assert end([5.0 * 0.99995**i for i in range(99)]) == 11
+    assert end([5.0] * 5 + [6.0] * 300) == 101 and end([5.0] * 5 + [6.0] * 60 + [5.0]) == 66
+    assert end([5.0 * 0.99**i for i in range(150)] + [6.0] * 300) == 299  # half of all losses
+    forgot = Stop("tol", facts, 1e-3, None)
+    assert [forgot(5.0, None, 1) for _ in range(10)] == [""] * 10
+    forgot.forget(5.0)
+    assert [forgot(5.0, None, 1) for _ in range(10)] == [""] * 9 + ["tolerance"]
+    timed = Stop("iters", facts, 0.0, None, flow=2.0)
+    assert [timed(1.0, None, 1, t) for t in (1.9, 2.0)] == ["", "time"]
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 4))
+def test_means_find_clusters_that_lie_far_apart(seed, clusters, columns):
+    """Every cluster is one label where there are as many means; where there are more, only points of one
+    cluster share a label; nobody is nearer to another label's mean than to its own."""
+    rng = np.random.default_rng(seed)
+    of = rng.permutation(np.repeat(np.arange(clusters), rng.integers(1, 5, clusters)))
+    x = 1e6 * of[:, None] + rng.random((len(of), columns))
+    share = rng.dirichlet(np.ones(len(of)))
+    for size in (clusters, clusters + 2):
+        label = mixture.kmeans(x, share, size, rng)
+        assert all(len(set(of[label == k])) == 1 for k in set(label))
+        assert len(set(label)) == min(size, len(of)) if size == clusters else len(set(label)) >= clusters
+        means = {k: np.average(x[label == k], axis=0, weights=share[label == k]) for k in set(label)}
+        for point, k in zip(x, label):
+            assert (
+                np.linalg.norm(point - means[k])
+                <= min(np.linalg.norm(point - m) for m in means.values()) + 1e-3
+            )
+
+
+def test_rows_of_groups_have_the_shares_and_the_odds_asked_for():
+    """Of every group its part of the shard, and of each kind of row in it as many as its odds leave."""
+    domain, table = Domain({"g": 2, "a": 3}), np.array([[300.0, 200, 100], [10, 40, 50]])
+    model = fit(domain, [Measurement(("g", "a"), table.reshape(-1), 0.01)])
+    odds = np.array([[1.0, 0.5, 0.0], [0.25, 1.0, 3.0]])
+    rows = GroupedRows(ModelRows(model, 9001, 3), "g", np.array([2.0, 1.0]), {"a": odds})
+    made = rows.shard(0)
+    found = np.zeros((2, 3))
+    np.add.at(found, (made["g"], made["a"]), 1)
+    assert found.sum(axis=1).tolist() == [6001, 3000]
+    left = table * np.minimum(odds, 1)
+    wanted = left / left.sum(axis=1, keepdims=True) * [[6001], [3000]]
+    assert (np.abs(found - wanted) < 5 * np.sqrt(wanted) + 1).all() and found[0, 2] == 0
+    assert rows.again(50, 1).shard(0)["g"].tolist().count(0) == 33
+
+
+def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_something():
+    many, one = (schema_with_users({"a": 3}, "who", max_rows=n) for n in (2, 1))
+    whole = sum(with_users.SHARES.values())
+    for config, source, public in (
+        (c, s, p) for c in (CliqueTree, MST) for s in ("auto", "users", "private") for p in (False, True)
+    ):
+        asked = source == "users" or (source == "auto" and config is CliqueTree and not public)
+        made = config(ids=Ids(source=source))
+        assert with_users.users_cost(made, many, public) == pytest.approx(whole * asked)
+        assert with_users.users_cost(made, one, public) == 0
+    session = SimpleNamespace(mu=0.5)
+    for users, columns, which in ((None, 3, 0), (1e3, 2, 1), (1e5, 4, 0), (1e5, 4, 1)):
+        coarse = None if users is None else SimpleNamespace(values=np.array([7e7, users / 4, 3 * users / 4]))
+        state = SimpleNamespace(session=session, coarse=coarse)
+        share = with_users._Users._enough(state, columns, which)
+        there = max(1.0, users or 1.0) / (3 if which else 1)
+        error = math.sqrt((columns + 1) / share) / 0.5 / there / 2  # of a rate: a user adds 2 a - 1
+        assert error == pytest.approx(with_users.LEAST_ERROR) or (
+            share == with_users.PARTS[which] and error > with_users.LEAST_ERROR
+        )
+
+
+@given(st.floats(1e-4, 1.0), st.floats(1e-6, 1e4), st.floats(10, 1e6))
+def test_trends_are_released_of_the_farthest_pairs_with_noise_within_bounds(share, unit, total):
+    distances = {(a, b): float(7 * i % 11) for i, (a, b) in enumerate(zip("abcdefghijk", "bcdefghijkl"))}
+    pairs, each = trends.affordable(distances, share, unit, total)
+    assert pairs == sorted(distances, key=distances.get, reverse=True)[: len(pairs)]
+    if pairs:
+        part = 1 / math.sqrt(unit * each) / total  # the noise of a sum
+        assert trends.FINEST * (1 - 1e-9) <= part <= trends.COARSEST * (1 + 1e-9)
+        assert each * len(pairs) <= trends.SHARE * share * (1 + 1e-9)
+    assert len(pairs) == 11 or (len(pairs) + 1) / (
+        unit * (trends.COARSEST * total) ** 2
+    ) > trends.SHARE * share * (1 - 1e-9)
+
+
+def test_rows_of_users_in_bins_count_by_the_middle_of_their_bin():
+    edges = np.array(size_edges(1000))
+    sizes = Measurement("n", np.arange(1.0, len(edges) + 1), 1.0)
+    middles = [np.arange(first, end).mean() for first, end in zip(edges, [*edges[1:], 1001])]
+    job = SimpleNamespace(rows=None, schema=SimpleNamespace(max_rows_per_user=1000))
+    assert total_rows(sizes, job) == pytest.approx(sizes.values @ middles)
+    each = Measurement("n", np.arange(1.0, 1001), np.arange(1.0, 1001))
+    assert total_rows(each, job) == pytest.approx(sum(k * k for k in range(1, 1001)))
+    binned = in_bins(each, 1000)
+    assert in_bins(sizes, 1000) is sizes and binned.values.sum() == each.values.sum()
+    for i, (first, end) in enumerate(zip(edges, [*edges[1:], 1001])):
+        assert binned.values[i] == sum(range(first, end))
+        assert binned.sigma[i] ** 2 == pytest.approx(sum(k * k for k in range(first, end)))
+
+
+def test_limits_of_memory_and_time_are_limits_of_cells():
+    for power, unit in enumerate(("", "K", "M", "G", "T")):
+        assert size_limits.parse_bytes(f"3{unit}") == 3 * 1024**power
+    memory, bytes_of_pair = (
+        10**9,
+        (size_limits.PAIR_BYTES, size_limits.PAIR_BYTES + size_limits.PUBLIC_PAIR_BYTES),
+    )
+    assert [size_limits.pair_cells(memory, 10**9, p) for p in (False, True)] == [
+        memory // 2 // b for b in bytes_of_pair
+    ]
+    assert [size_limits.pair_cells(memory, 5 * 10**5, True), size_limits.pair_cells(None, 7, True)] == [
+        5 * 10**5,
+        7,
+    ]
+    both = (memory // 2 // size_limits.CELL_BYTES, 2 * size_limits.CELLS_PER_SECOND)
+    assert [
+        size_limits.model_cells(None, *limits) for limits in ((memory, None), (None, 2.0), (memory, 2.0))
+    ] == [*both, min(both)]
+    assert size_limits.model_cells(None, None, None, 9) == size_limits.model_cells(9, memory, 2.0) == 9
+    assert (
+        size_limits.model_cells(None, 1 << 24, 1e-9)
+        == size_limits.pair_cells(1, 9**9, True)
+        == size_limits.LEAST_CELLS
+    )
