@@ -194,7 +194,7 @@ def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsil
 
 
 @pytest.mark.parametrize("name, fields", CASES)
-@pytest.mark.parametrize("public, user", product([False, True], [False, True]))
+@pytest.mark.parametrize("public, user", list(product([False, True], repeat=2)))
 def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, public, user):
     """All of it and no more; every line has its set's cells, those of sets to be chosen those of the two
     largest columns. Clips are compared by the same lines, with pairs of all sizes for sets to be chosen."""
