@@ -330,27 +330,6 @@ def test_every_item_of_a_workload_is_told_with_its_error_bar():
     assert errors[tuple(domain)] is None
 
 
-def test_a_last_look_tells_how_far_the_model_is_from_every_item():
-    """Within five standard errors (a false alarm in 10^6), paid for out of the run's own budget."""
-    domain, rows = dependent_rows(columns=6, keep=0.5)
-    session = RowsSession(domain, rows, mu=0.5)
-    items = (("c2", "c3"), ("c0", "c4", "c5"), ("c1",))
-    outcome, _ = run(session, workload=items)
-    assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
-    outcomes = {tuple(item["columns"]): item for item in outcome.details["workload"]}
-    for item in items[:2]:
-        p, q = session.marginal(item), outcome.model.marginal(item).reshape(-1)
-        gap = np.abs(p - q).sum() / (2 * outcome.model.total)
-        assert 0 < outcomes[item]["distance_error"] < 0.02
-        assert abs(outcomes[item]["distance"] - gap) < 5 * outcomes[item]["distance_error"]
-    assert outcomes["c1",]["distance"] is None
-    with_it, without = (
-        dict(CliqueTree(workload=w).outline(Domain(dict.fromkeys(("c1", "c2"), 4)), user=False).charges)
-        for w in ((("c1", "c2"),), ())
-    )
-    assert set(with_it) - set(without) == {"errors of the workload"}
-
-
 def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
     """Within five standard errors, for the stated share of the budget."""
     domain, rows = dependent_rows(columns=6, keep=0.5)

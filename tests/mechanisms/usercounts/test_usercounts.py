@@ -115,16 +115,6 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
         assert {(a, y + 2018, m + 1, i): n for (a, y, m, i), n in collapsed.items()} == want
 
 
-def test_full_grid_is_exact_without_noise():
-    s = schema()
-    private = calls(500, 3, users=50)
-    outcome = run(
-        ExactSession(read(private, s)), job(s), columns=tuple(COLUMNS), kind="type", repeats=(1, 2), t_max=20
-    )
-    want = private.groupby(COLUMNS).size()
-    assert histogram_of(outcome) == {(a, y - 2018, m - 1, i): int(n) for (a, y, m, i), n in want.items()}
-
-
 # Units
 
 
