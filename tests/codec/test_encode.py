@@ -203,17 +203,6 @@ def test_wages_split(transform, values, codes):
     assert encode_batch(schema, pa.table({"x": odd}))[0]["a"].tolist() == [52, 52, 53, 53]
 
 
-def test_dictionaries_with_nulls_and_polars_frames():
-    pl = pytest.importorskip("polars")
-    frame = pl.DataFrame({"x": pl.Series(["a", None, "q", "b"], dtype=pl.Enum(["b", "a", "q"]))})
-    schema = one({"kind": "categorical", "values": ["a", "b"]})
-    assert encode_batch(schema, frame)[0]["x"].tolist() == [0, 3, 2, 1]
-    strings = frame.with_columns(pl.col("x").cast(pl.String))
-    assert encode_batch(schema, strings)[0]["x"].tolist() == [0, 3, 2, 1]
-    odd = pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array(["a", None]))
-    assert encode_batch(schema, pa.table({"x": odd}))[0]["x"].tolist() == [0, 3, 3]
-
-
 ANYTHING = st.one_of(
     st.lists(st.one_of(st.none(), st.binary(max_size=12)), max_size=8).map(
         lambda v: pa.array(v, pa.binary())

@@ -242,22 +242,6 @@ def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, stop):
         assert model.ended == "noise level" and model.loss <= rows / 2
 
 
-@pytest.mark.parametrize(
-    "cliques", [[("a", "b"), ("b", "c"), ("a",)], [("a", "b"), ("b", "c"), ("c", "a"), ("a", "b", "e")]]
-)
-@pytest.mark.parametrize("clique", [("a", "b"), ("c", "d"), ("b",)])
-def test_zeros_are_exact_and_nothing_else_is_zero(cliques, clique):
-    rng = np.random.default_rng(1)
-    seen = measure(DOMAIN, skewed(DOMAIN, rng, 3000.0), cliques, 10.0, rng)
-    mask = rng.random(DOMAIN.cells(clique)) < 0.4
-    mask[0] = False
-    model = fit(DOMAIN, seen, stop="risk", zeros={clique: mask})
-    table = model.marginal(clique).reshape(-1)
-    assert (table[mask] == 0).all() and (table[~mask] > 0).any()
-    again = fit(DOMAIN, seen, stop="risk", warm_start=model)
-    assert (again.marginal(clique).reshape(-1)[mask] == 0).all()
-
-
 def test_float32_is_the_same_model_rounded():
     rng = np.random.default_rng(2)
     seen = measure(DOMAIN, skewed(DOMAIN, rng, 3000.0), [("a", "b"), ("b", "c"), ("a",)], 10.0, rng)

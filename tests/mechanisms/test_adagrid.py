@@ -77,18 +77,3 @@ def test_round_shares_split_the_budget_by_round():
     assert math.isclose(spent[2], 3 * spent[1]) and math.isclose(spent[1] + spent[2], 1.0)
     with pytest.raises(ValueError, match="2 shares for 2 rounds"):
         adagrid.AdaGrid(outer=(W,), rounds=(1.0,))
-
-
-def test_without_outer_marginals_a_tree_of_pairs_is_chosen_privately_within_the_budget():
-    rng = np.random.default_rng(0)
-    joint = np.zeros((3, 3, 4), np.int64)
-    np.add.at(joint, (k := rng.integers(0, 3, 3000), k, rng.integers(0, 4, 3000)), 1)
-    session, kept = FakeSession({"a": 3, "b": 3, "c": 4}, joint, mu=2.0), {}
-    outcome = adagrid.AdaGrid().run(session, job_for(session, kept))
-    assert ["a", "b"] in outcome.details["outer"]
-    assert len(outcome.details["outer"]) == 2
-    from fastdp.privacy.accountant import BoundedRange, mu_of
-
-    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
-    assert cost <= session.mu**2 * (1 + 1e-12)
-    assert cost > session.mu**2 * 0.999

@@ -348,20 +348,6 @@ def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
     assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
 
 
-def test_sets_of_a_workload_are_measured_with_rare_values_grouped():
-    """Of a column of many rare values only those are kept apart that stand out of the noise of the set."""
-    rng = np.random.default_rng(5)
-    law = np.r_[np.full(6, 0.15), np.full(40, 0.1 / 40)]
-    a = rng.choice(46, 20_000, p=law / law.sum())
-    rows = {"a": a, "b": np.where(rng.random(20_000) < 0.7, a % 5, rng.integers(0, 5, 20_000))}
-    session = RowsSession({"a": 46, "b": 5}, rows, mu=0.1)
-    run(session, workload=(("a", "b"),), rare=0.0)
-    queries = [r.query for r in session.asked if len(r.clique) == 2]
-    assert queries and all(q is not None and 6 <= len(set(q.maps[0])) < 30 for q in queries)
-    run(session := RowsSession({"a": 46, "b": 5}, rows, mu=0.1), rare=0.0)
-    assert all(r.query is None for r in session.asked)
-
-
 def test_a_target_that_two_columns_decide_only_together_is_learnt():
     """The exclusive or of two of ten binary columns shows in no pair. With the target given, the set of three
     is screened; the planted bug, a run without a target, does not see it."""

@@ -9,11 +9,10 @@ import scipy.sparse as sp
 
 import fastdp
 from fastdp.domain import Domain
-from fastdp.errors import DataError, SchemaError, UsageError
+from fastdp.errors import SchemaError, UsageError
 from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.model.given import sample_given
-from fastdp.model.graphical_model import Model
 from fastdp.queries import AdaGrid, Grid, Sparse
 
 from ..estimate.test_estimator import measure, skewed
@@ -94,20 +93,6 @@ def test_conditioned_model_has_the_expected_total(fitted):
     for where in [{"c": 2}, {"c": -1}, {"c": True}]:
         with pytest.raises(UsageError):
             fitted.conditioned(where)
-
-
-def test_save_and_load(fitted, tmp_path):
-    fitted.save(path := tmp_path / "model.fastdp")
-    again = Model.load(path)
-    assert set(again.cliques) == {("a", "b", "c"), ("c", "d"), ("d", "e"), ("free",)}
-    assert repr(again) == repr(fitted)
-    assert np.array_equal(again.marginal(("a", "e")), fitted.marginal(("a", "e")))
-    one, two = again.sample(1000, seed=2), fitted.sample(1000, seed=2)
-    assert all((one[n] == two[n]).all() for n in DOMAIN)
-    assert np.array_equal(again.answer(None, ("a",))[1], fitted.answer(None, ("a",))[1])
-    path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(DataError):
-        Model.load(path)
 
 
 class Own(AdaGrid):

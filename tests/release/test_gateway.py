@@ -125,22 +125,6 @@ def test_selection_follows_the_distance(engine):
     assert [r["law"] for r in session.releases] == ["exponential"] * 8
 
 
-def test_selection_counts_once_and_says_how_much_one_user_moves_it(engine):
-    calls = []
-
-    class Counting(Swap):
-        def marginals(self, cliques, clip):
-            calls.append(list(cliques))
-            return super().marginals(cliques, clip)
-
-    session = open_session(Counting(engine.content), clip=7)
-    zeros = {("a",): np.zeros(3), ("b",): np.zeros(4)}
-    for i in range(4):
-        session.select_l1(list(zeros), zeros, epsilon=0.5, label=str(i))
-    assert len(calls) == 1
-    assert {r["sensitivity"] for r in session.releases} == {7.0}
-
-
 def test_selection_refuses_what_is_not_public_and_finite(session):
     wrong = [
         ({("a",): np.zeros(2)}, {}), ({("a",): np.array([0, np.nan, 0])}, {}), ({}, {}),
