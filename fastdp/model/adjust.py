@@ -38,10 +38,10 @@ def rake(
 
     Converges to the table nearest to `start` in relative entropy that has the margins, where there is one;
     what is 0 stays 0. `tolerance`: ends once no total of the first margin is off by more (the last margin's
-    are exact after each sweep); None makes all sweeps. One margin needs one sweep.
+    are exact after each sweep); None makes all sweeps.
     """
     out = start
-    for _ in range(sweeps if len(margins) > 1 else 1):
+    for _ in range(sweeps):
         for at, totals in margins:
             now = np.bincount(at, weights=out, minlength=len(totals))
             out = out * ratio(totals, now)[at]

@@ -60,7 +60,7 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
             node.first_hosted, node.buffer_at = len(hosted), buffer_at
             node.lane_buffer = sum(size for _, size in own)
             buffer_at += node.lane_buffer * node.lanes
-            step = max(1, SLICE_CELLS // max(1, node.cells))
+            step = max(1, SLICE_CELLS // node.cells)
             slices = [(number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)]
             cuts = node.lane_at.tolist()
             lanes = [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(node.lanes)]
@@ -84,7 +84,7 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
 
 def _pieces(first: int, last: int, size: int, finer: int = 1) -> list[tuple[int, int, int, int]]:
     """A table of `size` entries in pieces of equal length."""
-    count = max(1, -(-size * finer // PIECE))
+    count = -(-size * finer // PIECE)
     return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
 
 

@@ -173,7 +173,7 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
 
     With (company, pickup, shift): all three; (pickup, shift); pickup; shift; none.
     """
-    out = [tuple(range(i, columns)) for i in range(max(columns - 1, 0))]
+    out = [tuple(range(i, columns)) for i in range(columns - 1)]
     out += [(i,) for i in range(max(columns - 2, 0), columns)]
     return [*dict.fromkeys(out), ()]
 
@@ -183,7 +183,7 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
     owner = np.zeros(cell.shape[0], np.uint32)
     row: np.ndarray | None = None  # which are left; None: all
     unit: np.ndarray | None = None
-    size = max(1, int(np.prod(habits.shape, dtype=np.int64)))
+    size = int(np.prod(habits.shape, dtype=np.int64))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
     for axes in _rounds(len(habits.shape)):
         key_of, keys = None, size  # all columns: a cell is its own key

@@ -25,6 +25,7 @@ import numpy as np
 
 from ..._core.halve import Items
 from ...domain import Clique, Domain
+from .code_compression import row_keys
 
 LEVELS = 3
 """The most halvings. In each but the first, each pair of rows is decided again once all are decided: what one
@@ -72,8 +73,9 @@ class Halving:
     ) -> dict[str, np.ndarray]:
         """One in 2^levels of the rows, whose number is a multiple of that, in the order they had; with
         `groups`, and where all items are pairs, after exchanges."""
-        kept = self._sorted(rows)
-        codes = np.column_stack([np.asarray(rows[a], np.uint32) for a in self.columns])
+        columns = [np.asarray(rows[a]) for a in self.columns]
+        kept = np.argsort(row_keys(columns, self._shape, len(columns[0])), kind="stable")
+        codes = np.column_stack([codes.astype(np.uint32) for codes in columns])
         for level in range(self.levels if len(kept) else 0):
             bits = rng.integers(0, 2, len(kept) // 2, np.uint8)
             kept = self._items.halve(kept, codes, bits, int(level > 0))
@@ -82,15 +84,6 @@ class Halving:
         if groups is None or not self._pairs or self.levels < 2 or not len(kept):
             return made
         return made | self._items.exchanged(codes, kept, 1 << self.levels, STEPS, self.columns, made, groups)
-
-    def _sorted(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-        """int64: the rows sorted by the leading columns, as many of these as a key of 62 bits can hold."""
-        key, size = np.zeros(len(rows[self.columns[0]]), np.int64), 1
-        for a, n in zip(self.columns, self._shape):
-            if size * n >= 1 << 62:
-                break
-            key, size = key * n + rows[a], size * n
-        return np.argsort(key, kind="stable")
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def fit(
     extra = np.diag(QUANTISATION / spread**2 if floor is None else np.full(spread.size, floor))
     rng = np.random.Generator(np.random.Philox(key=seed))
     runs = []
-    for _ in range(max(1, starts if size > 1 else 1)):
+    for _ in range(starts if size > 1 else 1):
         hard = kmeans(x, share, size, rng)
         state = maximise(phi, share, np.equal.outer(hard, np.arange(size)).astype(float), extra)
         runs.append(climb(phi, share, state, extra, tol, 10))
