@@ -99,17 +99,6 @@ def test_convertible_types(column, array, codes):
     assert got["x"].tolist() == codes and keep is None
 
 
-@pytest.mark.parametrize(
-    "kind", [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary()]
-)
-def test_strings(kind):
-    schema = one({"kind": "string", "values": ["a", "ü", "", "7"], "overflow": "code", "null": "drop"})
-    array = pa.array(["ü", "a", None, "zz", "", "7"], pa.string()).cast(kind)
-    codes, keep = encode_batch(schema, pa.table({"x": array.slice(1)}))
-    assert codes["x"].tolist() == [0, 0, 4, 2, 3]
-    assert keep.tolist() == [True, False, True, True, True]
-
-
 def test_numbers_and_truths_where_texts_are_listed():
     schema = one({"kind": "string", "values": ["7", "-1", "007", "true"]})
     for array, codes in (

@@ -127,23 +127,6 @@ def test_times_in_order_by_their_parts():
         assert broken(schema, rows) == [0] and count_violations(schema, rows) == {0: 0}
 
 
-def test_a_month_follows_from_a_time_and_parts_of_one_time_agree():
-    columns = {
-        "time": {**TIME, "parts": {"date": "d", "hour": "h"}},
-        "month": {"kind": "integer", "min": 1, "max": 12}, "weekday": {"kind": "integer", "max": 6},
-    }  # fmt: skip
-    rules = [{"column": "month", "follows": "month(time)", "model": True}]
-    rules.append({"column": "weekday", "follows": "day_of_week(time)", "model": False})
-    schema = schema_of(columns, *rules)
-    assert list(schema.modelled) == ["d", "h", "month"]
-    codes = combinations(schema)
-    rows = decode(schema, {n: c[~ruled_out(schema, codes)] for n, c in codes.items()}, 1)
-    assert rows.num_rows == 5 * 24 + 4  # nulls and values outside in both parts alike
-    for row in rows.to_pylist():
-        time = row["time"]
-        assert row["month"] == (time and time.month) and row["weekday"] == (time and time.weekday())
-
-
 @settings(max_examples=40)
 @given(data=st.data())
 def test_lists_and_expressions(data):

@@ -71,27 +71,6 @@ def test_it_is_closer_than_a_spanning_tree():
     assert error(session, outcome, 3) < 0.1  # a tree of pairs leaves the triples uniform: 0.8
 
 
-def test_everything_after_the_ones_is_over_merged_codes():
-    rng = np.random.default_rng(0)
-    rows = {a: rng.integers(0, 3, 3000) for a in "ab"}
-    rows["b"] = np.where(rng.random(3000) < 0.9, rows["a"], rows["b"])
-    session = RowsSession({"a": 40, "b": 40}, rows, mu=1.0)
-    outcome, fits = run(session)
-    assert all(domain["a"] < 12 for domain, _, _ in fits)
-    assert outcome.details["merged_to"]["a"] < 12
-    assert outcome.rows.shard(0)["a"].max() < 40
-    assert outcome.tables["codes"].num_rows == 80
-
-
-def test_a_table_of_noise_gets_only_ones():
-    """Independent columns: no pair is worth its noise, and what is left goes to what was measured."""
-    rng = np.random.default_rng(1)
-    session = RowsSession({a: 30 for a in "abcdef"}, {a: rng.integers(0, 30, 300) for a in "abcdef"}, mu=0.2)
-    outcome, _ = run(session)
-    assert sum(len(c) > 1 for batch in outcome.details["batches"] for c in batch) <= 3
-    assert math.isclose(session.spent, 0.04, rel_tol=1e-9)
-
-
 def test_the_model_stays_within_its_limit():
     domain, rows = dependent_rows(columns=9, size=6, keep=0.6, rows=20_000)
     for limit in (400, 3000):
@@ -115,34 +94,6 @@ def test_shares_add_up():
             once = d.ones + d.again + d.open + d.final + d.report
             assert math.isclose(once + d.screening * len(d.batches) + sum(d.batches), 0.98)
             assert (d.report > 0) == workload
-
-
-def copied_rows(rows=20_000, columns=5, size=12):
-    """Every column says the first, but for one row in fifty."""
-    rng = np.random.default_rng(8)
-    first = rng.integers(0, size, rows)
-    drawn = {"c0": first}
-    for i in range(1, columns):
-        drawn[f"c{i}"] = np.where(rng.random(rows) < 0.02, rng.integers(0, size, rows), first)
-    return dict.fromkeys(drawn, size), drawn
-
-
-def test_what_is_left_open_goes_to_pairs_where_columns_follow_from_each_other():
-    """Where noise spoils 1-ways: independent columns get all of what is open, copies nothing of it. One first
-    look is paid for, and all of the budget is spent."""
-    rng = np.random.default_rng(9)
-    domain, copies = copied_rows()
-    independent = {a: rng.integers(0, 12, 20_000) for a in domain}
-    shares = []
-    for rows in (independent, copies):
-        session = RowsSession(domain, rows, mu=0.04)
-        run(session)
-        shares.append(sum(r.mu**2 for r in session.asked if len(r.clique) == 1) / session.mu**2)
-        assert session.steps[:3] == ["1-ways", "1-ways again", "screening 1"]
-        assert session.steps.count("screening 1") == 1
-        assert math.isclose(session.spent, session.mu**2, rel_tol=1e-9)
-    assert shares[0] > budget_shares.MOST_FIRST + 0.05
-    assert math.isclose(shares[1], budget_shares.MOST_FIRST * (1 - budget_shares.FINAL_SHARE))
 
 
 def loop(pairs):
@@ -316,18 +267,6 @@ def test_a_workload_gets_the_budget():
         run(session, workload=items)
         noise[items] = max(r.mu for r in session.asked if set(r.clique) == {"c2", "c3"})
     assert noise[("c2", "c3"),] > 1.2 * noise[()]
-
-
-def test_every_item_of_a_workload_is_told_with_its_error_bar():
-    """The expected error is about the true one for a pair that was measured, and absent for what was not."""
-    domain, rows = dependent_rows(columns=6, keep=0.5)
-    session = RowsSession(domain, rows, mu=0.5)
-    outcome, _ = run(session, workload=(("c2", "c3"), ("c0", "c1", "c2", "c3", "c4", "c5")))
-    errors = {tuple(item["columns"]): item["expected_error"] for item in outcome.details["workload"]}
-    p, q = session.marginal(("c2", "c3")), outcome.model.marginal(("c2", "c3")).reshape(-1)
-    true = 0.5 * np.abs(p / p.sum() - q / q.sum()).sum()
-    assert errors["c2", "c3"] / 4 < true < 2 * errors["c2", "c3"]
-    assert errors[tuple(domain)] is None
 
 
 def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():

@@ -49,15 +49,6 @@ def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
     assert session.mu**2 * 0.999 < cost <= session.mu**2 * (1 + 1e-12)
 
 
-def test_rare_values_are_merged_when_pairs_are_measured():
-    joint = np.zeros((6, 6), np.int64)
-    joint[0, 1], joint[1, 0], joint[5, 5] = 500, 400, 1
-    outcome, kept = run(FakeSession({"a": 6, "b": 6}, joint, mu=2.0))
-    sizes = [m.values.size for m in kept["measurements"]]
-    assert sizes == [3, 3, 9]
-    assert outcome.tables["codes"].num_rows == 12
-
-
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.floats(0, 100))
 @settings(max_examples=100, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):

@@ -16,7 +16,6 @@ from fastdp.privacy.chain import canonical, genesis, record_hash
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 
-MU1 = gdp.mu_from(1.0, 1e-5)
 ROW, TAXIS = Unit("row"), Unit("user", "taxi")
 
 
