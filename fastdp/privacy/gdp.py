@@ -36,7 +36,6 @@ _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 # each sum rounded up, still fits; 1e-9 relative is what is promised.
 _HEADROOM = 2.0**-42
 _MU_MAX = 1e6
-_MOST_STEPS = 200  # of a search; it takes a few dozen
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -46,15 +45,9 @@ def epsilon_of(mu: float, delta: float) -> float:
     if mu == 0.0 or _log_delta_up(mu, 0.0) <= target:
         return 0.0
 
-    def step(epsilon: float) -> tuple[float, float]:
-        a = epsilon / mu - 0.5 * mu
-        value, _ = _log_delta(mu, epsilon)
-        slope = _mills(a + mu) / _mills_gap(a, mu) if a > -8.0 else 0.0
-        return target - value, slope
-
     # epsilon <= mu^2/2 + mu sqrt(2 log(1/delta)), the concentrated-DP bound
     high = 0.5 * mu * mu + mu * math.sqrt(-2.0 * target)
-    epsilon = _root(step, 0.0, high * (1.0 + 1e-9))
+    epsilon = _root(lambda e: target - _log_delta(mu, e)[0], 0.0, high * (1.0 + 1e-9))
     return _settle(epsilon, 1.0, lambda e: _log_delta_up(mu, e) <= target)
 
 
@@ -63,23 +56,12 @@ def mu_from(epsilon: float, delta: float) -> float:
     epsilon, delta = nonnegative("epsilon", epsilon), _delta(delta)
     target = _log_down(delta)
 
-    def step(log_mu: float) -> tuple[float, float]:
-        mu = math.exp(log_mu)
-        a = epsilon / mu - 0.5 * mu
-        value, _ = _log_delta(mu, epsilon)
-        slope = mu / _mills_gap(a, mu) if a > -8.0 else 0.0
-        return value - target, slope
-
-    low, high = -1.0, 1.0
-    while step(low)[0] > 0.0:
-        low -= 4.0
-        if low < -700.0:
-            raise UsageError("epsilon and delta are too small for any mu")
-    while step(high)[0] < 0.0:
-        high += 2.0
-        if high > math.log(_MU_MAX):
-            raise UsageError("epsilon is too large for a Gaussian calibration")
-    mu = math.exp(_root(step, low, high)) * (1.0 - _HEADROOM)
+    # The same bound, solved for mu; and delta(mu, epsilon) <= delta(mu, 0) <= mu / sqrt(2 pi).
+    away = math.sqrt(-2.0 * target)
+    low = max(2.0 * epsilon / (away + math.hypot(away, math.sqrt(2.0 * epsilon))), delta)
+    if low > _MU_MAX or _log_delta(_MU_MAX, epsilon)[0] < target:
+        raise UsageError("epsilon is too large for a Gaussian calibration")
+    mu = _root(lambda m: _log_delta(m, epsilon)[0] - target, low, _MU_MAX) * (1.0 - _HEADROOM)
     return _settle(mu, -1.0, lambda m: _log_delta_up(m, epsilon) <= target)
 
 
@@ -89,14 +71,9 @@ def mu_of_pure(epsilon: float) -> float:
     if epsilon == 0.0:
         return 0.0
 
-    def step(mu: float) -> tuple[float, float]:
-        half = 0.5 * mu
-        bulk = math.exp(-0.5 * half * half - _LOG_SQRT_2PI) / (0.5 * math.erfc(-half * _SQRT_HALF))
-        return _logit(mu) - epsilon, 0.5 * (bulk + 1.0 / _mills(half))
-
     # Phi(-h) <= e^(-h^2/2) / 2 gives mu^2/8 <= epsilon, and the logit is convex with slope sqrt(2/pi) at 0
     high = min(math.sqrt(8.0 * epsilon), epsilon * _SQRT_HALF_PI)
-    mu = _root(step, 0.0, high * (1.0 + 1e-9))
+    mu = _root(lambda m: _logit(m) - epsilon, 0.0, high * (1.0 + 1e-9))
     return _settle(mu, 1.0, lambda m: _logit_down(m) >= epsilon)
 
 
@@ -197,22 +174,11 @@ def _logit(mu: float) -> float:
     return below + 0.5 * half * half + _LOG_SQRT_2PI - math.log(_mills(half))
 
 
-def _root(step: Callable[[float], tuple[float, float]], low: float, high: float) -> float:
-    """Root of an increasing function in [low, high] by Newton's method kept inside a shrinking bracket.
-
-    `step(x)` gives the value and the slope (0: unknown).
-    """
-    x = 0.5 * (low + high)
-    for _ in range(_MOST_STEPS):
-        value, slope = step(x)
-        low, high = (low, x) if value > 0.0 else (x, high)
-        after = x - value / slope if slope > 0.0 else math.nan
-        if not low <= after <= high:
-            after = 0.5 * (low + high)
-        if abs(after - x) <= 2.0 * _U * abs(after):
-            return after
-        x = after
-    return x
+def _root(value: Callable[[float], float], low: float, high: float) -> float:
+    """Root of an increasing function in [low, high], halved until no float lies between."""
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (low, middle) if value(middle) > 0.0 else (middle, high)
+    return high
 
 
 def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float:

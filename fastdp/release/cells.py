@@ -38,6 +38,8 @@ SURE = 3.0
 FEW = 0.01
 """Share of the rows that may have more digits after the point than the column is written with, or lie on a
 finer step of the clock."""
+LOUD, LOUD_STEP = 0.2, 0.5
+"""Digits, and the step of times, are decided only where their noise is less than this share of the rows."""
 OUTER = 4.0
 """The first and the last cell with rows are split into at least this many parts, to locate the bounds."""
 MARGIN = 2
@@ -342,7 +344,7 @@ def step_of(counts: Array, sigma: float) -> int:
     """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of STEPS."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
         return STEPS[0]
-    found = digits_of(counts, sigma, 0.5)
+    found = digits_of(counts, sigma, LOUD_STEP)
     return 1 if found is None else STEPS[found]
 
 
@@ -355,7 +357,7 @@ def is_clock(hours: Array, other: float, sigma: float) -> bool:
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
-def digits_of(counts: Array, sigma: float, most: float = 0.2) -> int | None:
+def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
     step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
     None if many rows have more digits than were counted separately, or if the noise is more than a

@@ -67,7 +67,8 @@ both columns have a mean product of 3/8 of its largest value."""
 SURE = 3.0
 """A rank is shared if its correlation is at least this many standard errors, and LEAST; a class of round
 numbers is kept if it has as many standard errors of rows more than even values, and LEAST of these more."""
-LEAST = 0.1
+LEAST, SOME = 0.1, 0.025
+"""SOME: the smallest share of the rows that a class of round numbers is kept for."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +257,7 @@ def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tupl
     out = []
     for grid, rows in zip(steps.grids, answer.values):
         even = total * unit / grid.step
-        if rows - even > max(SURE * sigma, LEAST * even) and rows > LEAST / 4 * total:
+        if rows - even > max(SURE * sigma, LEAST * even) and rows > SOME * total:
             out.append(Grid(grid.step, grid.at, min(1.0, float(rows) / total)))
     most = sum(g.share for g in out)
     return tuple(Grid(g.step, g.at, g.share / max(most, 1.0)) for g in out)

@@ -45,6 +45,9 @@ ROWS_A_YEAR = 100
 EVEN = (
     "Bins are even with round edges. If the data is public, draft it as public: bins then have equal counts."
 )
+IDENTIFIERS = 50
+"""Rows from which on values are taken for identifiers; whole numbers without such a name from four times as
+many."""
 EMPTY = 0.99
 """A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
 _PLAIN = "plain numbers such as 1234.50"
@@ -290,10 +293,10 @@ class _Look:
     def _why(self) -> str:
         """Why the column is taken for an identifier or free text; "" if it is not."""
         rows = len(self.values)
-        if rows < 50 or not (self.whole or self.family == "string") or self.category:
+        if rows < IDENTIFIERS or not (self.whole or self.family == "string") or self.category:
             return ""
         if self.whole:
-            every = self.distinct == rows and rows >= 200 and self.high - self.low >= RANGE
+            every = self.distinct == rows and rows >= 4 * IDENTIFIERS and self.high - self.low >= RANGE
             named = bool(_ID.search(self.name)) and self.distinct > 2 * FEW
             looks = f"a number of {self.distinct:,} values that looks like an identifier"
             return looks if every or named else ""

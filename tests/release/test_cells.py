@@ -312,15 +312,6 @@ def test_cells_of_values_with_few_digits_keep_their_rows(whole, digits, edges):
     assert np.diff(np.searchsorted(np.sort(values), moved)).tolist() == joined.tolist()
 
 
-@pytest.mark.parametrize("place", range(len(STEPS)))
-def test_times_have_the_coarsest_step_that_few_rows_break(place):
-    counts = np.zeros(len(STEPS) + 1)
-    counts[place], counts[-1] = 9_920, 80 if place else 0
-    assert cells.step_of(counts, 1.0) == STEPS[place]
-    counts[-1] += 10_000
-    assert cells.step_of(counts, 1.0) == (STEPS[0] if 9_900 > MIDNIGHT * 2e4 and not place else 1)
-
-
 def test_noise_puts_no_years_into_other_centuries():
     """With 1000, 2000 and 5000 as the only cuts nearby, half of such runs began before 1300."""
     values = np.minimum(1995 + np.random.default_rng(0).geometric(0.5, 8000), 2003)
@@ -329,22 +320,58 @@ def test_noise_puts_no_years_into_other_centuries():
         assert 1900 <= edges[0] and edges[-1] <= 2101
 
 
-@pytest.mark.parametrize("digits", range(5))
-def test_digits_are_the_fewest_that_few_rows_exceed(digits):
-    """One in a hundred may; the noise of the sum over all rows beyond must be below a fifth of them."""
-    counts = np.zeros(6)
-    counts[digits], counts[5] = 9_910, 90
-    assert cells.digits_of(counts, 1e-3) == digits
-    loud = 0.2 * 10_000 / 3 / math.sqrt(5 - digits)
-    assert cells.digits_of(counts, 0.99 * loud) == digits
-    assert cells.digits_of(counts, 1.01 * loud) == (None if digits == 4 else digits + 1)
-    counts[digits], counts[5] = 9_890, 110
-    assert cells.digits_of(counts, 1e-3) is None
+def fewest_digits(counts, sigma, most):
+    """The fewest that at most one row in a hundred exceeds, or as many as noise; None where it hides them."""
+    for digits in range(len(counts) - 1):
+        beyond, noise = sum(counts[digits + 1 :]), 3 * sigma * math.sqrt(len(counts) - 1 - digits)
+        if noise < most * sum(counts) and beyond < max(noise, cells.FEW * sum(counts)):
+            return digits
+    return None
 
 
-def test_clock_times_have_no_minutes_above_59_and_many_hours():
-    even = np.full(25, 400.0)
-    assert cells.is_clock(even, 50.0, 1.0) and not cells.is_clock(even, 250.0, 1.0)
-    assert not cells.is_clock(even, 0.0, 500.0)  # the noise of 3 standard errors is above .12 of the rows
-    years = np.append(np.zeros(19), [490.0, 490.0, *[5.0] * 4])  # two hours hold half of the rows, none does
-    assert not cells.is_clock(years, 0.0, 1.0)
+def calendar_range(counts, sigma, most):
+    """The narrowest range that holds all that stands out, a fifth of it in its upper half, and from which no
+    other such range differs by more than two standard errors of the cells that only one of them has."""
+    within = {
+        (low, high): {
+            i for i, (a, b) in enumerate(itertools.pairwise(CALENDAR_CELLS)) if low <= a and b <= high + 1
+        }
+        for low, high in cells.CALENDAR
+    }
+    full = {}
+    for (low, high), own in within.items():
+        held, upper = (sum(counts[i] for i in own if CALENDAR_CELLS[i] >= x) for x in (-9, (low + high) / 2))
+        alive = set(np.flatnonzero(extents(counts, sigma)))
+        if alive and alive <= own and held > outstanding(len(counts)) * sigma and upper >= cells.UPPER * held:
+            full |= {(low, high): own} if high - low < most else {}
+    for (low, high), own in full.items():
+        differ = [
+            (sum(counts[i] for i in other) - sum(counts[i] for i in own), len(own ^ other))
+            for other in full.values()
+        ]
+        if all(more <= 2 * sigma * math.sqrt(n) for more, n in differ):
+            return [float(v) for v in range(low, high + 2)]
+    return None
+
+
+@given(st.lists(st.sampled_from([0, 1, 5, 30, 60, 900, 9000]), min_size=8, max_size=8),
+       st.sampled_from([0.1, 1.0, 6.0]), st.integers(0, 6), st.integers(-1, 62), st.integers(0, 400),
+       st.sampled_from([1.0, 3.0, 12.0]), st.sampled_from([7, 12, 40, 60]))  # fmt: skip
+@settings(max_examples=250, deadline=None)
+def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, other, more, most):
+    """Digits, steps of times, clock times and ranges of the calendar, by plain words; the ranges at noise."""
+    counts = np.array(counts, float)
+    assert cells.digits_of(counts, sigma) == fewest_digits(counts, sigma, cells.LOUD)
+    days = counts[0] - 3 * sigma > MIDNIGHT * sum(counts)
+    found = 0 if days else fewest_digits(counts, sigma, cells.LOUD_STEP)
+    assert cells.step_of(counts, sigma) == (1 if found is None else STEPS[found])
+    total = sum(counts) + other
+    near = max(3 * sigma * more, cells.FEW * total)
+    clock = sum(sorted(counts)[-2:]) < total / 2 and other < near < cells.OTHERS * total
+    assert cells.is_clock(counts, other, sigma * more) == clock
+    rng = np.random.default_rng(high + 64 * low + 1)
+    values = rng.integers(min(low, high), max(low, high) + 1, 4000) // rng.choice([1, 1, 2, 5])
+    counts = np.histogram(values, CALENDAR_CELLS)[0] + np.rint(
+        rng.normal(0, 9 * more, len(CALENDAR_CELLS) - 1)
+    )
+    assert calendar(counts, 9 * more, most) == calendar_range(counts, 9 * more, most)

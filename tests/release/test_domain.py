@@ -2,7 +2,6 @@
 
 import math
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 from unittest.mock import patch
@@ -171,28 +170,81 @@ def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     assert all(shares[a] <= shares[b] * (1 + 1e-12) for a, b in pairwise(ordered))
 
 
-@pytest.mark.parametrize("texts, numbers", [(1, 0), (1, 3), (4, 4), (60, 0)])
-def test_a_forecast_of_values_spends_what_a_run_may_spend(texts, numbers):
-    """The first and the expected second round, bounds, sums and rows per user together cost the share for
-    domains; a value with as many users as are named passes the threshold in 95 % of draws; many columns that
-    share the budget are warned of."""
-    plain = {f"t{i}": {"kind": "string", "domain": "private"} for i in range(texts)}
-    plain |= {f"n{i}": {"kind": "numeric", "dtype": "int64", "domain": "private"} for i in range(numbers)}
-    schema = Schema.from_dict({"columns": plain, "user": {"column": "who", "max_rows": 9}})
-    costs, unit = domaincosts.DomainCosts.of(schema, 1e-6), domaincosts._unit(schema)
-    share, delta = domaincosts.expected_keys(schema, costs)
-    spent = unit * (texts * (domaincosts.FIRST + domaincosts.MISSING) + numbers + domaincosts.ROWS)
-    second = (costs.share - costs.sums - costs.atoms - spent) / texts
-    assert share == pytest.approx(max(second, unit) if second >= domaincosts.WORTH * unit else unit)
-    for atoms, rounds in ((0.0, 2), (0.02, 3)):  # two rounds of values and one of atoms share delta
-        each = domaincosts.keys_delta(replace(costs, atoms=atoms), texts)
-        assert each * texts * rounds == pytest.approx(costs.keys_delta)
-        assert each * texts * rounds < costs.keys_delta and (atoms or each == delta)
-    sigma, needed = domaincosts.users_needed(3, 0.5, share, delta)
+PLANNED = {
+    "text": {"kind": "string", "domain": "private"},
+    "any": {"kind": "any", "domain": "private"},
+    "int": {"kind": "numeric", "dtype": "int64", "domain": "private"},
+    "between": {"kind": "numeric", "dtype": "int64", "domain": "private", "min": 0, "max": 9},
+    "float": {"kind": "numeric", "domain": "private"},
+    "price": {"kind": "numeric", "digits": 2, "domain": "private", "means": "even"},
+    "time": {"kind": "timestamp", "dtype": "timestamp[s]", "domain": "private"},
+    "hours": {"kind": "timestamp", "dtype": "timestamp[s]", "domain": "private", "step": 3600},
+    "atoms": {"kind": "numeric", "edges": [0, 1], "atoms": "private"},
+    "means": {"kind": "numeric", "edges": [0, 1], "means": "private"},
+}
+
+
+@given(st.lists(st.sampled_from(list(PLANNED)), min_size=1, max_size=12), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_shares_of_private_columns_add_up(kinds, users):
+    """What each kind of column costs, in columns' shares, by the texts of the constants; sums, atoms and all
+    columns together stay within MOST_SHARE; a forecast of values spends what a run may spend; a value with
+    as many users as are named passes the threshold in 95 % of draws."""
+    plain = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
+    plain = {"columns": plain} | ({"user": {"column": "who", "max_rows": 9}} if users else {})
+    schema, n, cost = Schema.from_dict(plain), kinds.count, domaincosts
+    keyed, found = n("text") + n("any"), len(kinds) - n("atoms") - n("means")
+    rows = cost.ROWS if users else 0
+    steps = cost.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
+    steps += (found - keyed) * (1 + cost.EXTRA) + cost.PLACES * n("float") + cost.KINDS * n("any") + rows
+    paid = steps + cost.VALUES * keyed
+    assert cost.columns_paid(schema) == pytest.approx(paid)
+    costs, atoms = cost.DomainCosts.of(schema, 1e-6), min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
+    sums = min(cost.MOST_SUMS, cost.SUMS * (n("int") + n("between") + n("float") + n("means")))
+    assert (costs.sums, costs.atoms) == pytest.approx((sums, atoms))
+    whole = sums + atoms + cost.PER_COLUMN * paid
+    assert costs.share == pytest.approx(cost.MOST_SHARE if keyed else min(cost.MOST_SHARE, whole))
+    assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
+    unit = min(cost.PER_COLUMN, (cost.MOST_SHARE - sums - atoms) / max(paid, cost.ROWS))
+    assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
+    if not keyed:
+        return
+    share, delta = cost.expected_keys(schema, costs)
+    bounds = found - keyed + cost.PLACES * n("float") + cost.KINDS * n("any")
+    left = costs.share - sums - atoms - unit * (keyed * (cost.FIRST + cost.MISSING) + bounds + rows)
+    second = left / keyed
+    assert share == pytest.approx(second if second >= cost.WORTH * cost.FIRST * unit else cost.FIRST * unit)
+    rounds = keyed * (3 if atoms else 2)  # two of values and one of atoms share delta
+    assert delta * rounds == pytest.approx(costs.keys_delta) and delta * rounds < costs.keys_delta
+    sigma, needed = cost.users_needed(3, 0.5, share, delta)
     passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
-    assert bool(domaincosts.crowding_warning(schema, 0.5, costs)) == (texts == 60)
-    assert domaincosts.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
+    cap = cost.KEYS_PER_USER if users else 1
+    assert [cost.keys_cap(schema, c) for c in schema.pending.values()] == [cap] * found
+    alone = cost.users_needed(cap, 0.5, cost.MOST_SHARE - cost.PER_COLUMN, cost.keys_delta(costs, 1))[1]
+    crowded = cost.users_needed(cap, 0.5, share, delta)[1] > cost.CROWDING * alone
+    assert bool(cost.crowding_warning(schema, 0.5, costs)) == crowded
+
+
+@given(st.lists(st.sampled_from([0, 3, 30, 49, 51, 900]), min_size=6, max_size=6), st.booleans(),
+       st.sampled_from([0.5, 6.0, 70.0]))  # fmt: skip
+def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, sigma):
+    """Whole numbers are numbers, dates are times with or without a zone."""
+    total = sum(counts)
+    whole, number, date, time, zoned, _ = counts
+    for name, rows, of in (
+        ("int", whole, 1), ("float", whole + number, 2), ("date", date, 1), ("time", date + time, 2),
+        ("zoned", zoned, 1), ("time", date + zoned + time, 3),
+    ):  # fmt: skip
+        noise = 3 * sigma * math.sqrt(6 - of)
+        if name in ("int", "float") and typed:
+            continue
+        if noise < total / 2 and total - rows < max(noise, domaincosts.ODD * total):
+            break
+    else:
+        name = "text"
+    names = dict(zip(("int", "float", "date", "time", "zoned", "text"), kind_of_text.KINDS))
+    assert domaincosts.kind_of(np.array(counts, float), sigma, typed) == names[name]
 
 
 @pytest.mark.parametrize("users", [False, True])

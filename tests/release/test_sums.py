@@ -58,6 +58,17 @@ def test_cells_refine_the_bins_and_offsets_are_places_in_them(plain):
         number = low + cells.offset[code] * (high - low)
         slack = (high - low) / sums.UNIT
         assert max(a, low) - slack <= number <= min(b, high) + slack
+        unit = float(sums.unit_of(column.dtype, column.whole, column.digits) or 0)
+        assert min(b, high) - max(a, low) <= ((high - low + unit) / sums.PARTS + unit) * (1 + 1e-9)
+    for mine, own in ((fine.null, column.null), (fine.overflow, column.overflow)):
+        assert mine == (sums.OWN_CODE if own.action == "drop" else own), "dropped rows are counted apart"
+    for code, side in ((0, -1), (column.base - 1, 1)):  # corners of a wide outer bin: distances double
+        at, beside = cells.at[cells.bin == code], cells.at[cells.bin == code - side]
+        if len(at) > 2:
+            away, width = np.abs(at[::side] - at[::side][0])[1:], np.ptp(at)
+            assert away[0] == pytest.approx(max(np.ptp(beside), width / 1024), abs=1)
+            assert away[1:-1] == pytest.approx(2 * away[:-2], abs=1)
+            assert width / 3 <= away[-2] + 1 and away[-2] < width / 1.5
     assert ((0 <= cells.offset) & (cells.offset <= 1)).all()
     assert all(cells.query(unit).column_norm2() <= 1 for unit in (8, 16, 32, 64))
 
@@ -270,7 +281,13 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
     assert asked[0].query.product(rows.reshape(-1)) == [
         sum(rows[i, j] * away[i] * away[j] for i, j in np.ndindex(6, 6))
     ]
-    assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-16, 2.0**-17)] == [64, 32, 8, 0]
+    assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-15, 2.0**-16, 2.0**-17)] == [
+        64,
+        32,
+        16,
+        8,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
