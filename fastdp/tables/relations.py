@@ -10,12 +10,12 @@ import keyword
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import permutations
 from typing import Any
 
 from .._util.lazy import pl
 from ..schema import dtypes
+from ..schema.fields import parse_field
 
 LEAST_ROWS = 50
 ROWS_PER_VALUE = 20
@@ -197,15 +197,7 @@ def _orders(columns: Columns) -> list[dict[str, Any]]:
         first, second = columns.values[a], columns.values[b]
         if first.dtype != second.dtype or (first > second).any() or not (first < second).mean():
             continue
-        if math.prod(_codes(columns.entries[n]) for n in (a, b)) <= ORDER_CELLS:
+        if math.prod(c.size for n in (a, b) for c in parse_field(n, columns.entries[n]).parts) <= ORDER_CELLS:
             note = "A rule? It holds in every row of the data. If it is not one, delete it."
             made.append({"order": [a, b], "note": note})
     return made
-
-
-def _codes(entry: Mapping[str, Any]) -> int:
-    if entry["kind"] == "numeric":
-        return len(entry["edges"])
-    days = (date.fromisoformat(entry["max"][:10]) - date.fromisoformat(entry["min"][:10])).days + 2
-    sizes = {"year": days // 365 + 2, "month": 13, "day": 32, "day_of_week": 8, "hour": 25, "date": days}
-    return math.prod(sizes[part] for part in entry["parts"])

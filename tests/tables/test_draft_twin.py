@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import fastdp
+from fastdp.schema.transforms import MIDNIGHT, STEPS
 from fastdp.tables import drafting
 from fastdp.tables.drafting import EMPTY, FEW, OFTEN, RANGE
 
 IDS, PEOPLE = ("id", "the_id", "theId", "x key", "ssn", "name"), ("patient", "my house", "tailnum")
 NAMES = ("x", "idea", "Number of", *IDS, *PEOPLE)
-START = dt.datetime(2001, 5, 17)
 
 
 def nice(step):
@@ -188,3 +188,92 @@ def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, shuf
         assert field.edges == pytest.approx(want["edges"])
         assert (field.min, field.max) == pytest.approx((want.get("min"), want["max"]))
         assert field.digits == want["digits"]
+
+
+@given(
+    st.booleans(), st.sampled_from([40, 61, 120, 700]), st.sampled_from([59, 60, 369, 370, 371, 900, 40_000]),
+    st.sampled_from(STEPS), st.sampled_from([0.0, 0.79, 0.81, 0.9]), st.sampled_from([1, 3, 1600, 1999]),
+    st.integers(2, 40), st.integers(0, 9),
+)  # fmt: skip
+@settings(max_examples=80, deadline=None)
+def test_times_are_drafted_by_their_span_step_and_rows_a_year(
+    dates, rows, days, step, midnight, year, bins, seed
+):
+    """The coarsest step that all clock times have, days where most are at midnight; dates, or year, month and
+    day of the week; years to a bin where a year has few rows, from the first to that after the last."""
+    rng, first = np.random.default_rng(seed), dt.datetime(year, 5, 17)
+    passed = [0, days * 86_400, *(int(d) * 86_400 for d in rng.integers(0, days + 1, rows - 2))]
+    if not dates:
+        clock = rng.integers(0, 86_400 // step, rows) * step
+        clock[: math.ceil(midnight * rows)], clock[-1] = 0, step % 86_400
+        passed = [p + int(c) for p, c in zip(passed, clock)]
+    times = [first + dt.timedelta(seconds=p) for p in passed]
+    last, years = max(times), max(times).year - year + 1
+    values = [t.date() for t in times] if dates else times
+    drafted = fastdp.draft(pl.DataFrame({"t": values, "t_date": [True] * rows}), bins=bins)
+    field = drafted.schema.fields["t"]
+    if dates and len(set(values)) <= drafting.MANY_DATES:
+        assert [str(v) for v in field.values] == sorted({str(v) for v in values})
+        return
+    at = [p % 86_400 for p in passed]
+    found = next(s for s in STEPS if all(c % s == 0 for c in at))
+    found = 86_400 if at.count(0) / rows >= MIDNIGHT else found
+    listed = (max(times) - first).days < drafting.DAYS_LISTED
+    assert any("time of day" in note for note in drafted.notes) == (
+        0 < at.count(0) < rows and found == 86_400
+    )
+    if not listed and rows < drafting.ROWS_A_YEAR * years:
+        wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000) if years <= w * bins)
+        starts = [max(1, y) for y in range(year // wide * wide, last.year // wide * wide + wide + 1, wide)]
+        day = 86_400 if field.dtype != "date32" else 1
+        epoch = dt.date(1970, 1, 1)
+        assert [epoch + dt.timedelta(e / day) for e in field.edges] == [dt.date(y, 1, 1) for y in starts]
+        assert (field.dtype == "date32") == (found == 86_400)
+        return
+    parts = ["date"] if listed else ["year", "month", "day_of_week"]
+    assert list(field.names) == parts + ["hour"] * (found < 86_400)
+    assert dates or field.step == found
+    assert [c.name for c in field.parts][:1] == ["t_date_part" if listed else "t_year"], "a name that is free"
+    assert field.to_plain()["min"], field.to_plain()["max"] == (str(first.date()), str(last.date()))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 3, 9, 10, 11, 50]), st.booleans(),
+       st.booleans()), min_size=2, max_size=5), st.integers(0, 99))  # fmt: skip
+@settings(max_examples=80, deadline=None)
+def test_columns_that_others_determine_are_proposed(made, seed):
+    """Each column is a function of an earlier one, or random; with a row that breaks it, or nulls. The source
+    is the first with the fewest values that determines it, has more values, and 20 rows for each."""
+    rng, rows, names = np.random.default_rng(seed), 200, [f"c{i}" for i in range(len(made))]
+    columns: list[list[int | None]] = []
+    for i, (of, size, breaks, nulls) in enumerate(made):
+        if of < i:
+            table = {v: int(w) for v, w in zip(range(60), rng.integers(0, size, 60))}
+            own = [None if v is None else table[v] for v in columns[of]]
+        else:
+            own = [int(v) for v in rng.integers(0, size, rows)]
+        own[-1] = 59 if breaks else own[-1]
+        few = nulls and own.count(own[0]) < rows / 2
+        columns.append([None if few and v == own[0] else v for v in own])
+    drafted = fastdp.draft(
+        pl.DataFrame(dict(zip(names, columns)), schema=dict.fromkeys(names, pl.Int64)), public=True
+    )
+    distinct = [len({*c} - {None}) for c in columns]
+
+    def determines(a, b):
+        pairs = {*zip(columns[a], columns[b])}
+        return len(pairs) == len({*columns[a]}) and all(y is None for x, y in pairs if x is None)
+
+    want = {}
+    for b, own in enumerate(distinct):
+        able = [a for a in range(len(made)) if 1 < distinct[a] <= rows / 20 and (distinct[a], -a) > (own, -b)]
+        if own > 1 and (fine := [a for a in able if determines(a, b)]):
+            want[names[b]] = min(fine, key=lambda a: (distinct[a], a))
+    got = {c.column: c for c in drafted.schema.constraints}
+    assert {c: names.index(g.sources[0]) for c, g in got.items()} == want
+    for name, a in want.items():
+        pairs = {*zip(columns[a], columns[names.index(name)])}
+        assert [tuple(row) for row in got[name].table] == sorted(p for p in pairs if None not in p)
+        listed = {x for x, y in pairs if None not in (x, y)}
+        gaps = None in columns[a] or len(listed) < max(listed) - min(listed) + 1
+        null = drafted.schema.fields[name].null.action
+        assert null == ("code" if gaps or None in columns[names.index(name)] else "drop")
