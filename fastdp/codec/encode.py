@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core import codes as core
-from .._util.lazy import pa
+from .._util.lazy import pa, pc
 from ..errors import DataError, did_you_mean
 from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer
@@ -110,6 +110,7 @@ def _encode(
     if isinstance(item, Derived):
         _encode_derived(item, array, out, keep)
         return None
+    array = _exact(array)
     source = _source_of(item, array.type)
     if isinstance(item, Places):
         _encode_places(item, source, array, out[item.name])
@@ -155,7 +156,7 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
 
     if not pa.types.is_dictionary(array.type):
         array = source.binary(array).dictionary_encode()
-    values = array.dictionary
+    values = _exact(array.dictionary)
     inner = _source_of(item, values.type)
     if inner.form == "text":
         table = text_codes(item, inner.binary(values).to_pylist())
@@ -167,6 +168,12 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
             x, valid, bit0 = _buffers(inner.plain(values))
             core.encode([(x, number_map(item, inner), valid, bit0, table, None)])
     return array.indices, table
+
+
+def _exact(array: pa.Array) -> pa.Array:
+    """Numbers beyond int64, which the kernel does not read, as decimals."""
+    beyond = pa.types.is_uint64(array.type) and (pc.max(array).as_py() or 0) > np.iinfo(np.int64).max
+    return array.cast(pa.decimal128(38, 0)) if beyond else array
 
 
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:

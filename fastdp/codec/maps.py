@@ -276,8 +276,6 @@ def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]
         return core.Map(core.EDGES, count=len(column.edges), fkeys=column.edges, table=table, **sides)
     step = Fraction(10) ** (source.kind.scale if source.form == "decimal" else 0) * units
     whole = [edge if math.isinf(edge) else math.ceil(exact(edge) * step) for edge in column.edges]
-    if str(source.kind) == "uint64":  # the kernel reads numbers beyond int64 as its largest
-        whole = [min(edge, _I64.max) for edge in whole]
     keys = [int(max(edge, _I64.min)) for edge in whole if edge <= _I64.max]
     return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table[: len(keys) + 1], **sides)
 

@@ -182,7 +182,7 @@ def _checked(group: OrderGroup) -> OrderGroup:
         steps = {item.step for item in free}
         ends = [item.low[np.isfinite(item.low)] for item in group.items]
         (step,) = steps if len(steps) == 1 else (math.nan,)
-        aligned = not math.isnan(step) and (step == 0 or all((_ceil(e, step) == e).all() for e in ends))
+        aligned = not math.isnan(step) and all((_ceil(e, step) == e).all() for e in ends)
         strict = any(s for earlier in group.before for s in earlier.values())
         if strict or not aligned or not all(item.whole_span for item in free):
             need = "the same grid (digits, step), bins that contain all their numbers, and strict = false"

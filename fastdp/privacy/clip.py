@@ -123,7 +123,7 @@ def size_edges(bound: int) -> tuple[int, ...]:
 def candidates(bound: int) -> tuple[int, ...]:
     """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and the
     bound."""
-    steps = range(math.ceil(4 * math.log2(bound)) + 1)
+    steps = range(math.ceil(4 * math.log2(bound)))
     return (*sorted({c for c in (round(2 ** (i / 4)) for i in steps) if c < bound}), bound)
 
 

@@ -244,7 +244,7 @@ def write(folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, st
     with ThreadPoolExecutor(available()) as pool:
         hashes.update(zip(left, pool.map(file_hash, map(files.__getitem__, left))))
     whole["files"] = {name: hashes[name] for name in files}
-    text = json.dumps(whole, indent=1, sort_keys=False, allow_nan=False) + "\n"
+    text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     try:
         with open(folder / NAME, "w", encoding="utf-8") as stream:
             stream.write(text)

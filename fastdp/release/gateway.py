@@ -133,7 +133,7 @@ class Session:
         """What the run's reservation still covers: `mu`, `pure_epsilon`."""
         return self.__steps.reservation.left(self.__steps.part)
 
-    def part(self, share: float = 1.0, view: View | None = None) -> Session:
+    def part(self, share: float, view: View | None = None) -> Session:
         """A session with `share` of the mu^2 of this one, onto its rows or onto the table that `view` makes
         of them. Its steps, charges and releases are this session's: one ledger, one order.
 

@@ -68,7 +68,7 @@ def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None
     valid, offset, data = raw.buffers()
     starts = np.frombuffer(offset, np.int32, count=len(raw) + 1, offset=4 * raw.offset)
     content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    if valid is None or not raw.null_count:
+    if not raw.null_count:
         return starts, content, None
     return starts, content, np.frombuffer(valid, np.uint8, offset=raw.offset // 8)
 

@@ -264,6 +264,58 @@ def test_no_value_raises(column, array):
             assert not len(values) or values.max() < schema.domain[name]
 
 
+EXTREME = [
+    -(2**63),
+    -(2**63) + 1,
+    -11,
+    -1,
+    0,
+    1,
+    9,
+    10,
+    11,
+    99,
+    2**53 + 1,
+    2**62,
+    2**62 + 2,
+    2**63 - 1,
+    2**63,
+]
+EXTREME += [2**63 + 2048, 2**64 - 1]
+ANY_FORM = [
+    {"kind": "integer", "min": -1, "max": 9}, {"kind": "integer", "min": -11, "max": 99, "dtype": "float64"},
+    {"kind": "numeric", "dtype": "int64", "edges": [-11, 0, 10, 11]},
+    {"kind": "numeric", "edges": [0, 1, 99.5]},
+    {"kind": "numeric", "dtype": "uint64", "edges": [0, 2**62, 2**63, 2**63 + 2048]},
+    {"kind": "categorical", "values": [9, 10, 2**53 + 1]},
+    {"kind": "categorical", "values": [0.0, 1.0, 10.5]},
+    {"kind": "categorical", "dtype": "uint64", "values": [2**62, 2**63 - 1]},
+    {"kind": "categorical", "dtype": "decimal128(20, 0)", "values": ["-11", "2048", "9223372036854775807"]},
+    {"kind": "numeric", "dtype": "decimal128(22, 2)", "edges": [-11, 0.25, 10, 2.0**62]},
+    {"kind": "derived", "transform": "divmod", "by": 10, "max": 99, "parts": ["tens", "ones"]},
+]  # fmt: skip
+
+
+@given(
+    st.sampled_from(ANY_FORM), st.sampled_from(["code", "drop", "clamp"]), st.lists(st.sampled_from(EXTREME))
+)
+@settings(deadline=None)
+def test_a_whole_number_has_one_code_in_every_form(column, overflow, values):
+    if overflow == "clamp" and column["kind"] in ("categorical", "derived"):
+        overflow = "code"
+    schema = one({**column, "null": "code", "overflow": overflow})
+    forms = [pa.array(values, pa.decimal128(38, 0)), pa.array(map(str, values), pa.string())]
+    if "20, 0" not in column.get("dtype", ""):
+        forms.append(pa.array([f" {v}" for v in values], pa.string()).dictionary_encode())
+    for kind, low, high in ((pa.int64(), -(2**63), 2**63), (pa.uint64(), 0, 2**64)):
+        forms += [pa.array(values, kind)] if all(low <= v < high for v in values) else []
+    plain = []
+    for form in forms:
+        codes, keep = encode_batch(schema, pa.table({"x": form}))
+        plain.append(({n: c.tolist() for n, c in codes.items()}, None if keep is None else keep.tolist()))
+    assert plain == [plain[0]] * len(plain)
+
+
 @pytest.mark.parametrize("dtype, kind", [("timestamp[us]", pa.timestamp("us")), ("date32", pa.date32())])
 def test_times_in_bins_have_one_code_as_text_and_as_times(dtype, kind):
     """Edges within a day tell times apart, and of a date the time of day does not matter."""

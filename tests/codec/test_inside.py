@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.codec.bins import bins_of, tilt
+from fastdp.codec.bins import bins_of, has_tail, tilt
 from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
@@ -133,6 +133,14 @@ def test_open_bins_have_the_tail_that_is_stated_or_that_of_the_next_bin(dtype, d
         beyond = side * (numbers[codes == code] - edge)
         assert beyond.min() >= 0
         assert abs(beyond.mean() - mean) < 5 * mean / math.sqrt(len(beyond)) + (dtype == "int64")
+
+
+@pytest.mark.parametrize("first", ["-inf", 0])
+@pytest.mark.parametrize("most, beyond", [(None, True), (120, True), (100, True), (99, False), (5, False)])
+def test_numbers_beyond_the_last_edge_are_written_where_a_tail_and_the_bound_allow_them(first, most, beyond):
+    bound = {} if most is None else {"max": most}
+    schema = schema_of(edges=[first, 20, 100], overflow="code", **bound, tail={"mean": 3})
+    assert has_tail(schema.columns["x"]) == beyond
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])

@@ -173,6 +173,9 @@ def test_a_diagnosis_lies_beside_the_run(place):
     assert kept["columns"][2]["nearly"] == 1 and not (place / "run").exists()
     fastdp.synthesize(place / "many.csv", "mst", 4.0, 1e-6, **options, ignore_empty_columns=True)
     assert "for case or blanks" in (place / "run.private" / "check.txt").read_text()
+    assert all(f.stat().st_mode & 0o077 == 0 for f in (place / "run.private").glob("check.*")), (
+        "its owner's alone"
+    )
     assert not list((place / "run").glob("check*")) and fastdp.verify(place / "run").ok
     with pytest.raises(UsageError, match="reads the values twice"):
         reader = pa.table({"a": [1]}).to_reader()

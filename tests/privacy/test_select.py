@@ -14,13 +14,27 @@ ALARM = 1e-6
 UNIT = 1 << 20
 
 
-@given(st.fractions(0, 400, max_denominator=2**60), st.integers(4, 400))
-def test_enclosures_hold_and_are_narrow(x, precision):
-    low, high = select.exp_enclosure(x, precision)
+@given(st.fractions(0, 400, max_denominator=2**60), st.integers(4, 400), st.booleans())
+def test_enclosures_hold_and_are_narrow(x, precision, guarded):
+    """Without guard bits an enclosure is wide, but holds: every rounding is counted."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(select, "_GUARD", select._GUARD if guarded else 0)
+        low, high = select.exp_enclosure(x, precision)
     with mpmath.workprec(1200):
         exact = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) * mpmath.mpf(2) ** precision
         assert low <= exact <= high
-    assert high - low <= 2
+    assert high - low <= 2 or not guarded
+
+
+@given(st.lists(st.integers(0, 60), min_size=2, max_size=9), st.integers(0, 8), st.booleans())
+def test_the_shortcut_decides_nothing_within_its_margin(gaps, j, above):
+    """Points at both sides of the end of a part, nearer than the margin and further off."""
+    rate, j = Fraction(1, 20), j % (len(gaps) - 1)
+    sums = np.cumsum([np.exp(-g / 20) for g in gaps])
+    for distance in (0.9, 1.2):
+        point = sums[j] / sums[-1] * (1 + (1 if above else -1) * distance * select._FAST_MARGIN)
+        found = select._locate_fast(np.array(gaps, np.uint64), rate, point)
+        assert found == (None if distance < 1 else j + above)
 
 
 def test_the_ends_of_the_law():

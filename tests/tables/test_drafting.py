@@ -204,6 +204,8 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
         report = fastdp.check(tmp_path / "a.csv", drafted.schema, dialect={"encoding": "utf-8"})
         assert report.encoding == guess and 'encoding": "cp1252"' in str(report)
         assert not fastdp.check(tmp_path / "a.csv", drafted.schema).malformed
+    (tmp_path / "b.csv").write_text("town,n\nAix,3\n" * 60)
+    assert whole.other_encoding([tmp_path / "b.csv", tmp_path / "a.csv"]) == guess
 
 
 def test_a_guessed_encoding_reads_every_byte(tmp_path):

@@ -244,6 +244,12 @@ UTC = AT.replace(tzinfo=dt.UTC)
 def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
     raw = pa.array([None if t is None else t.encode() for t in text], pa.binary())
     assert textvalues.parse(raw, dtype).to_pylist() == want
+    for start in (1, 8, 9, 16):  # parts of a longer array, whose bitmap of nulls begins before
+        longer = pa.array(
+            [*[b"7", None] * (start // 2), *[None] * (start % 2), *raw.to_pylist(), b"8"], raw.type
+        )
+        assert textvalues.parse(longer.slice(start, len(raw)), dtype).to_pylist() == want
+        assert textvalues.parse(longer.slice(start - 1, 2), "int64").to_pylist()[0] in (7, None)
 
 
 def test_columns_of_objects_in_pandas_are_read_as_text():

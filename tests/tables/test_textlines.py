@@ -6,6 +6,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
+from fastdp.errors import DataError
 from fastdp.schema.dialect import Dialect
 from fastdp.tables import textblocks, textlines
 
@@ -92,7 +93,12 @@ def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
         ("x.csv", Dialect(newlines=True), []),
         ("x.dat", Dialect(), []),
         ("x.dat", Dialect(delimiter=","), [3, 5]),
+        ("x.csv", Dialect(header=("a", "b")), [3, 5]),
+        ("x.csv", Dialect(header=("a", "b", "c")), [1, 2, 4, 5]),
     ):
         (tmp_path / name).write_text(text)
         assert textlines.damaged_lines(str(tmp_path / name), dialect, ["a", "b"], 9) == found
     assert textlines.damaged_lines(str(tmp_path / "x.csv"), Dialect(), ["a", "b"], 1) == [3]
+    (tmp_path / "x.csv").write_bytes(b"a,\xff\n1,2\n")
+    with pytest.raises(DataError, match="the line of names is not utf-8"):
+        textlines.delimited(str(tmp_path / "x.csv"), Dialect())
