@@ -91,7 +91,7 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
         return str(text).strip().casefold().replace(" ", "_")
 
     by_plain = {plain(n): n for n in names}
-    near = get_close_matches(plain(name), list(by_plain), 1, 0.6)
+    near = get_close_matches(plain(name), list(by_plain))
     return by_plain[near[0]] if near else None
 
 

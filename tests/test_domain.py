@@ -23,6 +23,7 @@ def test_batches_cover_everything_once(cells, limit):
     ranges = list(batches(cells, limit))
     assert [i for start, stop in ranges for i in range(start, stop)] == list(range(len(cells)))
     assert all(stop - start == 1 or sum(cells[start:stop]) <= limit for start, stop in ranges)
+    assert all(sum(cells[a:b]) + cells[b] > limit for a, b in ranges[:-1]), "as many as fit"
 
 
 def test_recoded_sizes():

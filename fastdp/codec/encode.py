@@ -25,6 +25,9 @@ from .maps import Source, can_occur, decimal_codes, dictionary_map, number_map, 
 from .policy import null_code, other_code
 from .text import as_number, text_codes
 
+MOST_HOURS, FEW_HOURS = 1 << 22, 10_000
+"""Hours that are split by a table: so many at most, and besides four for each row. A matter of time alone."""
+
 
 def source_columns(schema: Schema) -> list[str]:
     """Names of the source columns that the code columns are read from; without the user column."""
@@ -220,7 +223,7 @@ def _split_hours(item: Timestamp, seconds: np.ndarray, good: np.ndarray) -> Spli
     if not good.all():
         hours[~good] = hours[good][0] if good.any() else 0
     low, high = (int(hours.min()), int(hours.max())) if len(hours) else (0, 0)
-    if high - low > min(1 << 22, 4 * len(hours) + 10_000):
+    if high - low > min(MOST_HOURS, 4 * len(hours) + FEW_HOURS):
         return item.split(hours * unit)
     tables, inside = item.split(np.arange(low, high + 1) * unit)
     hours -= low

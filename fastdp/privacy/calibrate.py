@@ -53,7 +53,6 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
 
     With "classic-gaussian" it is that of a single measurement; with "laplace" that of the pure guarantee.
     """
-    _method(method)
     epsilon = positive("epsilon", epsilon)
     if method in ("laplace", "pure"):
         _delta(delta, zero=True)

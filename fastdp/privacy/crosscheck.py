@@ -118,8 +118,7 @@ def _erfinv(skew, gap):
         high *= 2
     if skew < mp.mpf("0.5"):
         return mp.erfinv(skew)
-    for _ in range(120):
-        middle = (low + high) / 2
+    while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if mp.erfc(middle) > tail else (low, middle)
     return high
 

@@ -107,7 +107,7 @@ def build(
         "accountant": {
             "name": "pure sum" if pure else "Gaussian differential privacy",
             "method": method,
-            "second": second if isinstance(second, str) else str(second),
+            "second": str(second),
         },
         "noise": {
             "gaussian": noise.SAMPLER,

@@ -77,10 +77,10 @@ def _inverse(tail: Callable[[int], Any], point: Any, guess: int, threshold: int)
 def places(cells: int, taken: np.ndarray, count: int, *, seed: int | None = None) -> np.ndarray:
     """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending), every such set with
     the same probability: uniform cells, of which those that are taken or drawn before are refused."""
-    bits, size = noise.Bits(seed), max(1, (cells - 1).bit_length())
+    bits, size = noise.Bits(seed), (cells - 1).bit_length()
     found: dict[int, None] = {}
     while len(found) < count:
-        cell = bits.take(64 * -(-size // 64)) >> (64 * -(-size // 64) - size)
+        cell = bits.take(size)
         at = int(np.searchsorted(taken, cell))
         if cell < cells and not (at < len(taken) and taken[at] == cell):
             found[cell] = None

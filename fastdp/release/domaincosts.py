@@ -198,9 +198,11 @@ def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float
 def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
     """A warning that too many columns share the budget for domains, from public facts; "" if it is enough."""
     keyed = [c for c in schema.pending.values() if c.keyed]
-    cap = max((keys_cap(schema, c) for c in keyed), default=1)
-    _, alone = users_needed(cap, mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1)) if keyed else (0, 0)
-    _, needed = users_needed(cap, mu, *expected_keys(schema, costs)) if keyed else (0, 0)
+    if not keyed:
+        return ""
+    cap = max(keys_cap(schema, c) for c in keyed)
+    _, alone = users_needed(cap, mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1))
+    _, needed = users_needed(cap, mu, *expected_keys(schema, costs))
     if needed <= CROWDING * alone:
         return ""
     return (

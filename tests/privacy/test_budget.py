@@ -122,7 +122,9 @@ def test_keys_have_a_delta_of_their_own():
     assert with_keys.mu == pytest.approx(gdp.mu_from(1.0, 6e-6), rel=1e-9)
     used = Threshold(with_keys.mu / 2, 3e-6)
     assert with_keys.admits([used]) and not with_keys.admits([used, Threshold(with_keys.mu / 9, 2e-6)])
-    assert with_keys.left([used])["keys_delta"] == pytest.approx(1e-6)
+    left = with_keys.left([used])
+    assert left["keys_delta"] == pytest.approx(1e-6)
+    assert left["epsilon"] == pytest.approx(gdp.epsilon_of(left["mu"], 6e-6), rel=1e-9)
 
 
 def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():

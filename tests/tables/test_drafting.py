@@ -2,15 +2,17 @@
 
 import datetime as dt
 import re
+from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import example, given, settings, strategies as st
 
 import fastdp
 from fastdp.errors import FastdpError, SchemaError
-from fastdp.tables import whole
+from fastdp.tables import drafting, whole
 
 ROWS = 3000
 
@@ -133,6 +135,63 @@ def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says
     (tmp_path / name).write_text(text)
     with pytest.raises(FastdpError, match=says):
         fastdp.draft(tmp_path / name)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    values=st.lists(st.integers(-1000, 100_000), min_size=1, max_size=60),
+    scale=st.sampled_from([1, 1, 1000, 0.01]),
+    bins=st.integers(1, 30),
+)
+@example(values=[5] * 10, scale=1, bins=10)
+@example(values=[-7], scale=1, bins=3)
+@example(values=[0], scale=0.01, bins=3)
+def test_drafted_bins_are_round_and_hold_all_values(values, scale, bins):
+    """Edges are multiples of one round step, at least one bin lies between two of them, hardly more bins than
+    asked for cover the middle 98 %, and the bounds hold every value with a step to spare."""
+    whole = scale >= 1
+    numbers = pl.Series([int(v * scale) if whole else v * scale for v in values])
+    made = drafting._bins(numbers, whole, bins)
+    edges = [float(e) for e in made["edges"] if not isinstance(e, str)]
+    steps = [b - a for a, b in pairwise(edges)]
+    assert len(edges) >= 2 and min(steps) > 0
+    assert max(steps) == pytest.approx(min(steps)), "one step"
+    step = min(steps)
+    digits = f"{step:.12g}".replace("0", "").replace(".", "").replace("e+", "").replace("e-", "")
+    assert digits[:1] in "125" and (not whole or step >= 1)
+    assert all(abs(e / step - round(e / step)) < 1e-6 for e in edges)
+    assert len(steps) <= bins + 2
+    inner = [float(numbers.quantile(q, "linear")) for q in (0.01, 0.99)]
+    assert edges[0] <= inner[0] + 1e-9 and inner[1] <= edges[-1] + 1e-9
+    assert made["max"] >= max(float(numbers.max()), edges[-1] + step - 1e-9)
+    if "min" in made:
+        assert made["edges"][0] == "-inf" and made["min"] <= min(float(numbers.min()), edges[0] - step + 1e-9)
+    else:
+        assert made["edges"][0] == 0 and numbers.min() >= 0
+    assert made["edges"][-1] == "inf"
+
+
+TIMES = [(86_400, 11), (3600, 21), (1800, 99), (900, 101), (300, 399), (60, 401), (1, 1500)]
+
+
+@pytest.mark.parametrize("place, step, years", [(i, *t) for i, t in enumerate(TIMES)])
+def test_steps_digits_and_years_are_those_that_all_values_have(place, step, years):
+    """The coarsest step of times, the fewest digits up to four, and the fewest years to a bin that make no
+    more bins than asked for, from the year of the first to that after the last value."""
+    rng, rows = np.random.default_rng(place), 700
+    clock = rng.integers(0, 90 * 86_400 // step, rows) * step
+    thin = [dt.date(1999 - years + 1, 3, 1), dt.date(1999, 2, 1)]
+    thin += [thin[0] + dt.timedelta(int(d)) for d in rng.integers(0, (years - 1) * 365, rows - 2)]
+    x = np.round(rng.normal(0, 9e3, rows), min(place, 5)) + 10.0 ** -min(place, 5)
+    times = [dt.datetime(2020, 1, 1) + dt.timedelta(seconds=int(s)) for s in clock]
+    fields = fastdp.draft(pl.DataFrame({"t": times, "y": thin, "x": x}), bins=20).schema.fields
+    assert fields["t"].step == step and ("hour" in fields["t"].names) == (step < 86_400)
+    assert fields["x"].digits == (place if place < 5 else None) or (place == 0 and fields["x"].whole)
+    if rows < 100 * years:
+        edges = [(dt.date(1970, 1, 1) + dt.timedelta(int(e))).year for e in fields["y"].edges]
+        wide = min(w for w in (1, 2, 5, 10, 20, 50, 100) if years <= 20 * w)
+        assert set(np.diff(edges)) == {wide} and edges[0] % wide == 0 and edges[0] <= thin[0].year
+        assert edges[-1] - wide <= 1999 < edges[-1]
 
 
 def people(rows=2000):

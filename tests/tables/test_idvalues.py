@@ -32,6 +32,7 @@ ONE_ID = [
 ]  # fmt: skip
 OTHERS = [
     7.5, -7, "", "a", "A", b"\xff", float("inf"), -float("inf"), 2**62 + 1, decimal.Decimal("0.1000001"),
+    NOON.replace(microsecond=1), NOON.replace(microsecond=2, tzinfo=UTC),
 ]  # fmt: skip
 NO_ID = [None, float("nan"), decimal.Decimal("NaN"), decimal.Decimal("sNaN"), np.float64("nan")]
 
