@@ -1,6 +1,7 @@
 """Small parts of mechanisms and fits against what their texts say of them."""
 
 import math
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fastdp.domain import Domain
+from fastdp.estimate.descent import optimisers
 from fastdp.estimate.descent.optimisers import Stop
 from fastdp.estimate.estimator import fit
 from fastdp.estimate.flow.flow_solver import SETTLED, goal_of
@@ -193,3 +195,59 @@ def test_limits_of_memory_and_time_are_limits_of_cells():
         == size_limits.pair_cells(1, 9**9, True)
         == size_limits.LEAST_CELLS
     )
+
+
+class Descent:
+    """A descent on a scale: attempts of a size up to 1 / curvature lower the loss by a tenth."""
+
+    def __init__(self, curvature, threads=1):
+        self.loss, self.steepest, self.calls, self.time, self.threads = 100.0, 64.0, 1, 0.0, threads
+        self.curvature, self.tried, self.kept, self.x, self.z_next = curvature, [], [], None, None
+        self.quadratic = SimpleNamespace(rows=0, loss=lambda *_: self.loss - self.fall)
+
+    def attempt(self, mix, size):
+        """Bregman distance 1, and the curvature that the step is found to have."""
+        self.calls += 1
+        self.tried.append((mix, size))
+        self.fall = 0.1 * self.loss if size * mix <= 1 / self.curvature(len(self.kept)) else -1.0
+        return 1e-3, 1e-3 * self.curvature(len(self.kept))
+
+    def accept(self, mix):
+        self.kept.append(self.tried[-1])
+        self.loss -= 0.1 * self.loss
+        return self.loss
+
+    def restated(self):
+        return self.loss
+
+
+@pytest.mark.parametrize("rule", ["tol", "noise", "iters"])
+def test_steps_of_a_descent_follow_the_curvature_and_momentum_follows_nesterov(rule):
+    """A step is taken once its size is within 1 / (t L) of the curvature L that is found, and L may shrink
+    only by SHRINK a step. The weights t of the newest point have (1 - t) / t^2 = 1 / t'^2 of the one before;
+    a fit that stops by its noise keeps at least STEADY of it. Plain descent halves and doubles its steps."""
+    clock = SimpleNamespace(tick=lambda calls, loss: None)
+    curve = lambda k: 3.0 if k < 20 else 500.0  # noqa: E731
+    descent = Descent(curve)
+    loss, ended = optimisers.accelerated(descent, Stop(rule, descent.quadratic, 1e-9, 60), clock)
+    assert ended == "iterations" and loss == descent.loss and descent.calls == 60
+    weights, bounds = (np.array(x) for x in zip(*((t, 1 / (t * size)) for t, size in descent.kept)))
+    assert weights[0] == 1 and bounds[0] == 64
+    least = optimisers.STEADY if rule == "noise" else 0.0
+    free = weights[1:] > least
+    assert ((1 - weights[1:]) / weights[1:] ** 2)[free] == pytest.approx((1 / weights[:-1] ** 2)[free])
+    assert (weights[1:][~free] == least).all() and (weights[-1] > 0.09) == (rule == "noise")
+    found = np.array([curve(k) for k in range(len(bounds))])
+    assert (bounds >= found * (1 - 1e-9)).all() and (
+        bounds[1:] >= optimisers.SHRINK * bounds[:-1] * (1 - 1e-9)
+    ).all()
+    assert bounds[19] == pytest.approx(optimisers.MARGIN * 3) and bounds[20] == pytest.approx(
+        optimisers.GROW * 500
+    )
+    assert len(descent.tried) == len(bounds) + 1  # one step too long, where the curvature rose
+    plain = Descent(curve)
+    assert optimisers.mirror_descent(plain, Stop(rule, plain.quadratic, 1e-9, 60), clock)[1] == "iterations"
+    sizes, kept = [size for _, size in plain.tried], {size for _, size in plain.kept}
+    assert sizes[0] == 1 / 64 and {t for t, _ in plain.tried} == {1.0}
+    assert all(b == (2 * a if a <= 1 / 3 and a in kept else a / 2) for a, b in pairwise(sizes[:10]))
+    assert plain.loss == pytest.approx(100 * 0.9 ** len(plain.kept))
