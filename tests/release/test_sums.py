@@ -27,8 +27,6 @@ from fastdp.run.plan import domain_lines
 from fastdp.schema import Schema
 from fastdp.tables.ingest import read
 
-from ..engines.test_partitioned import held
-
 COLUMNS = {
     "hours": {"dtype": "int64", "edges": [1, 20, 30, 50, 100], "atoms": [40]},
     "price": {"digits": 2, "edges": [0, 2, 5, 10, "inf"], "max": 5000, "overflow": "clamp"},
@@ -395,22 +393,3 @@ def of_users(rows=6_000):
     rng = np.random.default_rng(4)
     x = np.round(rng.lognormal(2, 1, rows), 2)
     return pa.table({"who": rng.integers(0, 900, rows), "x": x, "y": np.round(2 * x + 1, 2)})
-
-
-def test_partitions_and_one_table_agree_on_sums_steps_and_ranks():
-    """The integers of every engine are the same: those of sums, those of steps, and those of ranks, which are
-    counted over recoded columns."""
-    table = of_users()
-    column = {n: column_of({"digits": 2, "edges": [0, 5, 10, 50, 4000]}) for n in ("x", "y")}
-    cells = {n: sums.cells_of(c) for n, c in column.items()}
-    plain = {n: {**c.column.to_plain(), "source": n} for n, c in cells.items()}
-    plain["steps"] = {**sums.steps_of(column["x"]).to_plain(), "source": "x"}
-    schema = Schema.from_dict({"columns": plain, "user": {"column": "who", "max_rows": 50}})
-    recode = {n: c.levels(np.array([3.0, 7, 25, 90])) for n, c in cells.items()}
-    asked = [([("x",), ("y",)], None), ([("x", "steps"), ("x", "y")], recode)]
-    with held(5)(table, schema) as parts:
-        one = local(read(table, schema))
-        for cliques, codes in asked:
-            got, want = (engine.marginals(cliques, 3, recode=codes) for engine in (parts, one))
-            for clique in cliques:
-                assert np.array_equal(got[clique], want[clique]) and want[clique].sum() > 0

@@ -77,28 +77,6 @@ def test_damaged_arrow_data_is_refused_before_the_charge(tmp_path, make):
     assert not ledger.exists()
 
 
-def test_a_bad_value_is_a_row_outside_its_domain(tmp_path):
-    """A decimal beyond its precision and a date64 within a day, which Arrow's full validation refuses: they
-    must not stop a run, since one user decides whether there is such a row."""
-    words = pa.py_buffer(b"".join(w.to_bytes(16, "little") for w in (100, 10**20, 300)))
-    price = pa.Array.from_buffers(pa.decimal128(10, 2), 3, [None, words])
-    day = pa.array([0, 5, 86_400_000], pa.int64()).view(pa.date64())
-    with pytest.raises(pa.ArrowInvalid):
-        price.validate(full=True)
-    columns = {
-        "price": {"kind": "numeric", "dtype": "decimal128(10, 2)", "edges": [0, 2, 5]},
-        "day": {"kind": "categorical", "dtype": "date64", "values": ["1970-01-01", "1970-01-02"]},
-    }
-    schema = fastdp.Schema.from_dict({"columns": columns})
-    rows = pa.table({"price": price, "day": day})
-    with pa.ipc.new_file(tmp_path / "x.arrow", rows.schema) as writer:
-        writer.write_table(rows)
-    for source in (rows, tmp_path / "x.arrow", rows.to_reader()):
-        table = fastdp.read(source, schema)
-        assert table.codes["price"].tolist() == [0, schema.columns["price"].overflow_code, 1]
-        assert table.codes["day"].tolist() == [0, 0, 1]
-
-
 def test_indices_that_lead_out_of_a_dictionary_are_refused(tmp_path):
     good = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), ["x", "y"])
     bad = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1 << 20], pa.int32()), ["x", "y"], safe=False)

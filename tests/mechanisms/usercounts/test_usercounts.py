@@ -149,22 +149,6 @@ def test_the_law_with_less_variance_is_taken(cap, epsilon, delta):
     assert config.cap == cap and config.pure == (config.noise == "laplace")
 
 
-def test_the_statement_says_unit_law_and_cap():
-    s = schema(bound=7)
-    table = read(calls(), s)
-    user = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, DELTA, seed=1).privacy
-    event = fastdp.synthesize(table, {"mechanism": "usercounts", "unit": "event"}, 1.0, DELTA, seed=1).privacy
-    ((one,), (other,)) = (p["parts"][0]["releases"] for p in (user, event))
-    assert user["unit"]["kind"] == "user" and one["sensitivity"] == 7 and one["cap"] == 7
-    assert event["unit"]["kind"] == "event" and other["sensitivity"] == 1
-    assert one["law"] == other["law"] == "discrete-laplace"
-    assert one["sigma"] == pytest.approx(count_estimates.Noise(True, 7, 1.0).std(1.0), rel=1e-9)
-    assert any("unit is event" in n for n in event["notes"])
-    gaussian = fastdp.synthesize(table, {"mechanism": "usercounts"}, 1.0, 1e-2, seed=1).privacy
-    assert gaussian["parts"][0]["releases"][0]["law"] == "gaussian"
-    assert gaussian["parts"][0]["releases"][0]["sensitivity"] == pytest.approx(math.sqrt(7))
-
-
 @pytest.mark.parametrize(("pure", "whole"), [(True, 1.5), (False, 0.4)])
 def test_a_histogram_costs_its_share_and_has_the_noise_that_is_said(pure, whole):
     def histogram(key, cap, *, label, mu=None, epsilon=None):
