@@ -13,7 +13,6 @@ from fastdp.model import layout
 from fastdp.model.junction_tree import junction_tree
 
 from ..model.test_infer import IMPOSSIBLE, random_case
-from ..reference.brute import marginals
 from ..reference.cliques import projection
 from .test_estimator import stated_loss
 
@@ -163,26 +162,3 @@ def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
     assert abs(log_z) < 1e-3
     back, _, _, far = moved(engine, z, changed(("b",), 40.0))
     assert not far and back.m[plan.places[frozenset("b")].at] > 0
-
-
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("dtype, close", [(np.float64, 1e-9), (np.float32, 1e-4)])
-@pytest.mark.parametrize("cliques", [["abc", "abd"], ["abc", "abd", "ab", "a"], ["abc", "cd", "ab", "b"]])
-def test_stages_that_threads_share_equal_the_joint_table(cliques, dtype, close, threads):
-    """Stages and hosted tables so large that they are cut into slices and pieces: inference, and a step from
-    it, against the whole joint table."""
-    rng = np.random.default_rng(8)
-    domain = Domain({"a": 96, "b": 80, "c": 5, "d": 4})
-    plan = planned(domain, [tuple(c) for c in cliques])
-    theta, delta = rng.normal(size=plan.size), 0.3 * rng.normal(size=plan.size)
-    engine, z = inferred(plan, theta, threads, dtype)
-    out, _, _, far = moved(engine, z, delta)
-    assert not far
-    engine.normalise(out, TOTAL)
-    engine.adopt(out, TOTAL)
-    for state, potentials in ((z, theta), (out, theta + delta)):
-        spans = {tuple(p.axes): slice(p.at, p.at + p.size) for p in plan.places.values()}
-        tables = {axes: potentials[span] for axes, span in spans.items()}
-        want, _ = marginals(domain, tables, TOTAL, list(spans))
-        for axes, span in spans.items():
-            assert np.allclose(state.m[span], want[axes].reshape(-1), rtol=close, atol=close)

@@ -8,15 +8,12 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import one_ways, public_prior
-from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import (
-    PublicMarginals,
     PublicPrior,
     assess_public_prior,
     prior_as_measurement,
     shrunk,
 )
-from tests.mechanisms.growing import RowsPublic, RowsSession, dependent_rows
 
 
 def risk(public, truth, sigma, draws=300):
@@ -93,34 +90,6 @@ def test_priors_are_judged_like_studies_of_one_effect(rows):
             left = [far - apart * best, *([] if near is None else [near])]
             assert verdict.explained == pytest.approx(apart * best, rel=1e-6)
             assert verdict.distance == pytest.approx(max(0.0, np.mean(left)), rel=1e-6, abs=1e-6 * apart)
-
-
-# With a session
-
-
-def test_the_noise_beside_a_look_is_the_looks():
-    """With weights too: sigma_i w_i is the same in both, whatever part of the candidates is asked for."""
-    domain, rows = dependent_rows()
-    session = RowsSession(domain, rows, mu=1.0)
-    _, public = dependent_rows(seed=5)
-    starts = PublicPriors(PublicMarginals.of(RowsPublic(domain, public)), session, {})
-    pairs = [("c0", "c1"), ("c1", "c2"), ("c0", "c5"), ("c2", "c3")]
-    estimates = {p: np.full((4, 4), len(rows["c0"]) / 16) for p in pairs}
-    weights = [1.0, 0.3, 0.7, 2.0]
-    look = session.distances(pairs, estimates, mu=0.5, label="look", weights=weights)
-    noise = float(look.sigma[0]) * weights[0]
-    seen = []
-    real = session.distances
-
-    def watched(cliques, tables, **options):
-        answer = real(cliques, tables, **options)
-        seen.extend(np.asarray(answer.sigma) * options["weights"])
-        return answer
-
-    session.distances = watched
-    took = starts.screen(estimates, dict(zip(pairs, weights)), noise, 0.25, "prior_and_answers")
-    assert len(seen) >= 2 and np.allclose(seen, noise)
-    assert math.isclose(session.spent, 0.25 + took)
 
 
 def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
