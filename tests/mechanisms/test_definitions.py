@@ -12,7 +12,7 @@ from fastdp.domain import Domain
 from fastdp.estimate.descent import optimisers
 from fastdp.estimate.descent.optimisers import Stop
 from fastdp.estimate.estimator import fit
-from fastdp.estimate.flow.flow_solver import SETTLED, goal_of
+from fastdp.estimate.flow.flow_solver import SETTLED, Flow, goal_of
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import with_users
 from fastdp.mechanisms.base import Ids
@@ -251,3 +251,33 @@ def test_steps_of_a_descent_follow_the_curvature_and_momentum_follows_nesterov(r
     assert sizes[0] == 1 / 64 and {t for t, _ in plain.tried} == {1.0}
     assert all(b == (2 * a if a <= 1 / 3 and a in kept else a / 2) for a, b in pairwise(sizes[:10]))
     assert plain.loss == pytest.approx(100 * 0.9 ** len(plain.kept))
+
+
+@given(st.floats(0.3, 4.0), st.floats(1.1, 100), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_a_flow_goes_back_to_where_it_crossed_the_noise_level(power, before, height, calls):
+    """Along a stride whose loss falls from `before` to 1: not above the level, and below it by a tenth of the
+    stride's own excess at most, unless four calls, or those that are left, were too few. The state and the
+    functionals are those of the loss."""
+    flow, wanted = object.__new__(Flow), 1 + height * (before - 1)
+    flow._at, flow._z, flow._spare, flow._velocity, flow.loss, flow.f = 0.0, 1.0, None, 2.0, 1.0, 1.0
+    flow.calls, flow.most, tried = 0, calls, []
+    flow.engine = SimpleNamespace(team=None)
+    loss_at = lambda share: before + (1 - before) * share**power  # noqa: E731
+    flow.lines = SimpleNamespace(change=lambda way, team: way / 2, loss=loss_at)
+
+    def arrive(share):
+        flow._spare, flow.calls = share, flow.calls + 1
+        tried.append(share)
+        return share
+
+    flow._try = arrive
+    flow.back(before, wanted)
+    assert flow._z == flow.f and flow.loss == loss_at(flow.f) <= wanted and flow._at != flow._z
+    close = flow.loss >= wanted - 0.1 * (wanted - 1)
+    assert close or len(tried) == min(4, calls)
+    best = [1.0, *(x for x in tried if loss_at(x) <= wanted)]
+    assert flow.f == best[-1] == min(best) and all(
+        not loss_at(x) >= wanted - 0.1 * (wanted - 1) for x in best[:-1]
+    )
+    if tried:  # false position: aims just below the level on the line between both ends
+        assert wanted - 0.1 * (wanted - 1) <= before + (1 - before) * tried[0] < wanted

@@ -232,7 +232,6 @@ class Flow:
             self._at, self._spare = self._spare, self._at
             self.f, self.loss = f, loss
         self._z, self._at = self._at, self._z
-        self.time -= (1 - fast[0]) * self._length
 
     def tables(self) -> np.ndarray:
         """The tables at the current point; ends the flow."""
