@@ -36,6 +36,10 @@ _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 # each sum rounded up, still fits; 1e-9 relative is what is promised.
 _HEADROOM = 2.0**-42
 _MU_MAX = 1e6
+_LEAST = 1e-300  # the smallest delta, and mu above 0
+_ABOVE = 1.0 + 1e-9  # of a bound in closed form, which its rounding must not cross
+_FINEST = 1.0 - 2.0**-50
+_FARTHEST = 1e-6  # relative, that a root may be off: what delta near 1 leaves of it
 
 
 def epsilon_of(mu: float, delta: float) -> float:
@@ -47,7 +51,7 @@ def epsilon_of(mu: float, delta: float) -> float:
 
     # epsilon <= mu^2/2 + mu sqrt(2 log(1/delta)), the concentrated-DP bound
     high = 0.5 * mu * mu + mu * math.sqrt(-2.0 * target)
-    epsilon = _root(lambda e: target - _log_delta(mu, e)[0], 0.0, high * (1.0 + 1e-9))
+    epsilon = _root(lambda e: target - _log_delta(mu, e)[0], 0.0, high * _ABOVE)
     return _settle(epsilon, 1.0, lambda e: _log_delta_up(mu, e) <= target)
 
 
@@ -73,7 +77,7 @@ def mu_of_pure(epsilon: float) -> float:
 
     # Phi(-h) <= e^(-h^2/2) / 2 gives mu^2/8 <= epsilon, and the logit is convex with slope sqrt(2/pi) at 0
     high = min(math.sqrt(8.0 * epsilon), epsilon * _SQRT_HALF_PI)
-    mu = _root(lambda m: _logit(m) - epsilon, 0.0, high * (1.0 + 1e-9))
+    mu = _root(lambda m: _logit(m) - epsilon, 0.0, high * _ABOVE)
     return _settle(mu, 1.0, lambda m: _logit_down(m) >= epsilon)
 
 
@@ -88,7 +92,7 @@ def pure_epsilon_from(mu: float) -> float:
     mu = _mu(mu)
     epsilon = max(0.0, _logit_down(mu))
     while epsilon > 0.0 and mu_of_pure(epsilon) > mu:
-        epsilon *= 1.0 - 2.0**-50
+        epsilon *= _FINEST
     return epsilon
 
 
@@ -185,7 +189,7 @@ def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float
     """The first of x, x (1 +- 2^-52), x (1 +- 2^-51), ... for which `holds` is true."""
     moved, distance = x, 2.0 * _U
     while not holds(moved):
-        if distance > 1e-6:
+        if distance > _FARTHEST:
             raise UsageError("delta is too close to 1 to calibrate noise; choose a smaller delta")
         moved = x * (1.0 + direction * distance)
         distance *= 2.0
@@ -204,7 +208,7 @@ def _log_down(delta: float) -> float:
 
 def _mu(mu: float) -> float:
     mu = nonnegative("mu", mu)
-    if mu > _MU_MAX or 0.0 < mu < 1e-300:
+    if mu > _MU_MAX or 0.0 < mu < _LEAST:
         raise UsageError(f"mu must be 0 or between 1e-300 and {_MU_MAX:g}, got {mu}")
     return mu
 
@@ -229,6 +233,6 @@ def nonnegative(name: str, value: float) -> float:
 
 def _delta(delta: float) -> float:
     delta = nonnegative("delta", delta)
-    if not 1e-300 <= delta < 1.0:
+    if not _LEAST <= delta < 1.0:
         raise UsageError(f"delta must lie strictly between 0 and 1 for Gaussian noise, got {delta!r}")
     return delta

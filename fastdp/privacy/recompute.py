@@ -14,6 +14,9 @@ from .sampler_distance import PURE, SHARE, added_delta
 from .scale import laplace_std, least_threshold
 from .statement import FORMAT, draws_of
 
+CLOSE = 1e-9
+"""Relative: figures that another machine's logarithms have rounded agree to this."""
+MORE, LESS = 1 + 1e-9, 1 - 1e-9
 LAWS: dict[tuple[str, str], type] = {
     ("marginal", "gaussian"): Gaussian,
     ("user_histogram", "gaussian"): Gaussian,
@@ -84,7 +87,7 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
         yield "its releases cost more than the part's bound"
     if entry["asked"]["delta"] != delta:
         yield "its delta differs from the statement's"
-    if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * (1 + 1e-9):
+    if not epsilon_at([cap], delta) <= entry["asked"]["epsilon"] * MORE:
         yield "its bound exceeds the requested epsilon"
     if not _close(entry["epsilon"], epsilon_at([cap], delta)):
         yield "its epsilon does not follow from its bound"
@@ -155,11 +158,11 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
             yield "its noise is too small for its sensitivity and mu"
         if isinstance(event, Threshold):
             bar = least_threshold(release["sigma"], release["cap"], event.delta)
-            if not release["threshold"] >= bar * (1 - 1e-9):
+            if not release["threshold"] >= bar * LESS:
                 yield "its threshold is too low for its noise and delta"
     elif isinstance(event, Pure):
         least = laplace_std(release["sensitivity"] / event.epsilon)
-        if release["sigma"] < least * (1 - 1e-9):
+        if release["sigma"] < least * LESS:
             yield "its noise is too small for its sensitivity and epsilon"
 
 
@@ -168,4 +171,4 @@ def _whole(value: Any) -> bool:
 
 
 def _close(stated: float, computed: float) -> bool:
-    return math.isfinite(stated) and abs(stated - computed) <= 1e-9 * abs(computed)
+    return math.isfinite(stated) and abs(stated - computed) <= CLOSE * abs(computed)

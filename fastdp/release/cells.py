@@ -128,9 +128,8 @@ class Line:
         return np.array([low, *sorted(c for c in cuts if low < c < high), high])
 
     def _decades(self) -> set[float]:
-        size = 9.3e18 if self.family == "int" else 1e38
         least = -12 if self.unit is None else round(math.log10(self.unit))
-        steps = [m * 10.0**d for d in range(least, 39) for m in (1, 2, 5) if m * 10.0**d <= size]
+        steps = [m * 10.0**d for d in range(least, 38) for m in (1, 2, 5)]
         if self.unit is None and self.dtype != "float32":
             steps = [*(10.0**d for d in range(-300, -12, 24)), *steps, *(10.0**d for d in range(48, 308, 24))]
         return {0.0, self.after(0.0), *steps, *(-s for s in steps), *YEARS}

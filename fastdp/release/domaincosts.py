@@ -23,6 +23,8 @@ PER_COLUMN, MOST_SHARE = 0.03, 0.2
 inside bins included."""
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
+LESS = 1 - 2.0**-30
+"""Of what is shared out, a little is left, so that no rounding spends more than there is."""
 ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
 """ROUNDS: how a column's share of mu^2 is divided over its three partitions. EXTRA: what a fourth partition
 costs, as a part of such a share; it is counted only where after the third a cell of more than one value still
@@ -145,7 +147,7 @@ def counts_places(column: Pending) -> bool:
 
 def column_mu(schema: Schema, mu: float) -> float:
     """The mu that one private column spends of a part's mu, without a fourth partition or a second round."""
-    return mu * math.sqrt(_unit(schema)) * (1 - 2.0**-30)
+    return mu * math.sqrt(_unit(schema)) * LESS
 
 
 def _unit(schema: Schema) -> float:
@@ -172,7 +174,7 @@ def second_round(left: float, first: float, missing: Mapping[str, tuple[float, f
 def keys_delta(costs: DomainCosts, columns: int) -> float:
     """The delta of one of this many columns that take part in a round of key selection. There are two rounds
     for values and one for atoms, each of which has an equal part."""
-    return costs.keys_delta / ((3 if costs.atoms else 2) * columns) * (1 - 2.0**-30)
+    return costs.keys_delta / ((3 if costs.atoms else 2) * columns) * LESS
 
 
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:

@@ -168,7 +168,7 @@ class DomainSteps:
     def _left(self, due: float) -> float:
         """What the steps so far left of the domain's share of mu^2, less what is due."""
         spent = mu2(event_from_dict(r["event"]) for r in self.releases) / Fraction(self.mu) ** 2
-        return max(0.0, (self.costs.share - due - float(spent)) * (1 - 2.0**-30))
+        return max(0.0, (self.costs.share - due - float(spent)) * costs.LESS)
 
 
 def schema_bytes(schema: Schema) -> bytes:

@@ -43,6 +43,7 @@ from ..tables.parts import Part
 from ..tables.userids import UserIndex
 from .steps import Steps
 
+ROUNDED = 1 - 2.0**-40
 MOST_KEYS = scale.MAX_ROWS
 """The most values that a column may have, and so random numbers drawn: no table has as many rows."""
 
@@ -134,7 +135,7 @@ def select_keys(
 def remaining_delta(delta: float, lost: float) -> float:
     """delta - lost, rounded down: the part of delta for which the noise is calibrated. That noise and a
     threshold that costs `lost` together meet delta."""
-    return math.nextafter(delta - lost, 0.0) * (1 - 2.0**-40)
+    return (delta - lost) * ROUNDED
 
 
 def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:

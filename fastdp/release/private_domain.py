@@ -107,7 +107,7 @@ class Learning(DomainSteps):
         """Release sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         cells = {n: sums.cells_of(c) for n, c in columns.items()}
-        budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * (1 - 2.0**-30)
+        budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * costs.LESS
         each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
         asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
@@ -162,7 +162,7 @@ class Learning(DomainSteps):
         for name in found.atomic:
             column = found.columns[name]
             assert isinstance(column, Numeric)
-            share = self.costs.atoms / count * (1 - 2.0**-30)
+            share = self.costs.atoms / count * costs.LESS
             values, users = self._keys(column, share, count, f"atoms of {name}")
             numbers = [float(Decimal(v).scaleb(-digits(column))) for v in values]
             often = sorted(zip(-users, numbers))[: costs.ATOMS_KEPT]

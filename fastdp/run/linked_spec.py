@@ -19,6 +19,7 @@ from ..privacy import calibrate
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import epsilon_at
 from ..privacy.clip import resolve as resolve_clip
+from ..privacy.recompute import LESS, MORE
 from ..schema.linked_schema import LinkedSchema
 from ..tables.ingest import checked_columns
 from ..tables.linked_tables import Links
@@ -166,12 +167,12 @@ def divided(
         raise UsageError(f"{recipe.mechanism} is not supported for linked tables; use auto, {known}")
     assert links.no_parent is None or links.no_parent  # raises where the schema's policies do not fit
     mu = calibrate.mu_of_method(float(epsilon), float(delta), "gdp")
-    parts = [Gaussian(mu * math.sqrt(s) * (1 - 1e-9)) for s in shares_of(links)]
+    parts = [Gaussian(mu * math.sqrt(s) * LESS) for s in shares_of(links)]
     epsilons = tuple(epsilon_at([part], delta) for part in parts)
     if not all(e > 0 for e in epsilons):
         raise UsageError(f"epsilon {epsilon!r} is too small to be divided at delta {delta!r}: both are tiny")
     caps = [Gaussian(calibrate.mu_of_method(e, delta, "gdp")) for e in epsilons]
-    if epsilon_at(caps, delta) > epsilon * (1 + 1e-9):
+    if epsilon_at(caps, delta) > epsilon * MORE:
         raise PrivacyError("the tables' budgets add up to more than epsilon: a fault of fastdp")
     configs = []
     for name, schema, part in zip(links.names, links.schemas, epsilons):

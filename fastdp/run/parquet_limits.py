@@ -102,8 +102,8 @@ def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str)
 def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
     """The unpacked size of each page of a column chunk, in order."""
     at = column.data_page_offset
-    if column.has_dictionary_page and column.dictionary_page_offset is not None:
-        at = min(at, column.dictionary_page_offset) if column.dictionary_page_offset > 0 else at
+    if (dictionary := column.dictionary_page_offset or 0) > 0:  # None: there is none
+        at = min(at, dictionary)
     end = at + column.total_compressed_size
     while at < end:
         stream.seek(at)

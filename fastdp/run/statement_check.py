@@ -18,6 +18,7 @@ from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
+from ..privacy.recompute import CLOSE, MORE
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
 from ..schema import Schema
@@ -34,6 +35,8 @@ OTHER_BUILD = (
     "the statement names another build of fastdp than this one, so its fixed texts were not compared; its "
     "figures were"
 )
+ASKED = 1 + 1e-4
+"""A request may exceed the bound that it led to by this factor: noise is rounded up."""
 TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")
 """Fields from which the others are computed, or which are compared separately."""
 PROSE = {"unit.adjacency", "bound.how", "bound.enforced", "bound.clip_from", "accountant.name"}
@@ -117,7 +120,7 @@ def _same(made: Any, stated: Any) -> bool:
     """Figures may differ by the roundings of another machine's logarithms."""
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (made, stated))
     if numbers and isinstance(made, float):
-        return math.isclose(made, stated, rel_tol=1e-9, abs_tol=0.0)
+        return math.isclose(made, stated, rel_tol=CLOSE)
     return type(made) is type(stated) and made == stated
 
 
@@ -150,7 +153,7 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
         yield "notes must be a list of texts, public_data a list of sources"
     for i, part in enumerate(statement["parts"]):
         asked = part["asked"]
-        if asked["method"] in ("gdp", "pure") and not asked["epsilon"] <= part["epsilon"] * (1 + 1e-4):
+        if asked["method"] in ("gdp", "pure") and not asked["epsilon"] <= part["epsilon"] * ASKED:
             yield (f"part {i} states a request for epsilon {asked['epsilon']!r}, which exceeds its bound")
         for release in part["releases"]:
             if not _texts(release["attributes"]) or not isinstance(release["label"], str):
@@ -176,7 +179,7 @@ def _found_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
     part = statement["parts"][found["part"]]
     events = [event_from_dict(r["event"]) for r in part["releases"] if r["kind"] in DOMAIN_KINDS]
     allowed = found["share"] * mu2([event_from_dict(part["event"])])
-    if not 0 < found["share"] < 1 or not mu2(events) <= allowed * (1 + 1e-9):
+    if not 0 < found["share"] < 1 or not mu2(events) <= allowed * MORE:
         yield "finding the schema's columns cost more than the stated share"
     counts: Counter[str] = Counter()
     for release in part["releases"]:

@@ -137,27 +137,6 @@ def test_a_float_has_the_code_of_the_whole_number_that_it_is(first, overflow):
         assert code == expected, value
 
 
-@pytest.mark.parametrize("places", [-2, 0, 5, 17, 18])
-def test_a_decimal_is_split_as_the_whole_number_it_is(places):
-    """On both sides of 64 bits of its last digit; what is not whole cannot be split."""
-    schema = schema_of(kind="derived", transform="divmod", by=100, max=5000, parts=["q", "r"])
-    numbers = [0, 100, 900, 1000, 2300, 5000, 5100, -100, None, 10**18, -(10**18)]
-    if places >= 0:
-        numbers += [7, 9, 10, 93, 4999]
-    want, _ = encode_batch(schema, pa.table({"x": pa.array(numbers, pa.int64())}))
-    array = pa.array([n if n is None else Decimal(n) for n in numbers], pa.decimal128(38, places))
-    for form in (array, array.dictionary_encode()):
-        got, _ = encode_batch(schema, pa.table({"x": form}))
-        assert [got[n].tolist() for n in "qr"] == [want[n].tolist() for n in "qr"]
-    other, _ = encode_batch(schema, pa.table({"x": pa.array([5100])}))
-    huge = pa.array([Decimal(10) ** 19, -(Decimal(10) ** 19)], array.type)
-    assert encode_batch(schema, pa.table({"x": huge}))[0]["q"].tolist() == other["q"].tolist() * 2
-    if places > 0:
-        part = pa.array([Decimal(n) + Decimal(1).scaleb(-places) for n in (9, 93, 4999)], array.type)
-        got, _ = encode_batch(schema, pa.table({"x": part}))
-        assert got["q"].tolist() == other["q"].tolist() * 3
-
-
 ODD = [0.0, 7.0, -1.0, 0.5, -2.5, 2.0**53, 2.0**63, -(2.0**63), -(2.0**64), 1e30, None]
 ARRAYS = [pa.array([0, 7, -1, 2**63 - 1, -(2**63), None]), pa.array([5, 2**63, 2**64 - 1, None], pa.uint64())]
 ARRAYS += [pa.array([*ODD, math.nan]), pa.array(ODD, pa.float32()), pa.array(ODD).dictionary_encode()]

@@ -231,7 +231,7 @@ def test_a_first_partition_has_every_round_value_of_the_type(dtype):
     line = Line(dtype)
     (low, high), edges = line.range(), set(line.first().tolist())
     rounds = [m * 10.0**d for d in range(-12, 39) for m in (1, 2, 5) if m * 10.0**d >= (line.unit or 1e-12)]
-    wanted = {0.0, line.after(0.0), *(s * r for r in rounds for s in (1, -1) if r <= 1e38)}
+    wanted = {0.0, line.after(0.0), *(s * r for r in rounds for s in (1, -1) if r < 1e38)}
     if line.family in ("date", "timestamp"):
         years = [y for y in (*range(1701, 1900, 100), *range(1900, 2100), 2100, 2200)]
         days = [(datetime.date(y, 1, 1) - datetime.date(1970, 1, 1)).days for y in years]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import math
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -189,3 +190,9 @@ def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
     monkeypatch.setattr(keyselect.noise, "gaussian", lambda width, n, seed: np.zeros(n, np.int64))
     text, users = keyselect._guarded(count, 1.0, 4 * SCALE, None)
     assert json.loads(text.tobytes()) == ["c"] and users.tolist() == [5.0]
+
+
+@given(st.floats(1e-12, 0.5), st.floats(0, 0.999))
+def test_noise_and_threshold_together_meet_delta(delta, share):
+    left, lost = keyselect.remaining_delta(delta, share * delta), share * delta
+    assert 0 <= Fraction(delta) - Fraction(lost) - Fraction(left) <= Fraction(1e-9 * delta)
