@@ -222,7 +222,7 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     assert list(field.names) == parts + ["hour"] * (found < 86_400)
     assert dates or field.step == found
     assert [c.name for c in field.parts][:1] == ["t_date_part" if listed else "t_year"], "a name that is free"
-    assert field.to_plain()["min"], field.to_plain()["max"] == (str(first.date()), str(last.date()))
+    assert [field.to_plain()[end] for end in ("min", "max")] == [str(first.date()), str(last.date())]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 3, 9, 10, 11, 50]), st.booleans(),
