@@ -1,9 +1,6 @@
 """The commands: each parses its arguments, calls the library and prints the result. Nothing is computed
 here."""
 
-import atexit
-import gc
-import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -260,14 +257,7 @@ app.registered_commands.sort(key=lambda c: list(common.HELP).index(str(c.name)))
 def main(arguments: list[str] | None = None) -> None:
     """Run the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
     143 after SIGTERM."""
-    if arguments is None:
-        arguments = sys.argv[1:]
-        # This process is the run's own. It makes few cycles and many lasting objects: searching them for
-        # cycles, and all of them once more at the end, took a third of a second.
-        gc.set_threshold(20_000, 20, 50)
-        atexit.register(gc.freeze)
-        # Threads of BLAS spin for a while as soon as numpy and scipy are imported; nothing here needs them.
-        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    arguments = sys.argv[1:] if arguments is None else arguments
     interruption = interrupt.begin(arguments)
     try:
         with interruption.heard():
