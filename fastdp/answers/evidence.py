@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .._util.lazy import pa
 from ..domain import Clique, Columns, Domain
@@ -20,8 +21,7 @@ CERTAIN = 6.0
 """Values of at least 3 standard errors of noisy rows keep a code of their own; 3 more, and all do."""
 
 
-@dataclass(frozen=True, eq=False)
-class Marginal:
+class Marginal(Struct, frozen=True, eq=False):
     """Noisy rows in the cells over `axes`, with independent Gaussian noise.
 
     `maps[i]` takes a code of column `axes[i]` in the schema to a position on axis i; codes that share a

@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..run.plan_result import duration
 from .common import STAGES
 
 if TYPE_CHECKING:
@@ -64,6 +63,8 @@ def _lines() -> Callable[[Progress], None]:
 def _bar() -> Iterator[Callable[[Progress], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from ..run.plan_result import duration
 
     columns = (
         TextColumn("{task.description:<24}"),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
 
 from ..schema import dtypes
 from ..schema.columns import Numeric, Tail, exact
@@ -23,8 +23,7 @@ _EXACT = 1 << 53
 """Floats hold all whole numbers up to this one."""
 
 
-@dataclass(frozen=True)
-class Bins:
+class Bins(Struct, frozen=True):
     """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential of that
     mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are in units of the
     last digit written, 1 / `unit`.
@@ -44,8 +43,7 @@ class Bins:
     grids: tuple[GridBins, ...] = ()
 
 
-@dataclass(frozen=True)
-class GridBins:
+class GridBins(Struct, frozen=True):
     """The part of each bin that lies on the numbers `at` + k * `step` (in units of the last digit): `bins`
     draws k. `below`: by code, the sum of the parts of this grid and those before it, of rows drawn on grids;
     a bin without a number on the grid adds nothing."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
@@ -14,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._core import codes as core
 from .._util.arrow import of_numpy
@@ -31,8 +31,7 @@ _TABLE_LIMIT = 1 << 20
 _CALENDAR = (-62_135_596_800, 253_402_300_799)
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(Struct, frozen=True):
     """A source column's physical form, as far as encoding depends on it.
 
     `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or `dictionary`;

@@ -9,9 +9,9 @@ order. Rows that are still out of order get numbers from the ends of their bins.
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Columns
 from ..errors import SchemaError
@@ -30,8 +30,7 @@ _ALMOST_ONE = math.nextafter(1.0, 0.0)
 DAY = 86_400
 
 
-@dataclass(frozen=True, eq=False)
-class Item:
+class Item(Struct, frozen=True, eq=False):
     """What one name of an `order` constraint stands for: a column, or a timestamp of several code columns.
 
     `low`, `high`: arrays over the codes of `columns`, the least and the largest number written for them; nan
@@ -53,8 +52,7 @@ class Item:
         return self.low[at], self.high[at]
 
 
-@dataclass(frozen=True, eq=False)
-class OrderGroup:
+class OrderGroup(Struct, frozen=True, eq=False):
     """Items that `order` constraints connect, sorted so that each follows the items it is never below.
     `before[i]`: {j: strict} for all items j ordered before item i, directly or through others; strict: they
     may not be equal."""

@@ -6,10 +6,10 @@ the constraint. No private row is read here.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique
 from ..errors import SchemaError
@@ -24,8 +24,7 @@ from .ordered import OrderGroup, order_groups
 MAX_MASK = 50_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Follows:
+class Follows(Struct, frozen=True, eq=False):
     """`table[codes of sources]` is the code of `column`; `numbers`, of a column of bins, the number in its
     bin (nan if nothing follows)."""
 
@@ -42,8 +41,7 @@ class Follows:
         return None if self.numbers is None else self.numbers[tuple(codes[s] for s in self.sources)]
 
 
-@dataclass(frozen=True, eq=False)
-class Mask:
+class Mask(Struct, frozen=True, eq=False):
     """`impossible[codes of clique]`: bool, and the numbers (from 0) of the constraints that rule these out.
     No numbers: the parts of one timestamp rule each other out, or a code is never written."""
 

@@ -3,9 +3,9 @@ Touches no data."""
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from .._core import count
 from .._core.team import Team
@@ -21,8 +21,7 @@ PENDING_CELLS = 1 << 22
 projections are run."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What one pass over the rows counts (see csrc/count.h): clique k has the columns start[k] .. start[k +
     1] - 1 of `column` (numbers into `columns`) with `size` codes each; its table of cells[k] cells begins at
     offset[k].

@@ -4,9 +4,9 @@ for any number of threads."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from .._core import count
 from .._core.team import Team
@@ -32,8 +32,7 @@ PRIVATE_TABLE_BYTES = 1 << 29
 to this many bytes of copies in all; beyond it they divide the cells of the table among them instead."""
 
 
-@dataclass(frozen=True, eq=False)
-class SparseMarginal:
+class SparseMarginal(Struct, frozen=True, eq=False):
     """A marginal by its non-empty cells: keys (uint64, ascending, C-order cell numbers) and sums (int64)."""
 
     keys: np.ndarray

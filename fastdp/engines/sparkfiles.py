@@ -17,10 +17,11 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from .._util.lazy import pa, pq
 from ..errors import DataError

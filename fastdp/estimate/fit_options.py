@@ -1,6 +1,6 @@
 """What the caller may choose about a fit: one frozen struct, checked when it is made."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..errors import UsageError
 
@@ -16,8 +16,7 @@ NOISY, EXACT = 1e-4, 1e-6
 wanted."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """See `estimate.fit`. `flow`, for strategies alone: stop="iters" also ends once the mirror flow has run
     for this long, in rows (a cell of x rows with noise sigma has relaxed by about exp(-x flow / sigma^2))."""
 

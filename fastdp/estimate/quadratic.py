@@ -8,10 +8,11 @@ The same split is kept by the order (number of attributes) of the measured cliqu
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct, field
 
 from .._core.ancestors import SparseRows
 from .._core.infer import arrive as _arrive, blend as _blend, step as _step
@@ -23,8 +24,7 @@ LOOK = 1 << 18
 """Cells processed at a time."""
 
 
-@dataclass
-class Order:
+class Order(Struct):
     """The loss of all measurements of cliques with k attributes, in fused form."""
 
     k: int
@@ -35,8 +35,7 @@ class Order:
     targets: list[int] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class DirectTarget:
+class DirectTarget(Struct, frozen=True):
     """A node whose cells are all measured one by one, and which no other measurement refers to: its loss is
     1/2 sum precision (cell - target)^2. Targets are in the order of the node's cells; precision is one number
     for all cells, or an array; both have the tables' dtype."""
@@ -46,8 +45,7 @@ class DirectTarget:
     precision: float | np.ndarray
 
 
-@dataclass
-class Residual:
+class Residual(Struct):
     """Marginals minus targets: `cells` of the active cells, `rows` of the measured rows that are not single
     cells. Both are affine in the marginals, so averages of marginals are averages of residuals. `direct`: the
     loss of each direct node, whose residuals are never stored."""

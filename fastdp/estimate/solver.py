@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from ..model.graphical_model import Measured, Model, Node
 from .task import Task
@@ -28,8 +29,7 @@ class Clock:
             self._callback(calls, loss, elapsed)
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """Node tables, the loss, the oracle calls, what ended the fit, and the errors of measured cells."""
 
     nodes: Sequence[Node]

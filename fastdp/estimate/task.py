@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .._core.infer import Engine
 from .._core.team import Team
@@ -23,8 +24,7 @@ LEAST = np.float32(1e-30)
 """The least float32 value of a cell that is not zero (csrc/infer.c raises smaller ones to it)."""
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """The problem that every fitting strategy is given. `zeros`: flat masks, True if impossible, with axes
     in the order of the clique."""
 

@@ -9,12 +9,12 @@ remembers its result so that a run that is interrupted after the fit does not re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
 import numpy as np
+from msgspec import Struct, field
 
 from .._util.lazy import pa
 from ..domain import Clique, Cliques, Columns, Domain
@@ -23,17 +23,17 @@ from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
-from ..public.archetypes.model import PublicModel
-from ..public.archetypes.options import Options
-from ..public.ids import Habits
 from ..release.gateway import Session
 from ..schema import Schema
-from ..users.dealing import Dealer
 from .registry import those
 from .shared import size_limits
 from .shared.structural_zeros import StructuralZeros, derived_hint
 
 if TYPE_CHECKING:
+    from ..public.archetypes.model import PublicModel
+    from ..public.archetypes.options import Options
+    from ..public.ids import Habits
+    from ..users.dealing import Dealer
     from .shared.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
@@ -197,8 +197,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon in a pure
     run); `averaged` unless they are of different marginals. `cap`: where set, users are counted instead of
     rows, each in at most `cap` cells."""
@@ -226,8 +225,7 @@ def any_pair(domain: Domain, share: float) -> list[Planned]:
     return [Planned(("any", "pair"), share, c) for c in picked]
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of its
     model."""
 
@@ -265,8 +263,7 @@ def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
     """The `after_ones` of a run that never stops early."""
 
 
-@dataclass(frozen=True)
-class Users:
+class Users(Struct, frozen=True):
     """`histogram`: the noisy histogram of rows per user, None if nothing needs one. `share`: the share of
     mu^2 that it cost. `clip_correction`: the estimated factor from rows that count at the chosen clip to all
     rows (1 if an argument set the clip)."""
@@ -280,8 +277,7 @@ class Users:
         return [] if self.histogram is None else [self.histogram]
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """What a mechanism is given besides the session.
 
     `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It raises
@@ -321,8 +317,7 @@ class Rows(Protocol):
         """Codes of the schema's columns, without those that are derived from others."""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a mechanism returns. Everything in it may be released.
 
     `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows

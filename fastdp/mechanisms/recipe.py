@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from importlib import resources
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..errors import UsageError, did_you_mean
 from ..privacy.clip import resolve as resolve_clip
@@ -31,8 +32,7 @@ AUTO = "auto"
 """The name that stands for `registry.DEFAULT`."""
 
 
-@dataclass(frozen=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe
     has one. `name` goes into released statements: of a recipe given by path, the file's name alone."""
 

@@ -5,8 +5,9 @@ The size is known before anything is allocated: elimination only handles sets of
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from .._util.disjoint import DisjointSets
 from ..domain import Clique, Domain, maximal
@@ -19,8 +20,7 @@ NO_LIMIT = 1 << 200
 """For those who want to know a tree's size, whatever it is."""
 
 
-@dataclass(frozen=True)
-class JunctionTree:
+class JunctionTree(Struct, frozen=True):
     """Maximal cliques of a triangulated graph and the edges of a maximum-weight spanning forest over them."""
 
     cliques: tuple[Clique, ...]

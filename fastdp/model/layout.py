@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
@@ -36,8 +37,7 @@ DIRECT_CELLS = 8
 """A node is direct only if its rows have at least this many cells, since three sums are kept per row."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a set's marginal lies in the vector: its axes in order, its offset, and which cells are there."""
 
     axes: Clique

@@ -1,16 +1,14 @@
 """The tables of a plan and how they lie in each other; see csrc/infer.h."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 
 from ..domain import Clique
 
 NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
 
 
-@dataclass
-class Link:
+class Link(Struct):
     """How a hosted table lies in its host: offsets per host row, and strides over the row's merged
     dimensions."""
 
@@ -22,8 +20,7 @@ class Link:
     shared: int = 0
 
 
-@dataclass
-class Node:
+class Node(Struct):
     sep: Clique
     res: Clique
     rows: int

@@ -4,9 +4,9 @@ The cuts depend on the plan alone, never on the number of threads, so results do
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from .nodes import Node
 
@@ -23,8 +23,7 @@ LARGE_STAGE = 32768
 LISTS = ("up", "down", "ratios", "deliveries", "gathers")
 
 
-@dataclass(frozen=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """`nodes` in the order of the passes; the other tables have a row of int64 for each struct of
     csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name. `buffer` is
     the largest work space of a stage in doubles, `large` the cells of the stages that several threads

@@ -15,7 +15,8 @@ run is over: budget that no step charged is returned to the data set; hashes of 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from ..errors import BudgetError, LedgerError, UsageError
 from .accountant import GAUSSIAN, Event, Gaussian, Threshold
@@ -43,8 +44,7 @@ def record_hash(previous: str, seq: int, kind: str, body: str) -> str:
     return hashlib.sha256(f"{previous}\n{seq}\n{kind}\n{body}".encode()).hexdigest()
 
 
-@dataclass
-class Step:
+class Step(Struct):
     """One call of the session: its charge, how many numbers it draws, and the hashes of its answers once they
     are stored. `group`: for events of users, the columns whose groups it counts (none: single rows)."""
 
@@ -56,8 +56,7 @@ class Step:
     answer: tuple[Mapping, ...] | None = None
 
 
-@dataclass
-class Run:
+class Run(Struct):
     """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that protects
     nobody)."""
 

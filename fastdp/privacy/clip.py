@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ..errors import UsageError
 from ..schema import Schema
@@ -81,8 +81,7 @@ def choice_bound(schema: Schema) -> int:
     return MAX_CHOSEN if schema.max_rows_per_user is None else schema.max_rows_per_user
 
 
-@dataclass(frozen=True)
-class ClipLine:
+class ClipLine(Struct, frozen=True):
     """What a clip costs: `lost` share of the rows, mean `noise` (x above), mean `error`."""
 
     clip: int
@@ -91,8 +90,7 @@ class ClipLine:
     error: float
 
 
-@dataclass(frozen=True)
-class ClipChoice:
+class ClipChoice(Struct, frozen=True):
     """The clip of least error, and the costs of every candidate. `rows`: the number of rows of the table, by
     the sizes that the choice was made from."""
 

@@ -18,12 +18,13 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
@@ -78,8 +79,7 @@ _SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)
 _DAY = 86_400
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """The values of a column of this type, between public bounds where the schema has any (high included).
     `reach`: cells at an end are cut off only where their joint count is within SURE standard errors of 0. So
     the outer bins hold the tails; how rows lie in them is for the means within bins to say (`sums`)."""

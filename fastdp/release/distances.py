@@ -3,10 +3,10 @@ marginals from a model (docs/explain/distances.md) and rows that can be guessed
 (docs/explain/wide-pairs.md)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Domain
 from ..errors import UsageError
@@ -19,8 +19,7 @@ MOST_WEIGHT = 1 << 8
 """Weights of candidates must be below it."""
 
 
-@dataclass(frozen=True, eq=False)
-class Distances:
+class Distances(Struct, frozen=True, eq=False):
     """Noisy distances (or numbers of rows), float64, in rows, and the standard error of each."""
 
     cliques: tuple[Clique, ...]
@@ -28,8 +27,7 @@ class Distances:
     sigma: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
-class DistancePlan:
+class DistancePlan(Struct, frozen=True, eq=False):
     """A call with its noise worked out. `sigma`: in grid units; `coef2`: w_i^2 / (sum of w^2) as (numerators,
     denominators); `grids`: the public estimates, rounded to the grid."""
 

@@ -6,11 +6,11 @@ Only public facts come in: domain, clip, query and mu. Nothing here can reach th
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, PrivacyError, UsageError, is_whole
@@ -30,8 +30,7 @@ WEIGHT_UNITS = 1 << 10
 """Weights of candidates are whole multiples of 1 / WEIGHT_UNITS, so weighted scores are whole."""
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalPlan:
+class MarginalPlan(Struct, frozen=True, eq=False):
     """A request with its noise worked out: `sigma` in grid units of 1/SCALE rows, per unscaled query row."""
 
     clique: Clique
@@ -90,8 +89,7 @@ def plan_marginal(
     return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
 
 
-@dataclass(frozen=True, eq=False)
-class HistogramPlan:
+class HistogramPlan(Struct, frozen=True, eq=False):
     """A histogram of users with its noise worked out: each adds at most 1 to each of at most `cap` keys.
     `bound`: keys whose counts one unit of privacy can change, by at most one each; `width` of the noise in
     grid units (`grid` of them are one user); `sigma`: its standard deviation in users."""

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._util.progress import LOG
 from ..engines import Counter
@@ -34,9 +34,11 @@ from ..tables.bound import check_clip
 from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning
 from .gateway import Session
 from .keyselect import check_draws, remaining_delta
-from .partitions import Opener
-from .private_domain import Learning
 from .steps import Steps
+
+if TYPE_CHECKING:
+    from .partitions import Opener
+    from .private_domain import Learning
 
 UNITS = ("user", "event")
 # Shares of mu^2 are worked out in floating point and may add up to a few roundings more than 1.
@@ -210,6 +212,8 @@ class Reserved:
         part = self._domain_part
         if part is None:
             return self.schema
+        from .private_domain import Learning
+
         ask, cap = self.asks[part], self.caps[part]
         assert ask.domain is not None and isinstance(cap, Gaussian | Threshold)
         learning = Learning(

@@ -5,9 +5,9 @@ data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Domain
 from ..errors import UsageError
@@ -17,8 +17,7 @@ from ..privacy.chain import digest
 from .noiseplan import SCORE_LIMIT, WEIGHT_UNITS, array_digest, positive, release_of, score_grid
 
 
-@dataclass(frozen=True, eq=False)
-class SelectionPlan:
+class SelectionPlan(Struct, frozen=True, eq=False):
     """A selection before anything is counted. `grids`: the estimates in units of 1/SCALE rows, `hashes` their
     digests; `weights` in units of 1/WEIGHT_UNITS; `penalties` in units of 1/SCALE rows; `sensitivity`: the
     most one user changes a score of an allowed candidate, in units of 1 / (SCALE * WEIGHT_UNITS) rows."""

@@ -22,12 +22,13 @@ distances from the means that were released. One number, of at most the clip per
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._util.lazy import sp
 from ..codec.bins import bins_of
@@ -71,8 +72,7 @@ LEAST, SOME = 0.1, 0.025
 """SOME: the smallest share of the rows that a class of round numbers is kept for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Struct, frozen=True, eq=False):
     """The finer partition of a column: `column` is what is counted; by its code, `corner` is the number of
     the lower corner (-1 if nothing is asked) and `offset` the place between it and the next one. By
     corner, `bin` and the number `at`. `size`: number of bins."""

@@ -3,10 +3,10 @@ proof: docs/explain/wide-pairs.md."""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ..domain import Clique, Domain
 from ..errors import UsageError
@@ -21,8 +21,7 @@ DENSE_CELLS = 1 << 27
 """The same for engines that count every cell (1 GiB of int64)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Filtered:
+class Filtered(Struct, frozen=True, eq=False):
     """The noisy cells of a marginal that are above a threshold: `cells` (ascending int64 numbers in C order)
     and `values` (float64, in rows); all others are not. `shape` of the whole marginal; `sigma` and
     `threshold` in rows."""
@@ -35,8 +34,7 @@ class Filtered:
     threshold: float
 
 
-@dataclass(frozen=True, eq=False)
-class FilterPlan:
+class FilterPlan(Struct, frozen=True, eq=False):
     """A filtered marginal with its noise: `size` cells, `sigma` and `threshold` in grid units.
 
     The release is that of a marginal with Gaussian noise on every cell, of which only the cells above a

@@ -1,27 +1,31 @@
 """Opens the engine that counts a run's private rows over the run's source."""
 
+from __future__ import annotations
+
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from ..engines import Counter, sparkcheck
 from ..engines.local import local
-from ..engines.partitioned import PartitionedCounter
 from ..engines.sparkcheck import is_spark
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.ingest import read
-from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
 from .source import is_table
 from .spec import RunOptions
 
+if TYPE_CHECKING:
+    from ..engines.partitioned import PartitionedCounter
+    from ..tables.linked_tables import Links
+
 ENGINES = ("local", "spark")
 
 
-@dataclass
-class OpenCounter:
+class OpenCounter(Struct):
     """An engine over a run's rows. table: the rows, where the engine holds them in this process. reading:
     PRIVATE numbers of rows and users that were read; empty if nothing was read."""
 
@@ -70,6 +74,8 @@ def open_linked(sources: Mapping[str, Any], links: Links, options: RunOptions) -
         from ..engines import spark
 
         return [_of_spark(counter) for counter in spark.linked_spark(sources, links, options.partitions)]
+    from ..tables.linked_tables import read_linked
+
     tables, numbers = read_linked(sources, links, options.threads)
     return [
         OpenCounter(local(table, options.threads), table, lambda: None, number)

@@ -4,13 +4,16 @@ Every argument was checked before (`validate`). What can fail without private da
 reservation (`prepare`). From the reservation on, each step is charged in the ledger before it counts.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
@@ -19,7 +22,6 @@ from ..mechanisms.shared.model_rows import ModelRows
 from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
-from ..public.data import PublicTable
 from ..release.gateway import Session
 from ..release.reserve import BudgetRequest, Reserved, reserve
 from .counter import counter_for, open_counter
@@ -33,6 +35,9 @@ from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
 from .spec import RunSpec
+
+if TYPE_CHECKING:
+    from ..public.data import PublicTable
 
 Measure = Callable[[Any, Reserved, Any, Any, RunFolder | None, int], list[Run]]
 

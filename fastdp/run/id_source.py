@@ -1,12 +1,18 @@
 """Where the rows of an outcome get their user ids from."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from ..mechanisms.base import Config, Outcome
 from ..privacy.clip import PRIVATE, choice_bound, seen, size_edges
-from ..public.data import PublicTable
 from ..schema import Schema
 from .output import IdSource
+
+if TYPE_CHECKING:
+    from ..public.data import PublicTable
 
 
 def id_source(schema: Schema, outcome: Outcome, own: Config, public: PublicTable | None) -> IdSource | None:

@@ -7,10 +7,10 @@ has a parent. Everything after the measurements is post-processing.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..codec.possible import known
 from ..errors import UsageError

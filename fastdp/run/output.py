@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from .._util.arrow import of_numpy
 from .._util.lazy import pa, pc, pq
@@ -27,22 +29,23 @@ from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..privacy.statement import file_hash
-from ..public import ids
 from ..queries import Binned
 from ..schema import Schema, dtypes
-from ..users.dealing import Dealer
+
+if TYPE_CHECKING:
+    from ..public.ids import Habits
+    from ..users.dealing import Dealer
 
 BLOCK_SHARDS = 16
 ONE_FILE_SHARDS = 4
 """Up to this many shards the synthetic rows are one file, beyond a folder with one file per shard."""
 
 
-@dataclass(frozen=True)
-class IdSource:
+class IdSource(Struct, frozen=True):
     """Where user ids come from: the habits of public users, what was released about users, or a histogram
     (`users[i]` users have `sizes[i]` rows)."""
 
-    habits: ids.Habits | None = None
+    habits: Habits | None = None
     dealer: Dealer | None = None
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     users: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -81,7 +84,8 @@ class Output:
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
             raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
-        return replace(self, outcome=replace(self.outcome, rows=source.again(rows, seed)), seed=seed)
+        outcome = replace(self.outcome, rows=source.again(rows, seed))
+        return Output(self.schema, outcome, self.source, seed, self.threads, self.extra, self.private)
 
     @property
     def shards(self) -> int:
@@ -124,7 +128,7 @@ class Output:
         bare = replace(
             self.outcome, measurements=(), model=None, users=None, dealer=None, tables={}, details={}
         )
-        return replace(self, outcome=bare, threads=1)
+        return Output(self.schema, bare, self.source, self.seed, 1, self.extra, self.private)
 
     def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
         """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows. Returns the
@@ -225,6 +229,8 @@ class Output:
             return [self.outcome.owners(start + k) for k in range(len(block))]
         if self.schema.user is None or self.source is None:
             return [None] * len(block)
+        from ..public import ids
+
         lengths = [len(next(iter(codes.values()))) for codes in block]
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.dealer is not None:

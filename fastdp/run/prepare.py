@@ -1,22 +1,30 @@
 """What a run checks and reads before it touches private data: public data, sizes, limits of a resumed run."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.base import Config
 from ..mechanisms.shared.model_size import check_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.with_users import check_users
-from ..public.data import PublicTable
 from .folder import RunFolder
 from .public_data import read_public
 from .source import check_source, is_table
 from .spec import RunSpec
+
+if TYPE_CHECKING:
+    from ..public.data import PublicTable
 
 
 def prepare(spec: RunSpec) -> PublicTable | None:
     """Reads the public data and raises every error that can be found without the private data."""
     public = None
     if spec.options.public is not None:
+        from ..public.data import PublicTable
+
         with spec.reporter.stage("read", "reading and encoding"):
             moved, threads = spec.configs[0].public_relabel, spec.options.threads
             table = read_public(spec.options.public, spec.schema, moved, threads=threads)

@@ -3,9 +3,10 @@
 import contextlib
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from .._util.progress import Reporter
 from ..errors import FastdpError
@@ -16,8 +17,7 @@ ASK_SECONDS = 0.5
 """Seconds to wait for the ledger's lock: an interrupted run must end soon, whoever holds the lock."""
 
 
-@dataclass(frozen=True)
-class Charge:
+class Charge(Struct, frozen=True):
     """What the ledger holds of a run: the steps entered, as (part, label), and how many of them have stored
     answers."""
 

@@ -13,8 +13,6 @@ from ..mechanisms.base import Config
 from ..schema.linked_schema import is_linked
 from .execute import execute, load_finished
 from .folder import RunFolder
-from .linked_run import measure_linked
-from .linked_spec import LinkedSpec, validate_linked
 from .result import LinkedRun, Run
 from .spec import Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus
@@ -161,9 +159,14 @@ def watched(
 ) -> Run | list[Run] | LinkedRun:
     """`synthesize`, with a status that somebody else may ask while the run goes on."""
     given = RunOptions.of(options)
-    spec: RunSpec
+    links, measure = None, None
     if isinstance(table, Mapping) or is_linked(given.schema):
-        spec = validate_linked(table, mechanism, epsilon, delta, given, status)
+        from .linked_run import measure_linked
+        from .linked_spec import validate_linked
+
+        linked = validate_linked(table, mechanism, epsilon, delta, given, status)
+        spec: RunSpec = linked
+        links, measure = linked.links, measure_linked
     else:
         spec = validate(table, mechanism, epsilon, delta, given, status)
     out = spec.options.out
@@ -172,10 +175,10 @@ def watched(
         if folder is not None and folder.finished:
             done = load_finished(spec, folder)
         else:
-            done = execute(spec, table, folder, measure_linked if isinstance(spec, LinkedSpec) else None)
-        if isinstance(spec, LinkedSpec) and isinstance(done, list):
+            done = execute(spec, table, folder, measure)
+        if links is not None and isinstance(done, list):
             place = None if folder is None else folder.out
-            return LinkedRun(dict(zip(spec.links.names, done)), spec.links.linked, place)
+            return LinkedRun(dict(zip(links.names, done)), links.linked, place)
         return done
     except BaseException as error:
         if folder is not None:

@@ -13,12 +13,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from .._core.codes import joined, largest
 from .._core.team import Team
@@ -44,8 +44,7 @@ FEW, WAITING = 4, 32
 batches together (4 million rows, 64 to 100 MB of ids and hashes)."""
 
 
-@dataclass(frozen=True, eq=False)
-class Encoded:
+class Encoded(Struct, frozen=True, eq=False):
     """One encoded batch: codes and prepared user ids of the rows that are kept, and the numbers of dropped
     rows and of rows without a user id (dropped or not)."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from .._util.lazy import pa
 
@@ -29,8 +30,7 @@ class Tally:
             self.lines += lines
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """One file, or one frame or stream: where it is (for errors), its Arrow schema, and its rows.
 
     text: columns whose values are text from a file or from the name of a folder, to be parsed by the schema's

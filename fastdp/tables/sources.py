@@ -10,10 +10,11 @@ import glob
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from .._util.files import check_source_path
 from .._util.lazy import pa, pq

@@ -11,10 +11,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._core import bound
 from .._util.arrow import of_numpy
@@ -24,8 +24,7 @@ from . import idvalues
 from .sql import column_of_objects
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(Struct, frozen=True, eq=False):
     """Ids of one batch, hashed but not yet numbered. codes: for a dictionary array, the position of each
     row's id among the distinct values."""
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from .people import Codes, Groups, People
 

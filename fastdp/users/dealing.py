@@ -7,9 +7,9 @@ with the same constants), so all marginals stay those of the row model.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import UsageError
 from .order import TRIES, Order
@@ -40,8 +40,7 @@ DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
 
 
-@dataclass(frozen=True, eq=False)
-class Dealer:
+class Dealer(Struct, frozen=True, eq=False):
     """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column and for
     each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
     users by their number of rows, which decides as constants do which rows a user may get ("": none), and

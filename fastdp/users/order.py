@@ -4,10 +4,11 @@ of rows that brings it about (docs/guide/order.md). Post-processing of released 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..domain import Domain
 from ..measurement import Measurement
@@ -48,8 +49,7 @@ def to_ask(schema: Schema, domain: Domain, roles: Roles) -> Succession:
     return Succession(order, tuple(pairs), gaps, min(MOST_ENDS, domain[order[0]]), KINDS)
 
 
-@dataclass(frozen=True, eq=False)
-class Order:
+class Order(Struct, frozen=True, eq=False):
     """`key`: what was asked, of which only the chains remain as pairs; `shift`: by how much the means over
     users of its numbers should move (near, gaps, first, last)."""
 
@@ -92,8 +92,7 @@ def _kinds(rows: np.ndarray) -> np.ndarray:
     return np.maximum(np.searchsorted(KINDS, rows, "right") - 1, 0).astype(np.uint32)
 
 
-@dataclass(frozen=True, eq=False)
-class Goal:
+class Goal(Struct, frozen=True, eq=False):
     """An order's numbers (near, gaps, first, last), divided by the users with two rows or more, and their
     standard errors."""
 
@@ -130,6 +129,7 @@ def order_of(
     asked = [[*pair, round(float(n), 6), round(float(o), 6)] for pair, n, o in zip(key.pairs, near, other)]
     described: dict[str, Any] = {"columns": list(key.order), "pairs": asked, "standard_error": error}
     described["chains"] = [list(key.pairs[i]) for i in chosen]
-    kept = replace(key, pairs=tuple(key.pairs[i] for i in chosen))
+    pairs = tuple(key.pairs[i] for i in chosen)
+    kept = Succession(key.order, pairs, key.gaps, key.ends, key.edges)
     goal = Goal(np.concatenate(goals), np.concatenate(margins))
     return Order(kept, sizes, np.zeros(len(goal.rates)), described), goal

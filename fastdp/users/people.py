@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 Codes = Mapping[str, np.ndarray]
 Groups = tuple[str, tuple[int, ...]]
@@ -49,8 +49,7 @@ def size_bins(bound: int, coarse: Histogram | None = None, sigma: float = 0.0) -
     return tuple(sorted(map(int, edges)))
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
+class Histogram(Struct, frozen=True, eq=False):
     """Noisy numbers of users in bins of rows per user (lower `edges`), each with standard error `sigma`."""
 
     edges: tuple[int, ...]
@@ -58,8 +57,7 @@ class Histogram:
     sigma: float
 
 
-@dataclass(frozen=True, eq=False)
-class RowCount:
+class RowCount(Struct, frozen=True, eq=False):
     """A noisy number of rows, of each user at most `most`, in units of `most` rows."""
 
     most: int
@@ -115,8 +113,7 @@ def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
     return np.diff(upto[ends - 1]) / np.diff(np.log(ends))
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
+class Sizes(Struct, frozen=True, eq=False):
     """`users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their noise;
     `rows`: the number of rows; `error`: its standard error, as far as users stand out of
     noise; `interval`: where it lies with probability 0.95, if no user has more than `bound` rows;
@@ -244,8 +241,7 @@ def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
     return np.append(edges[1:], bound + 1) - 1
 
 
-@dataclass(frozen=True, eq=False)
-class People:
+class People(Struct, frozen=True, eq=False):
     """`table`: users drawn from the model of the table of users, by group: the codes of their constants.
     `group`: the group of each, by number of rows, with the lower edges `groups`; `weight`: how often each is
     taken, in proportion to others of its group."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import product
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
@@ -44,8 +45,7 @@ Declared = Mapping[str, str]
 NOTHING: Declared = MappingProxyType({})
 
 
-@dataclass(frozen=True, eq=False)
-class Rates:
+class Rates(Struct, frozen=True, eq=False):
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its standard
     `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other. `together`:
     how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`.
@@ -117,8 +117,7 @@ def rates_of(
     return Rates(tuple(columns), np.clip(mean, 0.0, 1.0), error, np.clip(own, 0.0, 1.0), users=users)
 
 
-@dataclass(frozen=True)
-class Roles:
+class Roles(Struct, frozen=True):
     """What the columns are for a user: `constant` columns have one value per user, `repeated` ones recur more
     often than by chance (most often first), `avoided` ones more seldom (such as the year of a panel); all
     others are free. `following`: columns that follow from a constant one, and so are constant too."""

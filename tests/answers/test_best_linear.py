@@ -1,10 +1,9 @@
 """The estimate from many marginals: the least-squares one, with the covariance that its noise has."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 from scipy import sparse
 
 from fastdp.answers.best_linear import estimate

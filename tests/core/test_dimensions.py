@@ -1,10 +1,9 @@
 """Tables of many merged dimensions: there is no number of binary columns that the kernels have no room
 for."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fastdp._core.infer import Engine
 from fastdp.domain import Domain

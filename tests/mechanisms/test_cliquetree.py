@@ -1,13 +1,13 @@
 """The clique tree: what it spends, what it finds, what happens at the edges; batches against brute force."""
 
 import math
-from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
 import fastdp
 from fastdp.domain import Domain

@@ -1,11 +1,11 @@
 """Marginals over groups of neighbouring codes, wide pairs, columns that follow, small tables."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
 from fastdp.domain import Domain
 from fastdp.estimate.estimator import fit

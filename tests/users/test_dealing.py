@@ -1,9 +1,8 @@
 """Dealing rows to users: the kernel against its slow twin, and what dealing keeps whatever the rows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges

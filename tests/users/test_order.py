@@ -2,10 +2,10 @@
 asked."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fastdp._core import deal as core
 from fastdp.errors import SchemaError, UsageError

@@ -1,9 +1,8 @@
 """Fits by mirror descent, from a start or from independence. Where the noise level ends the fit, marginals
 are fitted order by order (order: number of attributes)."""
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from ..._core.infer import Engine
 from ...model.graphical_model import nodes_of

@@ -6,10 +6,10 @@ Everything follows from sizes, never from the number of threads (csrc/dual.h say
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 LANE_CELLS = 4096
 """Cells of a region's lane, about: the unit of work of a thread, some 20 microseconds."""
@@ -49,8 +49,7 @@ class Table(NamedTuple):
     inner: tuple[int, Table] | None = None
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """One way through the tables, whose cells begin at `cells`. `spans` [of a link's lanes, 3], one array a
     link, tables in order; `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`:
     numbers of the edge space."""
@@ -65,8 +64,7 @@ class Cut:
     edges: int
 
 
-@dataclass(frozen=True)
-class DualPlan:
+class DualPlan(Struct, frozen=True):
     """How the dual is evaluated, and how it is multiplied by its Hessian: there a table with an `inner` one
     is replaced by that, whose slopes are `folds` [, 5] times `scale` [folds] of an evaluation. `slopes`: how
     many there are in all."""

@@ -12,9 +12,9 @@ nearly.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ..._core.team import Team
 from ...domain import Clique, Domain
@@ -44,8 +44,7 @@ pairs is reached in one tour, the second for what rounding leaves."""
 Possible = Mapping[int, np.ndarray]
 
 
-@dataclass
-class Estimate:
+class Estimate(Struct):
     """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on), passes over
     the measured cells, and whether the noise level could be reached."""
 

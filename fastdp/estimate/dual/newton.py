@@ -10,10 +10,10 @@ expected to be empty). Tables are in rows; multipliers in 1 / rows.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..._core.dual import Dual as Core
 from ..._core.team import Team

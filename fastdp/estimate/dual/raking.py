@@ -12,10 +12,10 @@ next marginal, in one pass.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from ..._core.rake import Tour, View
 from ..._core.tables import copied, outer
@@ -34,8 +34,7 @@ ROW = 16
 loops than in cells."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its standard
     error."""
 

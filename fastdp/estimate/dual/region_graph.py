@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from ..._core.tables import copied
 from ..._core.team import Team
@@ -33,8 +33,7 @@ MOST_SETS = 4000
 fitted by mirror descent."""
 
 
-@dataclass
-class Partitions:
+class Partitions(Struct):
     """The partitions of the attributes' codes in use; number 0 of every attribute keeps all codes apart."""
 
     domain: Domain
@@ -150,8 +149,7 @@ def first_seen(labels: np.ndarray) -> np.ndarray:
     return rank[inverse.reshape(-1)]
 
 
-@dataclass
-class Region:
+class Region(Struct):
     """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where
     all are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows`
     answers lie behind it; `constant` is the loss that no table can avoid."""
@@ -173,8 +171,7 @@ class Region:
         return self.y.size
 
 
-@dataclass(frozen=True)
-class Constraint:
+class Constraint(Struct, frozen=True):
     """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total
     there."""
 
@@ -183,8 +180,7 @@ class Constraint:
     names: Set
 
 
-@dataclass
-class Regions:
+class Regions(Struct):
     partitions: Partitions
     regions: list[Region]
     constraints: list[Constraint]

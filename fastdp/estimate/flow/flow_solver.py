@@ -22,10 +22,10 @@ exp(- x t).
 """
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from ..._core.ancestors import slope_at
 from ..._core.infer import Engine, State
@@ -243,8 +243,7 @@ class Flow:
         return stop != "noise" or quadratic.orders_fit(quadratic.residual(self._z.m[quadratic.active]))
 
 
-@dataclass(frozen=True)
-class FlowPlan:
+class FlowPlan(Struct, frozen=True):
     """A flow that stands at its start, and where it shall end."""
 
     flow: Flow

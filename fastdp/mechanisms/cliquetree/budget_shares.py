@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
 ONES_PER_COLUMN = 0.013
@@ -34,8 +36,7 @@ WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
 """With a workload the last batch gets most, since the larger sets of a workload are measured late."""
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more after the
     first screening round (`open`), for each `screening` round, for the batch after each, for the `report`
     on a workload's items, and for `final` distances of the finished model."""

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..._util.arrow import of_numpy, of_texts
 from ..._util.lazy import pa
@@ -41,8 +42,7 @@ DRAWN_WEIGHT = 0.03
 """Weight of the 1-way of a column that the model leaves out, where 1-ways are measured again."""
 
 
-@dataclass(frozen=True)
-class SingleColumns:
+class SingleColumns(Struct, frozen=True):
     """What a run knows before its first batch. `ones`: the best answer for each column; `released`: all
     answers behind them; `beside`: columns drawn beside the model; `plan`: the shares of what comes next."""
 

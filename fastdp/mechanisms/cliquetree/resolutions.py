@@ -9,9 +9,10 @@ function of released numbers and public facts."""
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
@@ -71,8 +72,7 @@ def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndar
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class ModelCodes:
+class ModelCodes(Struct, frozen=True, eq=False):
     """The codes that the model has. As long as all marginals of a column are measured over groups, the column
     is in the model over these `groups` (merged code -> group): rows inside a group follow the 1-way in either
     case, and a smaller model has room for more marginals."""

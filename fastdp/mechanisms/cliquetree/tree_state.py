@@ -2,12 +2,12 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 
 from ..._util.threads import resolve
 from ...domain import Clique, Domain

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 
 import numpy as np
+from msgspec import Struct
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
@@ -47,8 +47,7 @@ MOST_PART = 0.95
 """The most of the batches' budget that such tables get: what the columns are drawn from needs some too."""
 
 
-@dataclass(frozen=True)
-class Dependency:
+class Dependency(Struct, frozen=True):
     """`column` is drawn given `source`. `part`: the share of rows that can be guessed from the source."""
 
     column: str
@@ -124,8 +123,7 @@ def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma:
     return min(MOST_PART, tables / (tables + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
 
 
-@dataclass(frozen=True, eq=False)
-class DependentColumns:
+class DependentColumns(Struct, frozen=True, eq=False):
     """Columns that are drawn from other columns instead of being modelled, each after its source, with the
     released tables. `share`: the share of mu^2 that was spent on them."""
 
@@ -211,8 +209,7 @@ def sure_rows(table: Filtered) -> float:
     return table.sigma * -float(ndtri(min(0.5, STRICT / table.shape[1])))
 
 
-@dataclass(frozen=True, eq=False)
-class Conditional:
+class Conditional(Struct, frozen=True, eq=False):
     """How a column is drawn given another: values `codes[start[a]:start[a + 1]]` by the differences of
     `ends`; where there are none, by the differences of `rest`."""
 

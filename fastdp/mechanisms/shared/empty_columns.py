@@ -7,9 +7,9 @@ answers and public facts alone (docs/guide/ledger.md, Stopping early).
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ...estimate.total import average
 from ...measurement import Measurement
@@ -25,8 +25,7 @@ this share of all rows. The bound is stricter for nulls: many columns are rightl
 rightly almost all outside."""
 
 
-@dataclass(frozen=True)
-class EmptyColumn:
+class EmptyColumn(Struct, frozen=True):
     """A column of the data (`name`, as in the schema) with the share of its rows that are null and that are
     outside its domain, both by noisy answers and cut to 0..1."""
 

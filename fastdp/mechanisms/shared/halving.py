@@ -18,10 +18,10 @@ function of the model, of public facts and of the sample's own randomness.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 from ..._core.halve import Items
 from ...domain import Clique, Domain
@@ -86,8 +86,7 @@ class Halving:
         return made | self._items.exchanged(codes, kept, 1 << self.levels, STEPS, self.columns, made, groups)
 
 
-@dataclass(frozen=True)
-class HalvingRule:
+class HalvingRule(Struct, frozen=True):
     """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns that this
     many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs, every second or
     third is balanced, and so on. Pairs weigh by their cells: counts of independent rows are off by as much in

@@ -11,12 +11,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
@@ -45,8 +46,7 @@ HALVING = 1 << 31
 """The stream of randomness that halvings use, in addition to those of `Expansion`, one per column."""
 
 
-@dataclass(frozen=True, eq=False)
-class Merged:
+class Merged(Struct, frozen=True, eq=False, dict=True):
     """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
     `merged_for_size`: values of each column that were merged, though not rare, to keep all pairs within
     `PAIR_CELLS`; `zeros`: impossible combinations of merged codes; `released`: the 1-ways over all codes that

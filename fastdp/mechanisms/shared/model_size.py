@@ -4,8 +4,10 @@ built."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Cliques, Domain
@@ -13,8 +15,7 @@ from ...errors import ModelTooLargeError
 from ...model.junction_tree import DEFAULT_MAX_CELLS, NO_LIMIT, junction_tree
 
 
-@dataclass(frozen=True)
-class LargestModel:
+class LargestModel(Struct, frozen=True):
     """An upper bound on the `cells` of a run's largest table (the junction tree of its model, or its
     histogram of users; 0: it has neither). `exact`: the structure is fixed before the run, so the bound is
     the size itself. `cliques`: those of that structure. `limit`: the mechanism's own limit on these cells."""

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ...domain import Clique, Columns, Tables, batches
 from ...measurement import Measurement
@@ -40,8 +40,7 @@ SWEEPS = 12
 LABEL = "public"
 
 
-@dataclass(frozen=True, eq=False)
-class PublicPrior:
+class PublicPrior(Struct, frozen=True, eq=False):
     """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the number of
     private rows that one public row stands for."""
 
@@ -66,8 +65,7 @@ class PublicPrior:
         return Measurement(self.clique, flat, scale * spread, label=LABEL)
 
 
-@dataclass(frozen=True)
-class PriorAssessment:
+class PriorAssessment(Struct, frozen=True):
     """What a prior `explained` of the model's distance from the truth, and the `distance` that is left (L1,
     rows)."""
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
@@ -29,8 +30,7 @@ Key = tuple[Clique, bool]
 Follows = Callable[[str, str], float]
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A marginal that may be measured: its noisy `distance` from the model (or from its public prior), the
     `cells` that noise can affect, its `weight`, and the distance that a public prior `explained` at no
     cost. `use_prior_only`: that prior is better than an answer would be, so only what it leaves can be
@@ -71,8 +71,7 @@ class Candidate:
 NoiseOf = Callable[[Candidate], float]
 
 
-@dataclass(frozen=True)
-class ScreeningResult:
+class ScreeningResult(Struct, frozen=True):
     """A screening round: its candidates, the model's marginals of them, their noisy distances with standard
     errors, and their weights."""
 

@@ -10,9 +10,9 @@ had one more factor for each trend. Newton's method finds the factors. Everythin
 model, of released numbers and of the sample's own randomness."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from ..._core.halve import exchange_gains
 from ...domain import Clique, Columns
@@ -28,8 +28,7 @@ RIDGE = 0.01
 column whose rows have no partners is left as it is."""
 
 
-@dataclass(frozen=True, eq=False)
-class Steering:
+class Steering(Struct, frozen=True, eq=False):
     """`scores` of the model's codes, by column, with mean 0 and variance 1 (codes from 255 on have that of
     255); `changes`: what the model's trends lack, by pair of columns."""
 

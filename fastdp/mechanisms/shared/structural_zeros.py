@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
@@ -16,8 +16,7 @@ from ...model.junction_tree import junction_tree
 from ...schema import Schema
 
 
-@dataclass(frozen=True, eq=False)
-class StructuralZeros:
+class StructuralZeros(Struct, frozen=True, eq=False):
     """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column follows
     from the other, so that they need no measurement."""
 

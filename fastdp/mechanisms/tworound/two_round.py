@@ -10,12 +10,13 @@ expanded again.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from ...codec.possible import impossible, merged_masks
 from ...domain import Clique, Cliques, Domain
