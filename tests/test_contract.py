@@ -34,7 +34,18 @@ def test_names_resolve_are_in_the_stub_and_stay_functions():
 
 def test_import_pulls_in_nothing_heavy():
     code = "import sys, fastdp; print([m for m in %r if m in sys.modules])"
-    heavy = ["numba", "sklearn", "pandas", "pyspark", "autodp", "polars", "pyarrow", "scipy", "typer", "rich"]
+    heavy = [
+        "numba",
+        "sklearn",
+        "pandas",
+        "pyspark",
+        "autodp",
+        "polars",
+        "pyarrow",
+        "scipy",
+        "mpmath",
+        "rich",
+    ]
     out = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

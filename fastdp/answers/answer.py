@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from scipy import sparse
 
 from .._util.lazy import pa
@@ -56,8 +56,7 @@ def answer(
     return _table(layout, lines, numbers, float(level), simultaneous, population)
 
 
-@dataclass(eq=False)
-class _Lines:
+class _Lines(Struct, eq=False):
     """The lines of the answer: a code of each column of `by`, the group it lies in, the expected part of the
     group that it is, and whether it is all of the group."""
 
@@ -85,8 +84,7 @@ class _Lines:
         return cls(flat[0], group, np.prod(flat[2], axis=0), np.all(flat[3], axis=0))
 
 
-@dataclass(eq=False)
-class _Numbers:
+class _Numbers(Struct, eq=False):
     """Per line. `low`, `high` with their errors: the ends before the interval is added to them. `floor`: as
     and `possible`: as in `Groups`. `sampling`: the standard error of a sample of users."""
 

@@ -6,8 +6,9 @@ count | share | mean(COLUMN) | sum(COLUMN)
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema
@@ -21,8 +22,7 @@ _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
 _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
 
 
-@dataclass(frozen=True, eq=False)
-class Question:
+class Question(Struct, frozen=True, eq=False):
     """`kind` of number, of the numbers in column `value` (mean and sum), per combination of the columns `by`,
     among the rows that `where` selects."""
 

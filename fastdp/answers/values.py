@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._util.lazy import pa
 from ..codec.bins import bins_of
@@ -22,8 +22,7 @@ MISSING = "missing values"
 NUMBERS = ("int", "float", "decimal", "bool")
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
+class Selection(Struct, frozen=True, eq=False):
     """Which codes of a column a condition selects: `sure` (all rows of the code), `touched` (some may be),
     and `part`, the expected part of the code's rows."""
 
@@ -150,8 +149,7 @@ def _inside(low: float, high: float, start: float, end: float) -> tuple[float, b
     return (common / (high - low) if math.isfinite(high - low) else 0.5), False, True
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Numbers(Struct, frozen=True, eq=False):
     """For each code the number it stands for (`middle`) and the least and largest mean that its rows may have
     (`low`, `high`); nan in codes without a number, infinite in open bins without a limit."""
 

@@ -8,10 +8,10 @@ values is mostly noise.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
+from msgspec import Struct
 
 from .best_linear import estimate
 from .clipping import Z95
@@ -26,8 +26,7 @@ NAMED = 8
 """Columns that one sentence names."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Sentences for people; `warn`: most columns drown."""
 
     lines: tuple[str, ...]

@@ -1,47 +1,17 @@
 """The commands: each parses its arguments, calls the library and prints the result. Nothing is computed
 here."""
 
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
-from . import common, interrupt, released_commands, truth_commands  # noqa: F401
-from .common import app, as_options, command, emit
-from .ledger_commands import ledger_app
+from . import common, completion, interrupt, ledger_commands, released_commands, schemas, truth_commands  # noqa: F401
+from .common import as_options, emit, warn
 from .linked_options import linked_sources, rows_of, write_tables
-from .schemas import schema_app
-
-app.add_typer(schema_app)
-app.add_typer(ledger_app)
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        from .. import __version__
-
-        typer.echo(f"fastdp {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Private synthetic data from tables of people: a differential-privacy guarantee per person.
-
-    \b
-    Your own table, step by step:
-      fastdp schema draft people.csv --out people.toml      then edit the draft
-      fastdp plan -s people.toml -e 1 -d 1e-6 --rows 50000  what the budget can show
-      fastdp synth people.csv -s people.toml -e 1 -d 1e-6 --out run
-      fastdp verify run
-    """
+from .parser import FLAGS, call, command
 
 
 @command("synth")
@@ -172,15 +142,15 @@ def plan(
     asked = epsilons(epsilon)
     plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
     for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):
-        typer.echo(f"fastdp: warning: {text}", err=True)
+        warn(f"warning: {text}")
     if as_json:
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
-            typer.echo(as_options(str(p)))
+            print(as_options(str(p)))
     if refused := [p.too_large for p in plans if p.too_large]:
-        typer.echo(f"fastdp: {as_options(refused[0])}", err=True)
-        raise typer.Exit(ModelTooLargeError.exit_code)
+        warn(as_options(refused[0]))
+        sys.exit(ModelTooLargeError.exit_code)
 
 
 @command("simulate")
@@ -220,7 +190,7 @@ def calibrate(
     if as_json:
         emit({"sigma": sigma, "method": method})
     else:
-        typer.echo(repr(sigma))
+        print(repr(sigma))
 
 
 @command("doctor")
@@ -232,9 +202,9 @@ def doctor(as_json: bool = False) -> None:
     from .doctor import facts, text
 
     report = facts()
-    emit(report) if as_json else typer.echo(text(report))
+    emit(report) if as_json else print(text(report))
     if report["problems"]:
-        raise typer.Exit(1)
+        sys.exit(1)
 
 
 def clip_of(text: str | None) -> int | str | None:
@@ -251,7 +221,13 @@ def epsilons(text: str) -> list[float]:
         raise UsageError(f"--epsilon: expected numbers separated by commas, got {text!r}") from None
 
 
-app.registered_commands.sort(key=lambda c: list(common.HELP).index(str(c.name)))
+def version() -> None:
+    from .. import __version__
+
+    print(f"fastdp {__version__}")
+
+
+FLAGS["--version"] = version
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -261,17 +237,21 @@ def main(arguments: list[str] | None = None) -> None:
     interruption = interrupt.begin(arguments)
     try:
         with interruption.heard():
-            app(args=arguments, standalone_mode=True)
+            call(arguments)
+            sys.stdout.flush()
     except interrupt.Stopped:
         interruption.end()
+    except BrokenPipeError:  # `fastdp ledger show ... | head`: nobody reads the rest
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(1)
     except FastdpError as error:
         interruption.end()
         if "--json" in arguments:
             kind, text = type(error).__name__, as_options(str(error))
             emit({"error": {"kind": kind, "text": text, "exit_code": error.exit_code}})
-        typer.echo(f"fastdp: {as_options(str(error))}", err=True)
+        warn(as_options(str(error)))
         sys.exit(error.exit_code)
     except MemoryError:
         interruption.end()
-        typer.echo(f"fastdp: {interruption.out_of_memory()}", err=True)
+        warn(interruption.out_of_memory())
         sys.exit(ModelTooLargeError.exit_code)

@@ -1,4 +1,4 @@
-"""Shared by several commands: options, JSON on standard output, and the refusal of a weak promise without
+"""Shared by several commands: JSON on standard output, and the refusal of a weak promise without
 --yes."""
 
 from __future__ import annotations
@@ -6,62 +6,20 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from .._util.files import check_source_path
 from ..errors import SchemaError, UsageError
+from .parser import HELP
 
 if TYPE_CHECKING:
     from ..schema.dialect import Dialect
 
-app = typer.Typer(
-    name="fastdp",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-HELP = tomllib.loads((files(__package__) / "help.toml").read_text("utf-8"))
 STAGES = HELP["stages"]
 """What a run does in each of its stages."""
-Command = TypeVar("Command", bound=Callable[..., None])
-
-
-def command(name: str, group: typer.Typer = app) -> Callable[[Command], Command]:
-    """Make a function a command. Its docstring says what it does, help.toml what its parameters are."""
-
-    def register(function: Command) -> Command:
-        said = HELP[name] if group is app else HELP[str(group.info.name)][name]
-        for parameter, kind in get_type_hints(function).items():
-            if parameter != "return":
-                text = said.get(parameter) or HELP["shared"][parameter]
-                option = _parameter(parameter, text, said, kind)
-                function.__annotations__[parameter] = Annotated[kind, option]
-        shown = said["examples"].strip("\n")
-        title = "Examples" if shown.count("\n  fastdp") else "Example"
-        group.command(name, epilog=f"{title}:\n\n\b\n{shown}")(function)
-        return function
-
-    return register
-
-
-def _parameter(name: str, text: str, said: Mapping[str, Any], kind: Any) -> Any:
-    """The option or argument of this name; words of its text that begin with "-" are names of the option."""
-    if name in said.get("arguments", ()):
-        return typer.Argument(help=text)
-    words = text.split(" ")
-    names = [word for i, word in enumerate(words) if all(w.startswith("-") for w in words[: i + 1])]
-    text = " ".join(words[len(names) :])
-    if not any(n.startswith("--") for n in names):
-        names.insert(0, f"--{name.replace('_', '-')}")
-    return typer.Option(*names, help=text or None, hidden=name in said.get("hidden", ()))
-
 
 _PARAMETER = re.compile(
     r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
@@ -92,8 +50,13 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
         raise SchemaError(f"there is no schema file {schema!r}")
 
 
+def warn(text: str) -> None:
+    """Print a line on standard error."""
+    print(f"fastdp: {text}", file=sys.stderr)
+
+
 def emit(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, default=str))
+    print(json.dumps(value, indent=1, default=str))
 
 
 def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list[str]:
@@ -123,7 +86,7 @@ def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) 
     for text in weak_promises(epsilons, delta):
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or confirm with --yes")
-        typer.echo(f"fastdp: warning: {text}", err=True)
+        warn(f"warning: {text}")
 
 
 def dialect_of(text: str | None) -> Dialect | None:

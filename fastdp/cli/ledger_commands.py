@@ -3,17 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-import typer
-
 from ..errors import UsageError
-from .common import ask_first, command, emit
-
-ledger_app = typer.Typer(
-    name="ledger", help="Budget ledgers: open, show, release, verify.", no_args_is_help=True
-)
+from .common import ask_first, emit
+from .parser import command
 
 
-@command("open", ledger_app)
+@command("ledger", "open")
 def ledger_open(
     path: str,
     dataset: str,
@@ -41,7 +36,7 @@ def ledger_open(
         emit({"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset], "unit": unit})
 
 
-@command("show", ledger_app)
+@command("ledger", "show")
 def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) -> None:
     """Budgets, units, what was spent, what is left, and every run with date, mechanism and folder."""
     from ..privacy.ledger import Ledger
@@ -57,10 +52,10 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
         emit(shown)
     else:
         for name, entry in shown.items():
-            typer.echo("\n".join(dataset_lines(name, entry)))
+            print("\n".join(dataset_lines(name, entry)))
 
 
-@command("release", ledger_app)
+@command("ledger", "release")
 def ledger_release(path: str, run: str, as_json: bool = False) -> None:
     """End a run that will not be resumed: the part of its reserved budget that no step has charged is
     returned to its data set.
@@ -83,18 +78,18 @@ def ledger_release(path: str, run: str, as_json: bool = False) -> None:
     if as_json:
         emit({"run": name, "dataset": dataset, "was_finished": already, "before": before, "left": after})
     elif already:
-        typer.echo(f"run {name} was over already; nothing changes. {dataset}: {_figures(after)} left")
+        print(f"run {name} was over already; nothing changes. {dataset}: {_figures(after)} left")
     else:
-        typer.echo(f"run {name} is over. {dataset}: {_figures(before)} were left, now {_figures(after)}")
+        print(f"run {name} is over. {dataset}: {_figures(before)} were left, now {_figures(after)}")
 
 
-@command("verify", ledger_app)
+@command("ledger", "verify")
 def ledger_verify(path: str, as_json: bool = False) -> None:
     """Replay the whole chain; an error says what was tampered with."""
     from ..privacy.ledger import Ledger
 
     head = Ledger(path).verify()
-    emit(head) if as_json else typer.echo(f"intact: {head['seq']} records, last hash {head['hash']}")
+    emit(head) if as_json else print(f"intact: {head['seq']} records, last hash {head['hash']}")
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:

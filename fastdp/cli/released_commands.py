@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from .._util.texttable import plural
-from .common import as_options, command, emit
+from .common import as_options, emit
+from .parser import command
 
 
 @command("verify")
@@ -21,11 +20,11 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
         facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
         emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
         return
-    typer.echo(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
+    print(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
     if not verdict.private:
-        typer.echo("NOT PRIVATE: the noise was drawn from a known seed")
+        print("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
-        typer.echo(f"Note: {as_options(note)}.")
+        print(f"Note: {as_options(note)}.")
 
 
 @command("statement")
@@ -42,7 +41,7 @@ def statement(folder: Path, form: str = "text") -> None:
         emit(privacy)
         return
     shown = as_form(privacy, form)
-    typer.echo(shown) if isinstance(shown, str) else emit(shown)
+    print(shown) if isinstance(shown, str) else emit(shown)
 
 
 @command("answer")
@@ -73,10 +72,10 @@ def answer(
         return
     shown = [*by, "estimate", "low", "high", "basis"]
     rows = [shown, *([_text(row[name]) for name in shown] for row in found.to_pylist())]
-    typer.echo("\n".join(lines(rows, left=len(by))))
+    print("\n".join(lines(rows, left=len(by))))
     for note in dict.fromkeys(n for n in found.column("note").to_pylist() if n):
-        typer.echo(note)
-    typer.echo(sentence)
+        print(note)
+    print(sentence)
 
 
 @command("sample")
@@ -94,7 +93,7 @@ def sample(
     made = load_run(run).sample(rows, seed, conditions(where))
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "out": str(out)}
-    emit(facts) if as_json else typer.echo(f"{out}: {plural(made.num_rows, 'synthetic row')}")
+    emit(facts) if as_json else print(f"{out}: {plural(made.num_rows, 'synthetic row')}")
 
 
 def _text(value: Any) -> str:

@@ -3,29 +3,26 @@
 import shlex
 from pathlib import Path
 
-import typer
-
 from .._util.texttable import plural
 from ..errors import UsageError
-from .common import check_paths, command, dialect_of, emit
+from .common import check_paths, dialect_of, emit
+from .parser import command
 
-schema_app = typer.Typer(name="schema", help="Schemas: show, import, check, draft.", no_args_is_help=True)
 
-
-@command("show", schema_app)
+@command("schema", "show")
 def schema_show(source: str | None = None, as_json: bool = False) -> None:
     """Show a schema's columns; without an argument, list the built-in schemas."""
     from ..schema import Schema
     from ..schema.document import builtin_names
 
     if source is None:
-        emit(builtin_names()) if as_json else typer.echo("\n".join(builtin_names()))
+        emit(builtin_names()) if as_json else print("\n".join(builtin_names()))
         return
     schema = Schema.load(source)
-    emit(schema.to_dict()) if as_json else typer.echo(schema.describe())
+    emit(schema.to_dict()) if as_json else print(schema.describe())
 
 
-@command("import", schema_app)
+@command("schema", "import")
 def schema_import(
     form: str,
     source: Path,
@@ -48,7 +45,7 @@ def schema_import(
         emit({"out": str(out), "schema": schema.to_dict()})
 
 
-@command("check", schema_app)
+@command("schema", "check")
 def schema_check(source: str, as_json: bool = False) -> None:
     """Check whether a schema is well-formed and its constraints can hold; the error names column and field.
 
@@ -64,12 +61,12 @@ def schema_check(source: str, as_json: bool = False) -> None:
     if as_json:
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
-        typer.echo(f"{schema!r} is well-formed, sha256 {schema.digest()}")
+        print(f"{schema!r} is well-formed, sha256 {schema.digest()}")
         command = f"fastdp check DATA --schema {shlex.quote(source)}"
-        typer.echo(f"Whether data fits it is for its owner to see: {command}")
+        print(f"Whether data fits it is for its owner to see: {command}")
 
 
-@command("draft", schema_app)
+@command("schema", "draft")
 def schema_draft(
     source: str,
     out: Path,
@@ -93,8 +90,8 @@ def schema_draft(
         facts = {"left_out": dict(drafted.left_out), "users": [u.name for u in drafted.users]}
         emit({"out": str(out), "schema": drafted.schema.to_dict(), **facts, "notes": list(drafted.notes)})
         return
-    typer.echo(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
+    print(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
     for note in drafted.notes:
-        typer.echo(note)
+        print(note)
     if not public:
-        typer.echo("Lines marked LEARNT were taken from the data: replace them by public knowledge.")
+        print("Lines marked LEARNT were taken from the data: replace them by public knowledge.")

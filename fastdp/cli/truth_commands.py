@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import typer
-
 from ..errors import UsageError
-from .common import as_options, check_paths, command, dialect_of, emit, schema_beside
+from .common import as_options, check_paths, dialect_of, emit, schema_beside
 from .linked_options import truth_tables
+from .parser import command
 
 
 @command("evaluate")
@@ -28,7 +27,7 @@ def evaluate(
             raise UsageError("--without-truth writes a page; name its file with --out")
         write_public(out, synthetic or truth)
         made = f"{out}: a page without the truth, from released numbers alone; it may be published"
-        emit({"out": str(out)}) if as_json else typer.echo(made)
+        emit({"out": str(out)}) if as_json else print(made)
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
@@ -76,4 +75,4 @@ def check(
         with whole_file(out) as part:
             part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
             part.chmod(0o600)
-    emit(report.to_dict()) if as_json else typer.echo(as_options(str(report)))
+    emit(report.to_dict()) if as_json else print(as_options(str(report)))

@@ -10,11 +10,11 @@ truth is scored in the same way, for comparison.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._util.lazy import pa, pc
 from .baselines import rows_of_sample
@@ -38,8 +38,7 @@ TRIAL_ROWS, SUMMANDS, STEPS, MISSING = 4000, 12, 20, 0.1
 GAPS = np.linspace(0, 1, 21)[1:-1]
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
+class _Side(Struct, frozen=True, eq=False):
     """One table: numbers by column (nan: missing; times in seconds) of every `step`-th row, times and user of
     each row."""
 

@@ -12,9 +12,9 @@ the synthetic rows in their cells was tried: it distorts the distribution of row
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from .._core import ids as core
 from .._util.threads import each
@@ -25,8 +25,7 @@ MAX_ROWS = 2**32 - 2
 _STEP = 1 << 18  # rows numbered at a time
 
 
-@dataclass(frozen=True, eq=False)
-class Habits:
+class Habits(Struct, frozen=True, eq=False):
     """How many rows each public user has in each cell of `columns` (flat cell numbers, last column fastest).
 
     Compressed sparse rows: the cells of user u are `cells[indptr[u]:indptr[u + 1]]`, with `counts` at the

@@ -13,12 +13,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from .._util.lazy import pa, pq
 from ..codec.violations import count_violations
@@ -104,8 +104,7 @@ def _int64(text: str) -> int:
     return number
 
 
-@dataclass
-class Answered:
+class Answered(Struct):
     """One measurement of a folder, from its entry in measurements.json and its rows; `release` is the
     statement's entry on it.
 

@@ -10,9 +10,9 @@ Persons are drawn independently; there are no households.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from .._util.lazy import pa
 from ..errors import UsageError
@@ -48,8 +48,7 @@ def census_cities() -> dict[int, str]:
     return {10 + 20 * i: _NAMES[i % len(_NAMES)] for i in range(383)}
 
 
-@dataclass(frozen=True, eq=False)
-class _Rule:
+class _Rule(Struct, frozen=True, eq=False):
     """One rule: codes to choose from, and for each combination of stretches of the parents' lists a table of
     draws (None: the column is a function of its parent)."""
 

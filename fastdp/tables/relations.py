@@ -9,9 +9,10 @@ from __future__ import annotations
 import keyword
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
+
+from msgspec import Struct
 
 from .._util.lazy import pl
 from ..schema import dtypes
@@ -34,8 +35,7 @@ PARTS = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "hour": (0, 23), "
 """Parts of a time, and the range of each."""
 
 
-@dataclass
-class Columns:
+class Columns(Struct):
     """Drafted columns: their values with nulls, and their documents, which the functions here may change."""
 
     values: Mapping[str, pl.Series]

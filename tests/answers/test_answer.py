@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
 from fastdp.answers.answer import answer, interval_note
@@ -13,10 +12,10 @@ from fastdp.answers.clipping import BLIND, Clipping, _parts, clipping_of, from_h
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import parsed
 from fastdp.answers.values import numbers_of, select
-from fastdp.cli.app import app
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
+from tests.cli.test_app import fastdp_cli
 
 SCHEMA = {
     "fastdp": 1,
@@ -386,14 +385,12 @@ def test_the_command_line_asks_the_same(run):
     where = {"size": [2, 3], "price": (5, None), "city": "city 01"}
     text = "mean(price) by city, size where size in 2, 3 and price in 5.. and city = 'city 01'"
     assert parsed(text) == ("mean(price)", ("city", "size"), where)
-    result = CliRunner().invoke(app, ["answer", str(run.out), "count by size where city = city 01", "--json"])
-    assert result.exit_code == 0, result.output
+    result = fastdp_cli("answer", run.out, "count by size where city = city 01", "--json", cwd=".")
     rows = json.loads(result.stdout)["rows"]
     assert [r["size"] for r in rows] == [1, 2, 3, 4]
     want = run.answer("count", "size", {"city": "city 01"})["estimate"].to_numpy()
     np.testing.assert_allclose([r["estimate"] for r in rows], want)
-    plain = CliRunner().invoke(app, ["answer", str(run.out), "share by size"])
-    assert plain.exit_code == 0 and "miss" in plain.stdout
+    assert "miss" in fastdp_cli("answer", run.out, "share by size", cwd=".").stdout
 
 
 def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():

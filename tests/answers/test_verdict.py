@@ -5,16 +5,15 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
 from fastdp.answers.verdict import expected, found
-from fastdp.cli.app import app
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
 from tests.builders import schema_with_users
+from tests.cli.test_app import fastdp_cli
 
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
@@ -83,14 +82,12 @@ def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
         assert wider == pytest.approx([error * clip / (1 - math.exp(-1)) for error in pairs])
 
 
-def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path):
     rng = np.random.default_rng(3)
     lines = ["a,b", *(f"{x},{y}" for x, y in rng.integers(0, 50, (300, 2)))]
     (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
     fastdp.Schema.from_domain({"a": 50, "b": 50}).save(tmp_path / "t.toml")
-    result = CliRunner().invoke(app, ["synth", "t.csv", "-e", "0.1", "--memory", "1G"])
-    assert result.exit_code == 0, result.output
+    result = fastdp_cli("synth", "t.csv", "-e", "0.1", "--memory", "1G", cwd=tmp_path)
     run = fastdp.load_run(tmp_path / "t.synthetic")
     assert run.privacy["mechanism"]["name"] == "cliquetree" and run.privacy["delta"] == 1e-9
     assert "can show" in result.stdout and "Warning:" in result.stdout

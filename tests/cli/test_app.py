@@ -112,11 +112,9 @@ def test_every_verb_and_option_is_documented():
     for path, command in commands().items():
         name = " ".join(path)
         assert f"fastdp {name}" in text, name
-        assert command.help and command.epilog and f"fastdp {name}" in command.epilog, name
-        for parameter in command.params:
-            longest = max(parameter.opts, key=len)
-            if longest.startswith("--") and longest != "--help" and not parameter.hidden:
-                assert f"`{longest}`" in text, f"{name} {longest}"
+        assert command.about and f"fastdp {name}" in command.examples, name
+        for *_, longest in command.options:
+            assert longest == "--help" or f"`{longest}`" in text, f"{name} {longest}"
 
 
 # `fastdp ledger`, `fastdp verify --ledger`, and promises that protect next to nothing.

@@ -2,15 +2,16 @@
 Python, options on the command line), with what to do."""
 
 import json
+import subprocess
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
 from fastdp._util.progress import Progress
-from fastdp.cli import app, common, doctor, show
+from fastdp.cli import common, doctor, show
+from fastdp.cli.completion import script
 from fastdp.errors import FastdpError, RunError
 from tests.cli.test_app import TOML, fastdp_cli
 from tests.run.test_synthesize import small_data, small_schema
@@ -79,11 +80,9 @@ def test_a_log_gets_a_line_per_stage_and_more_of_long_ones(capsys):
 
 
 def test_version_and_doctor_also_where_a_kernel_is_missing(monkeypatch):
-    done = CliRunner().invoke(app.app, ["--version"])
-    assert done.exit_code == 0 and done.output.strip() == f"fastdp {fastdp.__version__}"
-    done = CliRunner().invoke(app.app, ["doctor"])
-    assert done.exit_code == 0, done.output
-    assert "compiled kernels: " in done.output and "numpy" in done.output and "no problem" in done.output
+    assert fastdp_cli("--version", cwd=".").stdout.strip() == f"fastdp {fastdp.__version__}"
+    text = fastdp_cli("doctor", cwd=".").stdout
+    assert "compiled kernels: " in text and "numpy" in text and "no problem" in text
 
     def broken(name):
         raise ImportError("no such file")
@@ -114,3 +113,27 @@ def test_synth_reads_another_dialect_and_tells_the_owner_what_it_dropped(tmp_pat
     assert "malformed_lines" not in released
     wrong = fastdp_cli(*synth, "--out", "run2", "--dialect", "delimiter = ;", cwd=tmp_path, check=False)
     assert wrong.returncode == 3 and "dialect" in wrong.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("sinth",), "did you mean 'synth'"), (("ledger", "opne"), "did you mean 'open'"),
+        (("plan", "--rows", "10"), "required: -e/--epsilon (see: fastdp plan --help)"),
+        (("plan", "-e", "1", "--user", "3"), "there is no option '--user'; did you mean '--users'"),
+        (("plan", "-e", "1", "--users", "few"), "--users: expected a whole number, got 'few'"),
+        (("schema", "show", "a", "b"), "unexpected argument 'b'"), (("doctor", "--json=1"), "--json"),
+    ],
+)  # fmt: skip
+def test_wrong_words_of_a_command_line_end_in_a_sentence_that_names_them(arguments, says):
+    done = fastdp_cli(*arguments, cwd=".", check=False)
+    assert done.returncode == 2 and done.stdout == "" and says in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_the_script_for_a_shell_completes_commands_and_options():
+    """bash itself is asked, with the words that it would put into COMP_WORDS."""
+    asks = {"sy": "synth", "schema dr": "draft", "synth a.csv --ou": "--out", "ledger open --ep": "--epsilon"}
+    for words, wanted in asks.items():
+        at = f"COMP_WORDS=(fastdp {words}); COMP_CWORD={len(words.split())}; _fastdp; echo ${{COMPREPLY[*]}}"
+        done = subprocess.run(["bash", "-c", script("bash") + at], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [wanted], words

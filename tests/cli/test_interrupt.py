@@ -106,7 +106,7 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
         assert f"answers of {sum(s['answered'] for s in steps)} of them" in line
         assert command[1:] == [*asked, "--resume"]
     monkeypatch.chdir(place)
-    app.app(command[1:], standalone_mode=False)
+    app.call(command[1:])
     assert len(fastdp.Ledger(ledger).entries("people")) <= 2
     assert fastdp.verify(out, ledger).ok
 
@@ -127,7 +127,7 @@ def test_no_memory_ends_in_a_sentence(monkeypatch, capsys):
     def gives_out(*args, **kwargs):
         raise MemoryError("Unable to allocate 157 KiB")
 
-    monkeypatch.setattr(app, "app", gives_out)
+    monkeypatch.setattr(app, "call", gives_out)
     with pytest.raises(SystemExit) as end:
         app.main(["synth", "people.csv", "-e", "1"])
     assert end.value.code == 8

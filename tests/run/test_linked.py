@@ -7,14 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
 from fastdp.errors import BudgetError, Cancelled, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.statement import write as write_statement
 from fastdp.run import linked_run
+from tests.cli.test_app import fastdp_cli
 
 HOUSEHOLDS = 1500
 
@@ -184,9 +183,7 @@ def test_plan_and_command_line(tmp_path):
     ).mu * (1 + 1e-9)
 
     def call(*arguments):
-        done = CliRunner().invoke(app, [str(a) for a in arguments], catch_exceptions=False)
-        assert done.exit_code == 0, done.output
-        return done.output
+        return fastdp_cli(*arguments, cwd=tmp_path).stdout
 
     call("simulate", "households", "--rows", 300, "--out", tmp_path / "homes")
     files = [f"{n}={tmp_path / 'homes' / n}.parquet" for n in rows]

@@ -6,13 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
 from fastdp.errors import DataError, FastdpError, SchemaError, UsageError
 from fastdp.run.public_data import read_public
 from tests.builders import killed_at
+from tests.cli.test_app import fastdp_cli
 
 from .test_cliquetree import SIZES, data
 
@@ -107,15 +106,11 @@ def test_the_command_line_from_plan_to_report(tmp_path):
     pq.write_table(data(seed=5), public)
     SCHEMA.save(tmp_path / "data.toml")
     shape = ["--schema", str(tmp_path / "data.toml"), "-m", "cliquetree", "-e", "0.3", "-d", "1e-6"]
-    cli = CliRunner()
-    planned = cli.invoke(app, ["plan", *shape, "--rows", "5000", "--public", str(public)])
-    assert planned.exit_code == 0 and "what it explains is not measured" in " ".join(planned.output.split())
+    planned = fastdp_cli("plan", *shape, "--rows", "5000", "--public", public, cwd=".").stdout
+    assert "what it explains is not measured" in " ".join(planned.split())
     out = tmp_path / "run"
-    done = cli.invoke(
-        app, ["synth", str(private), *shape, "--public", str(public), "--out", str(out), "--report"]
-    )
-    assert done.exit_code == 0, done.output
-    assert cli.invoke(app, ["verify", str(out)]).exit_code == 0
+    fastdp_cli("synth", private, *shape, "--public", public, "--out", out, "--report", cwd=".")
+    fastdp_cli("verify", out, cwd=".")
     statement = json.loads((out / "privacy.json").read_text())
     assert statement["public_data"][0]["name"] == "last-year.parquet"
     used = statement["mechanism"]["public"]
@@ -126,10 +121,9 @@ def test_the_command_line_from_plan_to_report(tmp_path):
     assert "Public data used: last-year.parquet" in page.read_text() and all(
         n in page.read_text() for n in named
     )
-    same = cli.invoke(
-        app, ["synth", str(private), *shape, "--public", str(private), "--out", str(tmp_path / "no")]
-    )
-    assert same.exit_code != 0 and not (tmp_path / "no").exists()
+    no = ("--public", private, "--out", tmp_path / "no")
+    assert fastdp_cli("synth", private, *shape, *no, cwd=".", check=False).returncode != 0
+    assert not (tmp_path / "no").exists()
 
 
 # Public data of another year: moved to the schema's year, by public facts alone.

@@ -11,12 +11,11 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
 from fastdp.errors import RunError, UsageError
 from fastdp.run import matching_rows
+from tests.cli.test_app import fastdp_cli
 from tests.run.test_synthesize import go, small_data, small_schema
 
 AWKWARD = {
@@ -241,8 +240,7 @@ def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
     with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
         stored.sample(there.num_rows + 1, where={"city": "Oslo"})
     arguments = ["sample", str(made.out), "--rows", "20", "--where", "city = Oslo and fare in 10.."]
-    done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "some.csv")])
-    assert done.exit_code == 0, done.output
+    fastdp_cli(*arguments, "--out", "some.csv", cwd=tmp_path)
     some = pacsv.read_csv(tmp_path / "some.csv")
     assert (
         some.num_rows == 20

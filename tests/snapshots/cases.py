@@ -1,10 +1,11 @@
 """The cases: each a function of a place to work in that returns what a user would read."""
 
+import io
 import json
 import os
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import typer
-from typer.testing import CliRunner
 
 import fastdp
-from fastdp.cli.app import app
+from fastdp.cli import app, parser
 from fastdp.errors import FastdpError
 from fastdp.privacy.forms import as_form
 
@@ -89,12 +88,13 @@ def command(*arguments: str) -> Callable[[Place], str]:
 
     def call(place: Place) -> str:
         _ = place.run
-        with inside(place.files):
-            done = CliRunner().invoke(app, list(arguments), env={"COLUMNS": "100", "TERM": "dumb"})
-        error = done.exception
-        ended = f"{type(error).__name__}: {error}\n" if isinstance(error, FastdpError) else ""
-        assert ended or done.exit_code == 0, (done.output, error)
-        return f"$ fastdp {' '.join(arguments)}\n{done.output}{ended}"
+        printed = io.StringIO()
+        with inside(place.files), redirect_stdout(printed), redirect_stderr(printed):
+            try:
+                app.call(arguments)
+            except FastdpError as error:
+                print(f"{type(error).__name__}: {error}")
+        return f"$ fastdp {' '.join(arguments)}\n{printed.getvalue()}"
 
     return call
 
@@ -103,10 +103,9 @@ def help_of(path: tuple[str, ...], told: Any) -> Callable[[Place], str]:
     """A command's help, without the layout that the terminal decides."""
 
     def call(_: Place) -> str:
-        lines = [f"$ fastdp {' '.join(path)} --help", told.help or "", ""]
-        for parameter in told.params:
-            names = ", ".join(parameter.opts)
-            lines.append(f"{names}  {getattr(parameter, 'help', None) or ''}".rstrip())
+        lines = [f"$ fastdp {' '.join(path)} --help", told.about, ""]
+        lines += [f"{name}  {text}" for name, text in told.places.items()]
+        lines += [f"{', '.join(names)} {value}  {text}" for names, (text, value) in told.options.items()]
         return "\n".join(lines)
 
     return call
@@ -149,13 +148,7 @@ def of(column: dict[str, Any], **more: Any) -> Callable[[Place], Any]:
 
 
 def commands() -> dict[tuple[str, ...], Any]:
-    def walk(node: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-        for name, inner in getattr(node, "commands", {}).items():
-            yield from walk(inner, (*path, name))
-        if not hasattr(node, "commands"):
-            yield path, node
-
-    return dict(walk(typer.main.get_command(app), ()))
+    return {path: parser.parser_of(path) for path in parser.COMMANDS}
 
 
 COUNTED = fastdp.Schema.from_dict(SCHEMA | {"columns": {"sport": {"kind": "string", "values": ["chess"]}}})

@@ -1,7 +1,7 @@
 """Pairs chosen with public data: releases how far every pair is from independence, and from its public prior
 (`public_prior`)."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain, maximal
@@ -21,8 +21,7 @@ SCREENING = 0.5
 most the same again."""
 
 
-@dataclass(frozen=True)
-class ScreenedPairs:
+class ScreenedPairs(Struct, frozen=True):
     """All pairs as candidates, their priors, and the share of mu^2 that was `spent`."""
 
     pairs: list[Candidate]

@@ -10,12 +10,12 @@ expanded again.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...codec.possible import impossible, merged_masks
@@ -68,8 +68,7 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Binned(domain.shape(self.clique), bins)
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """Shares of mu^2: `first`, of each column's 1-way in round 1; `choice`, for choosing the marginals of
     round 2; `second`, for measuring these."""
 

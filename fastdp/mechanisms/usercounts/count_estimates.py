@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from ...measurement import Measurement
 from ...model.adjust import Margin, rake
@@ -20,8 +21,7 @@ from ...userkeys import UserKey
 SWEEPS = 4
 
 
-@dataclass(frozen=True)
-class Noise:
+class Noise(Struct, frozen=True):
     """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share * whole),
     `whole` being epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) * whole), `whole`
     being mu."""
@@ -73,8 +73,7 @@ def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
     return shrink(counts, prior, prior, poisson=0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+class Level(Struct, frozen=True, eq=False):
     """Totals over the groups asked about, by some columns: `groups` their cell numbers, `at` the total that
     each group adds to, `codes` of the totals in each column; `answers` to them and their variance, where they
     were measured."""

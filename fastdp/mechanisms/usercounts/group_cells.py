@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ...domain import Clique
 from ...errors import DataError, UsageError
@@ -25,8 +25,7 @@ MAX_GRID = 1 << 25
 """Cells of a whole grid at most: each of them is asked about and answered with noise."""
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
+class Cells(Struct, frozen=True, eq=False):
     """The query set: `columns` with their numbers of codes, and the sorted cells (None: all of the grid)."""
 
     columns: tuple[str, ...]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from ..._util.lazy import pa
 from ...codec.decode import decode
@@ -17,8 +17,7 @@ from .group_cells import codes_of
 MAX_WIDE = 1 << 24
 
 
-@dataclass(frozen=True, eq=False)
-class Histogram:
+class Histogram(Struct, frozen=True, eq=False):
     """Counts above 0 of sorted groups over `columns`."""
 
     columns: tuple[str, ...]

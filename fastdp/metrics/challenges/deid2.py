@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ..._core import score as kernel
 from ..._core.score import recode
@@ -43,8 +43,7 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
     return prepared(truth, synthetic, resolve(threads)).score(detail)
 
 
-@dataclass
-class Prepared:
+class Prepared(Struct):
     """Two tables encoded once; every list of two entries holds (truth, synthetic).
 
     pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired columns;

@@ -6,10 +6,10 @@ arguments and the seed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from ...model.adjust import rake, ratio
 from .. import ids
@@ -47,8 +47,7 @@ def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarra
     return np.diff(np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class Cast:
+class Cast(Struct, frozen=True, eq=False):
     """Synthetic users: archetype, trait and number of rows of each; `ends` are running sums of the rows."""
 
     archetype: np.ndarray

@@ -6,9 +6,8 @@ iteration is one matrix product over the distinct cells, whatever the number of 
 standardisation of features, so that callers always pass unscaled points.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from ...errors import DataError
 
@@ -20,8 +19,7 @@ ALIKE = 1e-9
 order; the first is taken, so that no rounding decides between them."""
 
 
-@dataclass(frozen=True, eq=False)
-class Mixture:
+class Mixture(Struct, frozen=True, eq=False):
     """weights [k], means [k, d], covariances [k, d, d] of standardised points (x - centre) / spread."""
 
     centre: np.ndarray
