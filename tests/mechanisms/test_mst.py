@@ -1,11 +1,11 @@
 """MST: merged rare values, the tree, what it costs; and its quality on a real table where that is at hand."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec.structs import replace
 
 from fastdp.domain import Domain
 from fastdp.mechanisms import mst
