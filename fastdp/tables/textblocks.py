@@ -150,14 +150,14 @@ def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
 def first_line(path: str, dialect: Dialect) -> str:
     """The first line of a file: the names of its columns, which are public."""
     line = b""
-    with open_bytes(path, dialect) as stream:
-        while b"\n" not in line and len(line) <= MAX_LINE and (chunk := stream.read(1 << 16)):
-            line += chunk
-    line = line.partition(b"\n")[0]
-    if len(line) > MAX_LINE:
-        raise DataError(f"{path!r}: the first line is too long; it should hold the column names")
     try:
+        with open_bytes(path, dialect) as stream:
+            while b"\n" not in line and len(line) <= MAX_LINE and (chunk := stream.read(1 << 16)):
+                line += chunk
+        line = line.partition(b"\n")[0]
+        if len(line) > MAX_LINE:
+            raise DataError(f"{path!r}: the first line is too long; it should hold the column names")
         text = transcoder(dialect.encoding)(line).decode("utf-8")
-    except UnicodeDecodeError:
+    except UnicodeError:
         raise DataError(f"{path!r}: the line of names is not {dialect.encoding}; set the encoding") from None
     return text.removeprefix("\ufeff").removesuffix("\r")

@@ -75,7 +75,13 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         rows = sum(batch.num_rows for batch in batches)
         columns |= {name: pa.chunked_array([pa.nulls(rows, pa.struct([]))]) for name in nested}
         tables.append(pa.table(columns).replace_schema_metadata(part.schema.metadata))
-    return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
+    kinds: dict[str, pa.DataType] = {}
+    for field in (field for table in tables for field in table.schema):
+        first = kinds.setdefault(field.name, field.type)
+        if pa.types.is_string(first) != pa.types.is_string(field.type):
+            text = f"column {field.name!r} is {first} in one, {field.type} in another"
+            raise DataError(f"the sources' values cannot be put together: {text}; read them one by one")
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _keys(path: str) -> tuple[list[str], list[str]]:

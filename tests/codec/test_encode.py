@@ -320,18 +320,18 @@ def test_a_whole_number_has_one_code_in_every_form(column, overflow, values):
 @pytest.mark.parametrize("dtype, kind", [("timestamp[us]", pa.timestamp("us")), ("date32", pa.date32())])
 def test_times_in_bins_have_one_code_as_text_and_as_times(dtype, kind):
     """Edges within a day tell times apart, and of a date the time of day does not matter."""
-    edges = ["2020-01-01", "2020-01-02T06:00:00", "2020-01-02T18:00:00", "2020-01-04"]
+    edges = ["2420-01-01", "2420-01-02T06:00:00", "2420-01-02T18:00:00", "2420-01-04"]
     if dtype == "date32":
-        edges = ["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04"]
+        edges = ["2420-01-01", "2420-01-02", "2420-01-03", "2420-01-04"]
     schema = one({"kind": "numeric", "dtype": dtype, "edges": edges, "overflow": "clamp", "null": "code"})
     moments = [
-        dt.datetime(2020, 1, day, hour, minute, second)
+        dt.datetime(2420, 1, day, hour, minute, second)
         for day in (1, 2, 3)
         for hour, minute, second in (
             (0, 0, 0), (5, 59, 59), (6, 0, 0), (17, 59, 59), (18, 0, 0), (23, 59, 59),
         )
     ]  # fmt: skip
-    moments += [dt.datetime(2019, 12, 31, 23), dt.datetime(2020, 1, 4), dt.datetime(1800, 1, 1)]
+    moments += [dt.datetime(2019, 12, 31, 23), dt.datetime(2420, 1, 4), dt.datetime(1800, 1, 1)]
     typed = pa.array([m.date() for m in moments] if dtype == "date32" else moments, kind)
     expected = encode_batch(schema, pa.table({"x": typed}))[0]["x"].tolist()
     assert len(set(expected)) == 3

@@ -6,6 +6,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import FastdpError
+from fastdp.run.plan_result import duration, size
 from tests.snapshots.cases import commands
 
 
@@ -64,3 +65,11 @@ def test_a_run_shows_its_first_cards(run):
     html = run._repr_html_()
     assert html.startswith("<iframe") and "What was promised?" in html
     assert "protects nobody" in html  # its noise was seeded
+
+
+def test_sizes_and_times_are_told_in_their_units():
+    seconds = {0: "0 s", 89: "89 s", 90: "2 min", 5399: "90 min", 5400: "1.5 h", 36_000: "10.0 h"}
+    assert {n: duration(n) for n in seconds} == seconds
+    for power, unit in enumerate(("B", "kB", "MB")):
+        assert [size(n * 1000**power) for n in (1, 998, 999)] == [f"{n} {unit}" for n in (1, 998, 999)]
+    assert [size(10**9), size(2.5e12)] == ["1.0 GB", "2500.0 GB"]

@@ -182,8 +182,13 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
         report = fastdp.check(tmp_path / "a.csv", drafted.schema, dialect={"encoding": "utf-8"})
         assert report.encoding == guess and 'encoding": "cp1252"' in str(report)
         assert not fastdp.check(tmp_path / "a.csv", drafted.schema).malformed
-    (tmp_path / "b.csv").write_text("town,n\nAix,3\n" * 60)
-    assert whole.other_encoding([tmp_path / "b.csv", tmp_path / "a.csv"]) == guess
+    (tmp_path / "b.csv").write_text("town,n\n" + "Aix,3\n" * 60)
+    both = [tmp_path / "b.csv", tmp_path / "a.csv"]
+    assert whole.other_encoding(both) == guess
+    assert guess or whole.read_whole(both).num_rows == 180
+    (tmp_path / "b.csv").write_text("town,n\nAix,three\n")
+    with pytest.raises(FastdpError, match="is string in one, int64 in another|line of names is not utf-16"):
+        whole.read_whole(both, guess and {"encoding": guess})
 
 
 def test_a_guessed_encoding_reads_every_byte(tmp_path):

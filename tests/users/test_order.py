@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from fastdp._core import deal as core
+from fastdp.engines.user_histograms import gap_bins
 from fastdp.errors import SchemaError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import CliqueTree
@@ -161,6 +162,12 @@ def released(key, near, gaps=None, sigma=0.5, users=(500.0, 300.0, 100.0)):
     ends = np.full(2 * key.ends, users.sum() / key.ends)
     values = [*(np.outer([2 * near[p] - 1 for p in key.pairs], users).ravel(), users, across, gaps, ends)]
     return Measurement(("order",), np.concatenate(values), sigma)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 5, 62, 63, 70])
+def test_gaps_have_bins_of_powers_of_two(bins):
+    gaps = [0, *(2**k + d for k in range(62) for d in (-1, 0, 1))]
+    assert gap_bins(np.array(gaps), bins).tolist() == [min(g.bit_length(), bins - 1, 62) for g in gaps]
 
 
 def test_chains_are_chosen_from_released_numbers():
