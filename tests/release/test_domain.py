@@ -195,19 +195,32 @@ def test_shares_of_private_columns_add_up(kinds, users):
     assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
     unit = min(cost.PER_COLUMN, (cost.MOST_SHARE - sums - atoms) / max(paid, cost.ROWS))
     assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
+    cap, measured = cost.KEYS_PER_USER if users else 1, n("int") + n("between") + n("float") + n("means")
+    for line in domain_lines(schema, 0.5, costs, 3):
+        kind, means, atom = line.column.rstrip("0123456789"), "sums" in line.how, "atoms" in line.how
+        share = sums * (1 - cost.RANKS) / measured if means else unit * cost.ROUNDS[-1]
+        want = 6 / math.sqrt(share), 6 / math.sqrt(share) * (10 / math.sqrt(2) if means else 3)
+        if kind in ("text", "any") or atom:
+            own = (atoms / n("atoms"), cost.keys_delta(costs, n("atoms"))) if atom else ()
+            want = cost.users_needed(cap, 0.5, *(own or cost.expected_keys(schema, costs)))
+            assert ("sqrt(t)" in line.how) == (users and not atom)
+        assert (line.sigma, line.bar) == pytest.approx(want)
+        assert ("span of time" in line.how) == (kind in ("time", "hours"))
+        assert ("between public" in line.how) == (kind == "between" and not means)
     if not keyed:
         return
     share, delta = cost.expected_keys(schema, costs)
     bounds = found - keyed + cost.PLACES * n("float") + cost.KINDS * n("any")
     left = costs.share - sums - atoms - unit * (keyed * (cost.FIRST + cost.MISSING) + bounds + rows)
     second = left / keyed
-    assert share == pytest.approx(second if second >= cost.WORTH * cost.FIRST * unit else cost.FIRST * unit)
+    worth = cost.WORTH * cost.FIRST * unit
+    if not math.isclose(second, worth):  # on a tie, rounding decides
+        assert share == pytest.approx(second if second > worth else cost.FIRST * unit)
     rounds = keyed * (3 if atoms else 2)  # two of values and one of atoms share delta
     assert delta * rounds == pytest.approx(costs.keys_delta) and delta * rounds < costs.keys_delta
     sigma, needed = cost.users_needed(3, 0.5, share, delta)
     passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
-    cap = cost.KEYS_PER_USER if users else 1
     assert [cost.keys_cap(schema, c) for c in schema.pending.values()] == [cap] * found
     alone = cost.users_needed(cap, 0.5, cost.MOST_SHARE - cost.PER_COLUMN, cost.keys_delta(costs, 1))[1]
     crowded = cost.users_needed(cap, 0.5, share, delta)[1] > cost.CROWDING * alone
