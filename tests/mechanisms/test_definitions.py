@@ -1,7 +1,8 @@
 """Small parts of mechanisms and fits against what their texts say of them."""
 
 import math
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +22,7 @@ from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import dependencies, size_limits
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_rows import GroupedRows, ModelRows
+from fastdp.mechanisms.shared.size_limits import PAIR_BYTES, PUBLIC_PAIR_BYTES
 from fastdp.mechanisms.shared.user_histogram import size_edges
 from fastdp.mechanisms.usercounts.mechanism import in_bins, total_rows
 from fastdp.public.archetypes import mixture
@@ -31,15 +33,9 @@ from tests.builders import schema_with_users
 def test_scores_of_groups_have_mean_0_and_variance_1(codes, data):
     """Over all rows; in the order of the mean codes, and 0 for codes without a place in the order."""
     rows, alone = np.array([float(n) for n, _ in codes]), np.array([a for _, a in codes])
-    groups = np.where(
-        alone, 3, np.sort(data.draw(st.lists(st.integers(0, 2), min_size=len(codes), max_size=len(codes))))
-    )
-    groups = np.unique(groups, return_inverse=True)[1]
-    merged = merge(
-        Domain({"a": len(codes), "b": 2}),
-        [Measurement("a", rows, 1e-3), Measurement("b", [rows.sum() / 2] * 2, 1e-3)],
-        0.0,
-    )
+    some = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(codes), max_size=len(codes))))
+    groups = np.unique(np.where(alone, 3, some), return_inverse=True)[1]
+    merged = merge(Domain({"a": len(codes)}), [Measurement("a", rows, 1e-3)], 0.0)
     score = trends.group_scores(merged, "a", groups, alone)
     each = score[groups]
     assert (each[alone] == 0).all() and (np.diff(each[~alone]) >= 0).all()
@@ -123,9 +119,7 @@ def test_rows_of_groups_have_the_shares_and_the_odds_asked_for():
 def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_something():
     many, one = (schema_with_users({"a": 3}, "who", max_rows=n) for n in (2, 1))
     whole = sum(with_users.SHARES.values())
-    for config, source, public in (
-        (c, s, p) for c in (CliqueTree, MST) for s in ("auto", "users", "private") for p in (False, True)
-    ):
+    for config, source, public in product((CliqueTree, MST), ("auto", "users", "private"), (False, True)):
         asked = source == "users" or (source == "auto" and config is CliqueTree and not public)
         made = config(ids=Ids(source=source))
         assert with_users.users_cost(made, many, public) == pytest.approx(whole * asked)
@@ -151,9 +145,8 @@ def test_trends_are_released_of_the_farthest_pairs_with_noise_within_bounds(shar
         part = 1 / math.sqrt(unit * each) / total  # the noise of a sum
         assert trends.FINEST * (1 - 1e-9) <= part <= trends.COARSEST * (1 + 1e-9)
         assert each * len(pairs) <= trends.SHARE * share * (1 + 1e-9)
-    assert len(pairs) == 11 or (len(pairs) + 1) / (
-        unit * (trends.COARSEST * total) ** 2
-    ) > trends.SHARE * share * (1 - 1e-9)
+    least = 1 / (unit * (trends.COARSEST * total) ** 2)  # of the share, for one more
+    assert len(pairs) == 11 or (len(pairs) + 1) * least > trends.SHARE * share * (1 - 1e-9)
 
 
 def test_rows_of_users_in_bins_count_by_the_middle_of_their_bin():
@@ -174,27 +167,14 @@ def test_rows_of_users_in_bins_count_by_the_middle_of_their_bin():
 def test_limits_of_memory_and_time_are_limits_of_cells():
     for power, unit in enumerate(("", "K", "M", "G", "T")):
         assert size_limits.parse_bytes(f"3{unit}") == 3 * 1024**power
-    memory, bytes_of_pair = (
-        10**9,
-        (size_limits.PAIR_BYTES, size_limits.PAIR_BYTES + size_limits.PUBLIC_PAIR_BYTES),
-    )
-    assert [size_limits.pair_cells(memory, 10**9, p) for p in (False, True)] == [
-        memory // 2 // b for b in bytes_of_pair
-    ]
-    assert [size_limits.pair_cells(memory, 5 * 10**5, True), size_limits.pair_cells(None, 7, True)] == [
-        5 * 10**5,
-        7,
-    ]
-    both = (memory // 2 // size_limits.CELL_BYTES, 2 * size_limits.CELLS_PER_SECOND)
-    assert [
-        size_limits.model_cells(None, *limits) for limits in ((memory, None), (None, 2.0), (memory, 2.0))
-    ] == [*both, min(both)]
-    assert size_limits.model_cells(None, None, None, 9) == size_limits.model_cells(9, memory, 2.0) == 9
-    assert (
-        size_limits.model_cells(None, 1 << 24, 1e-9)
-        == size_limits.pair_cells(1, 9**9, True)
-        == size_limits.LEAST_CELLS
-    )
+    memory, pair, model = 10**9, size_limits.pair_cells, partial(size_limits.model_cells, None)
+    for public, each in ((False, PAIR_BYTES), (True, PAIR_BYTES + PUBLIC_PAIR_BYTES)):
+        assert pair(memory, 10**9, public) == memory // 2 // each and pair(None, 7, public) == 7
+        assert pair(memory, 50_000, public) == 50_000 and pair(1, 10**9, public) == size_limits.LEAST_CELLS
+    cells = [memory // 2 // size_limits.CELL_BYTES, 2 * size_limits.CELLS_PER_SECOND]
+    assert [model(memory, None), model(None, 2.0), model(memory, 2.0)] == [*cells, min(cells)]
+    assert model(None, None, 9) == size_limits.model_cells(9, memory, 2.0) == 9
+    assert model(1 << 24, 1e-9) == size_limits.LEAST_CELLS
 
 
 class Descent:

@@ -277,20 +277,6 @@ def test_columns_that_do_not_follow_stay_in_the_model():
         assert math.isclose(session.spent, mu**2, rel_tol=1e-9)
 
 
-def test_dependencies_are_in_an_order_without_circles():
-    """Of columns that all follow from each other one stays in the model; others come after their source."""
-    _, rows, f = following()
-    rows = {"a": rows["a"], "b": rows["b"], "d": f[rows["b"]]}
-    ones = [Measurement((a,), np.bincount(rows[a], minlength=600).astype(float), 5.0) for a in "abd"]
-    session = RowsSession(dict.fromkeys("abd", 600), rows, mu=0.5)
-    found = dependencies.find(session, ones, 0.1, set(), 1 << 22)
-    assert len(found) == 2 and len({d.column for d in found}) == 2
-    known = {"a", "b", "d"} - {d.column for d in found}
-    for d in found:
-        assert d.source in known
-        known.add(d.column)
-
-
 def test_drawing_follows_the_table_and_what_it_leaves():
     """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold, value 2 none:
     its rows get what the cells leave of the column's 1-way, and all of it if they leave nothing."""
