@@ -77,6 +77,10 @@ PAIRS, LAST, HELD = 2, 0.04, 1e8
 """The last stride: the highest order of the functionals that take part, its length, and the factor on the
 variance of the other functionals during it."""
 
+TRIES, BELOW, WIDE = 4, 0.02, 0.1
+"""Going back along a stride: the most calls; how far below the wanted loss they aim, and how far below is
+near enough, in parts of what the stride went too far."""
+
 SMOOTH = 0.25
 """Time for which single attributes follow the flow, in closed form, from uniform to the start of a fit."""
 
@@ -215,9 +219,9 @@ class Flow:
         """Go back along the last stride, from z to where the loss is just below `wanted`; before: the loss
         where it began. Potentials are linear in between; a few calls by the rule of false position."""
         slow, fast = (0.0, before), (1.0, self.loss)
-        aim, width = wanted - 0.02 * (wanted - self.loss), 0.1 * (wanted - self.loss)
+        aim, width = wanted - BELOW * (wanted - self.loss), WIDE * (wanted - self.loss)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
-        for _ in range(4):
+        for _ in range(TRIES):
             if fast[1] >= wanted - width or self.calls >= self.most:
                 break
             share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
