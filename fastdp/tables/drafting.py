@@ -356,7 +356,7 @@ class _Look:
         """Clock times written as HHMM; minutes are a part where they are uneven."""
         minutes = self.values.cast(int) % 100
         by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
-        uneven = by > 1 or (minutes.value_counts()["count"] > 3 * len(minutes) / 60).any()
+        uneven = (minutes.value_counts()["count"] > 3 * len(minutes) / 60).any()  # also where by is 5 or more
         parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
         return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 import fastdp
 from fastdp.schema.transforms import MIDNIGHT, STEPS
@@ -64,7 +64,7 @@ def number(values, whole, digits, bins, public):
         return {"kind": "categorical", "values": sorted(map(float, set(values)))}
     if whole and 0 <= low and high <= 2400 and all(v % 100 < 60 for v in values):
         by = next(b for b in (30, 15, 10, 5, 1) if all(v % 100 % b == 0 for v in values))
-        uneven = by > 1 or max(Counter(v % 100 for v in values).values()) > 3 * len(values) / 60
+        uneven = max(Counter(v % 100 for v in values).values()) > 3 * len(values) / 60
         return {"kind": "derived", "by": by, "parts": 1 + uneven}
     plain = [float(v) for v in values]
     if digits == "scale":
@@ -141,6 +141,10 @@ TYPES = {"int": pl.Int64, "clock": pl.Int64, "text": pl.String, "price": pl.Deci
 
 
 @given(columns, *OPTIONS)
+@example(("text", 50, 45, 0, 0, True, 1), "x", 5, False, 0, False)
+@example(("text", 1300, 1000, 0, 0, True, 1), "x", 5, False, 0, False)
+@example(("text", 1300, 1001, 0, 0, True, 1), "x", 5, False, 0, False)
+@example(("clock 1 2400", 240, 1.0, 1400, 0, True, 1), "x", 5, False, 0, False)
 @settings(max_examples=250, deadline=None)
 def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less):
     kind, values = made[0].split()[0], column(*made)

@@ -22,8 +22,16 @@ from types import CodeType, FunctionType
 from typing import IO, Any, NoReturn
 
 import pytest
+from hypothesis import Phase, settings
 
 NO_END = "no end"
+
+
+def pytest_configure() -> None:
+    """One failing example is enough: no time goes into smaller ones."""
+    phases = (Phase.explicit, Phase.generate)
+    settings.register_profile("mutants", settings.default, phases=phases, report_multiple_bugs=False)
+    settings.load_profile("mutants")
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool:
