@@ -102,9 +102,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         merged = merge(session.domain, ones, self.rare, impossible=job.zeros.impossible)
         model = merged.fit(job, list(merged.ones), stop="noise")
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
-        while state.left > 0:
-            if not state.round():
-                break
+        while state.round():
+            pass
         model = state.finished()
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
@@ -152,7 +151,8 @@ class _Rounds:
         self.weights = {c: w for c, w in small.items() if min(shape(c)) > 1}
 
     def round(self) -> bool:
-        """Chooses and measures one marginal and fits the model; False if no candidate is small enough."""
+        """Chooses and measures one marginal and fits the model; False if no candidate is small enough, or
+        once all is spent."""
         if self.left < 2 * self.step:
             self.step = self.left
         session, merged, domain = self.session, self.merged, self.merged.domain
@@ -180,8 +180,7 @@ class _Rounds:
         self.structure.add(clique)
         self.left -= self.step
         if self.left <= 1e-9 * self.whole:
-            self.left = 0.0
-            return True
+            return False
         before, self.model = self.model, self.fit("noise", self.model)
         moved = np.abs(self.model.marginal(clique) - before.marginal(clique)).sum()
         if moved <= noise * domain.cells(clique):

@@ -124,7 +124,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model = descent(session.domain, ways, warm_start=prior)
         # Rows beyond the clip were not counted: the public users give the factor from counted to all rows.
         total = round(model.total * public.clip_factor(session.clip))
-        rows: Rows = ModelRows(model, min(max(0, total), limit), job.seed)
+        rows: Rows = ModelRows(model, min(total, limit), job.seed)
         owners = None
         if self.ids.source != "none":
             rows = dealt = DealtRows(rows, public, users, job.schema.max_rows_per_user, job.seed)
