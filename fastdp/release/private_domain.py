@@ -104,33 +104,33 @@ class Learning(DomainSteps):
             self.columns[name] = self.columns[name].of_kind(kind)
 
     def _means(self, found: Schema) -> dict[str, dict]:
-        """Release sums inside bins, then ranks (`sums`); returns the entries of the columns with means."""
+        """Release sums inside bins, then steps and ranks (`sums`); returns the entries of the columns with
+        means. Columns share the budget for sums evenly; where its noise is too large, nothing is asked."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
-        cells = {n: sums.cells_of(c) for n, c in columns.items()}
         budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * costs.LESS
         each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
-        asked = {n: c for n, c in cells.items() if len(c.bin) and unit}
-        steps = {n: made for n in asked if (made := sums.steps_of(columns[n])) is not None}
+        cells = {n: made for n, c in columns.items() if unit and len((made := sums.cells_of(c)).bin)}
+        steps = {n: some for n in cells if (some := sums.steps_of(columns[n])) is not None}
         means = {n: (np.full(c.base, np.nan), np.zeros(c.base)) for n, c in columns.items()}
         grids: dict[str, tuple] = {}
         ranks: dict[str, Rank] = {}
-        if asked:
-            fields = {n: c.column for n, c in asked.items()} | {c.name: c for c in steps.values()}
+        if cells:
+            fields = {n: c.column for n, c in cells.items()} | {c.name: c for c in steps.values()}
             with self._engine(with_fields(self.asked, fields)) as engine:
-                requests = [Request((n,), each, c.query(unit)) for n, c in asked.items()]
-                for name, answer in zip(asked, self._count(engine, requests, "sums", {}), strict=True):
-                    means[name] = cells[name].means(answer)
-                levels = {n: c.levels(means[n][0]) for n, c in asked.items()}
-                each = math.sqrt(budget * costs.RANKS / 2 / len(asked))
-                requests = [sums.step_request(n, c, each) for n, c in steps.items()]
-                requests += sums.rank_requests(levels, math.sqrt(budget * costs.RANKS / 2))
-                if any(not sums.unit_for(self.clip or 1, r.mu) for r in requests):
-                    requests, steps = [], {}
-                answers = self._count(engine, requests, "ranks", levels) if requests else []
-                for (name, column), answer in zip(steps.items(), answers):
-                    grids[name] = sums.shares_of_steps(columns[name], column, answer)
-                ranks = sums.shared_ranks(answers[len(steps) :], {n: means[n] for n in asked})
+                requests = [Request((n,), each, c.query(unit)) for n, c in cells.items()]
+                answers = self._count(engine, requests, "sums", {})
+                means |= {n: c.means(a) for (n, c), a in zip(cells.items(), answers, strict=True)}
+                half = budget * costs.RANKS / 2  # of steps, and of ranks
+                levels = {n: c.levels(means[n][0]) for n, c in cells.items()}
+                requests = [sums.step_request(n, c, math.sqrt(half / len(cells))) for n, c in steps.items()]
+                requests += sums.rank_requests(levels, math.sqrt(half))
+                if requests and all(sums.unit_for(self.clip or 1, r.mu) for r in requests):
+                    answers = self._count(engine, requests, "ranks", levels)
+                    grids = {
+                        n: sums.shares_of_steps(columns[n], c, a) for (n, c), a in zip(steps.items(), answers)
+                    }
+                    ranks = sums.shared_ranks(answers[len(steps) :], {n: means[n] for n in cells})
         return {
             n: sums.finished(c, means[n][0], grids.get(n), ranks.get(n)).to_plain()
             for n, c in columns.items()

@@ -164,35 +164,36 @@ def cells_of(column: Numeric) -> Cells:
     step = 1 / bins.unit if bins.whole else 0.0
 
     def on_line(x: np.ndarray) -> np.ndarray:
+        """The next number that the column can have."""
         return np.ceil(np.round(x * bins.unit, 6)) / bins.unit if bins.whole else x
 
-    edges, corner, offset = [column.edges[0]], list[int](), list[float]()
-    corners: list[tuple[int, float]] = []
-    for code, (_, b) in enumerate(pairwise(column.edges)):
-        if not 0 < high[code] - low[code] < math.inf:
-            edges.append(b)
-            corner.append(-1)
-            offset.append(0.0)
+    edges = [column.edges[0]]
+    parts: list[tuple[int, float]] = []  # of each cell: its lower corner, its place between this and the next
+    corners: list[tuple[int, float]] = []  # of each corner: its bin, its number
+    for code, upper in enumerate(column.edges[1:]):
+        if not 0 < high[code] - low[code] < math.inf:  # one number, or no bound
+            edges.append(upper)
+            parts.append((-1, 0.0))
             continue
         stretches = np.unique(on_line(_stretches(low, high + step, code)))
         stretches = stretches[(stretches < high[code]) | (stretches == stretches[-1])]
-        ends = np.append(stretches[:-1], high[code])
-        for (start, end), (first, last) in zip(pairwise(stretches), pairwise(ends)):
+        for start, end in pairwise(stretches):
+            last = end == stretches[-1]
             inner = np.unique(on_line(start + np.arange(1, PARTS) / PARTS * (end - start)))
-            inside = inner[(start < inner) & (inner < end)].tolist()
-            middle = (np.array([start, *inside]) + np.array([*inside, end]) - step) / 2
-            edges += [*inside, b if end == stretches[-1] else float(end)]
-            corner += [len(corners)] * len(middle)
-            offset += np.clip((middle - first) / (last - first), 0.0, 1.0).tolist()
-            corners.append((code, first))
+            cuts = np.array([start, *inner[(start < inner) & (inner < end)], end])
+            middle = (cuts[:-1] + cuts[1:] - step) / 2
+            places = np.clip((middle - start) / ((high[code] if last else end) - start), 0.0, 1.0)
+            edges += [*cuts[1:-1].tolist(), upper if last else float(end)]
+            parts += [(len(corners), place) for place in places.tolist()]
+            corners.append((code, start))
         corners.append((code, high[code]))
     changed: dict[str, Any] = dict.fromkeys(("min", "max", "tail", "lower_tail"))
     changed |= {"null": _kept(column.null), "overflow": _kept(column.overflow)}
     counted = replace(plain, edges=tuple(edges), atoms=(), **changed)
-    rest = counted.size - len(corner)
+    parts += [(-1, 0.0)] * (counted.size - len(parts))
     owner, at = (np.array(x) for x in zip(*corners)) if corners else (np.zeros(0, int), np.zeros(0))
-    codes = np.array([*corner, *[-1] * rest]), np.array([*offset, *[0.0] * rest])
-    return Cells(counted, *codes, owner, at, column.base)
+    corner, offset = (np.array(x) for x in zip(*parts))
+    return Cells(counted, corner, offset, owner, at, column.base)
 
 
 def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
