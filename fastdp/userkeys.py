@@ -382,10 +382,6 @@ class UserTable(View):
 
     per_user: ClassVar[bool] = True
 
-    def __post_init__(self):
-        super().__post_init__()
-        object.__setattr__(self, "columns", tuple(self.columns))
-
     def domain(self, domain: Domain) -> Domain:
         return self._with_group({name: domain[name] for name in domain.check(self.columns)})
 
