@@ -70,24 +70,27 @@ class _World:
         span = {name: entry.get("values", range(entry.get("max", 0) + 1)) for name, entry in listed.items()}
         self.codes = {name: np.sort(values) for name, values in span.items()}
         self.state = STATES[state]
+        # Counties are the smaller, the later they come; the first four are two metropolitan areas.
         numbers = np.arange(10, 10 + 20 * COUNTIES, 20)
         self.county_codes = np.sort(rng.choice(numbers, COUNTIES, replace=False))
         self.county = lookup(1 / np.arange(1.0, COUNTIES + 1))
         self.metarea = np.where(np.arange(COUNTIES) < 4, 2080, 0)
         self.metarea[3] = 6560
+        # City 0 is none; the others lie in the first six counties, the k-th with 6 / k the weight of none.
         self.city_codes = np.array([0, *(code for code, where in census_cities().items() if where == state)])
-        inside = np.zeros((COUNTIES, len(self.city_codes)))
-        inside[:, 0] = 1.0
+        weights = np.zeros((COUNTIES, len(self.city_codes)))
+        weights[:, 0] = 1.0
         for city in range(1, len(self.city_codes)):
-            inside[(city - 1) % 6, city] = 6.0 / city
-        self.city = lookup(inside)
+            weights[(city - 1) % 6, city] = 6.0 / city
+        self.city = lookup(weights)
         self.codes |= {"COUNTY": self.county_codes, "CITY": self.city_codes}
+        # Of those born elsewhere, four in five come from other states and one from 13 places abroad.
         abroad = self.codes["BPLD"][(self.codes["BPLD"] >= 15_000) & (self.codes["BPLD"] <= 50_100)]
         others = [c for c in STATES.values() if c != self.state]
         far = rng.choice(abroad, 13, replace=False)
         self.births = np.array([self.state * 100, *(100 * np.array(others)), *far])
-        away = np.r_[np.full(len(others), 0.4 / len(others)), np.full(13, 0.1 / 13)]
-        self.birth = lookup([[stay, *((1 - stay) * 2 * away)] for stay in (0.86, 0.5, 0.25)])  # by age
+        away = np.r_[np.full(len(others), 0.8 / len(others)), np.full(13, 0.2 / 13)]
+        self.birth = lookup([[here, *((1 - here) * away)] for here in (0.86, 0.5, 0.25)])  # by age
         self.rules = [self._rule(text) for text in re.split(r"[;\n]\s*", WORLD["census"]["rules"].strip())]
 
     def _rule(self, text: str) -> _Rule:
@@ -121,14 +124,17 @@ class _World:
     def persons(self, size: int, rng: np.random.Generator) -> Columns:
         """All columns of `size` persons."""
         p: Columns = {}
+        # Where they live; a town has no code of its own, only a size.
         county = pick(self.county, np.zeros(size, np.int32), rng)
         p["COUNTY"], p["METAREAD"] = self.county_codes[county], self.metarea[county]
         p["CITY"] = self.city_codes[pick(self.city, county, rng)]
         town = np.where(rng.random(size) < 0.4, 25 + county, 0)
+        # Who they are.
         p["SLREC"], p["SEX"] = (np.where(rng.random(size) < share, 2, 1) for share in (0.05, 0.492))
         p["AGE"] = np.minimum(95, np.abs(rng.normal(0, 34, size))).astype(np.int64)
         p["BPLD"] = self.births[pick(self.birth, np.searchsorted([18, 50], p["AGE"], "right"), rng)]
         p["URBAN"] = np.where((p["CITY"] > 0) | (town > 0), 2, 1)
+        # What the rules say, then what follows from it.
         for rule in self.rules:
             p[rule.column] = self.follow(rule, p, rng)
         p["URBPOP"] = np.where(p["CITY"] > 0, p["CITYPOP"], town)
@@ -137,6 +143,7 @@ class _World:
         p["METRO"] = np.where(p["METAREAD"] == 0, 1, np.where(p["CITY"] > 0, 2, 3))
         p["NATIVITY"] = np.where(p["BPLD"] >= 15_000, 5, p["NATIVITY"])
         p["LABFORCE"] = np.where(p["AGE"] < 14, 0, np.where(meets("works", p), 2, 1))
+        # Half of those who work do so all year, and half 44 hours a week.
         p["WKSWORK1"] = np.where((p["WKSWORK1"] > 0) & (rng.random(size) < 0.5), 52, p["WKSWORK1"])
         p["HRSWORK1"] = np.where((p["HRSWORK1"] > 0) & (rng.random(size) < 0.5), 44, p["HRSWORK1"])
         p["WKSWORK2"] = np.searchsorted([1, 14, 27, 40, 48, 50], p["WKSWORK1"], "right")
