@@ -32,7 +32,7 @@ static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, con
         const int64_t n = FDP_MIN(FOLD, f->to - from);
         memset(sums, 0, (size_t)n * sizeof *sums);
         for (int64_t lane = 0; lane < r->lanes; lane++) {
-            const fdp_dual_span *span = r->links[f->link].spans + lane;
+            const fdp_span *span = r->links[f->link].spans + lane;
             const int64_t a = FDP_MAX(span->from, from), b = FDP_MIN(span->from + span->size, from + n);
             const double *e = edges + span->edge - span->from;
             for (int64_t j = a; j < b; j++) sums[j - from] += e[j];
@@ -50,14 +50,14 @@ typedef struct {
     double length, sign, tol;
     int64_t most, products;
     uint64_t seed;
-    int64_t at;                     /* the step under way */
-    double step, turn, rz, least;   /* of conjugate gradients */
-    double *r, *u, *p, *s, *w;      /* their vectors */
-    double *first, *second, *along; /* [pieces] their sums */
+    int64_t at;                          /* the step under way */
+    double step, turn, rz, least, along; /* of conjugate gradients */
+    double *r, *u, *p, *s, *w;           /* their vectors */
+    double *parts;                       /* [pieces] sums of r times u */
 } task;
 
 /* Steps of an evaluation, of conjugate gradients and of a probe. */
-enum { BEGIN, AHEAD, EVALUATE, CONCLUDE, START, MULTIPLY, COLLECT, ITERATE, PROBE, PROBED };
+enum { BEGIN, AHEAD, EVALUATE, CONCLUDE, START, MULTIPLY, ITERATE, PROBE, PROBED };
 
 #define ENTRIES(dual, i, j) \
     for (int64_t j = (dual)->pieces[i].at, end_ = j + (dual)->pieces[i].size; j < end_; j++)
@@ -144,13 +144,13 @@ static inline __attribute__((always_inline)) double preconditioned(double r, dou
     return diagonal > 0 ? r / safe : 0.0;
 }
 
-/* A piece's part of an iteration, n entries; sums[2]: r times u, and x times b. */
-FDP_CLONES static void iterate_piece(int64_t n, double step, double turn, const double *restrict w,
-                                     const double *restrict b, const double *restrict diagonal,
-                                     double *restrict r, double *restrict u, double *restrict p,
-                                     double *restrict s, double *restrict x, double *restrict sums) {
-    double sum = 0, part = 0;
-#pragma omp simd reduction(+ : sum, part)
+/* A piece's part of an iteration, n entries; returns r times u. */
+FDP_CLONES static double iterate_piece(int64_t n, double step, double turn, const double *restrict w,
+                                       const double *restrict diagonal, double *restrict r,
+                                       double *restrict u, double *restrict p, double *restrict s,
+                                       double *restrict x) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
         p[j] = u[j] + turn * p[j];
         s[j] = w[j] + turn * s[j];
@@ -158,9 +158,8 @@ FDP_CLONES static void iterate_piece(int64_t n, double step, double turn, const 
         r[j] -= step * s[j];
         u[j] = preconditioned(r[j], diagonal[j]);
         sum += r[j] * u[j];
-        part += x[j] * b[j];
     }
-    sums[0] = sum, sums[1] = part;
+    return sum;
 }
 
 static double add_up(const double *parts, int64_t n) {
@@ -169,8 +168,9 @@ static double add_up(const double *parts, int64_t n) {
     return sum;
 }
 
-/* Conjugate gradients as Chronopoulos and Gear (1989) order them, with three steps an iteration: the
- * products A u with the preconditioned residuals u give those with the directions p, by recursion. */
+/* Conjugate gradients as Chronopoulos and Gear (1989) order them: the products A u with the preconditioned
+ * residuals u give those with the directions p, by recursion. u times A u is a sum over the cells, known before
+ * the products are added up, so that an iteration has two steps. */
 static void solve_piece(void *ctx, int64_t kind, int64_t i) {
     task *t = ctx;
     const fdp_dual *dual = t->dual;
@@ -182,21 +182,16 @@ static void solve_piece(void *ctx, int64_t kind, int64_t i) {
             t->u[j] = preconditioned(t->r[j], t->diagonal[j]);
             sum += t->r[j] * t->u[j];
         }
-        t->second[i] = sum;
-        t->along[i] = 0;
+        t->parts[i] = sum;
     } else if (kind == MULTIPLY) {
-        multiply_lane(&dual->regions[dual->items[i].region], dual->items[i].lane, t->u, t->work);
-    } else if (kind == COLLECT) {
-        collect(dual, &dual->pieces[i], t->work->edge_u, 0, t->w);
-        ENTRIES(dual, i, j) sum += t->u[j] * t->w[j];
-        t->first[i] = sum;
+        const fdp_dual_item item = dual->items[i];
+        t->work->sums[i] = multiply_lane(&dual->regions[item.region], item.lane, t->u, t->work);
     } else {
         const int64_t at = dual->pieces[i].at;
-        double sums[2];
-        iterate_piece(dual->pieces[i].size, t->step, t->turn, t->w + at, t->b + at, t->diagonal + at,
-                      t->r + at, t->u + at, t->p + at, t->s + at, t->out + at, sums);
-        t->second[i] = sums[0];
-        t->along[i] = sums[1];
+        const int64_t n = dual->pieces[i].size;
+        collect(dual, &dual->pieces[i], t->work->edge_u, 0, t->w);
+        t->parts[i] = iterate_piece(n, t->step, t->turn, t->w + at, t->diagonal + at, t->r + at, t->u + at,
+                                    t->p + at, t->s + at, t->out + at);
     }
 }
 
@@ -205,15 +200,16 @@ static int64_t solve_plan(void *ctx, int64_t *kind) {
     const int64_t pieces = t->dual->n_pieces, before = t->at;
     *kind = t->at = before == BEGIN ? START : before == START || before == ITERATE ? MULTIPLY : before + 1;
     if (before == START) {
-        t->rz = add_up(t->second, pieces);
+        t->rz = add_up(t->parts, pieces);
         t->least = t->tol * t->tol * t->rz;
-    } else if (before == COLLECT) {
+    } else if (before == MULTIPLY) {
         const double more = t->products > 1 ? t->turn * t->rz / t->step : 0.0;
-        const double curvature = add_up(t->first, pieces) - more;
+        const double curvature = add_up(t->work->sums, t->dual->n_items) - more;
         if (!(curvature > 0)) return 0;
         t->step = t->rz / curvature;
+        t->along += t->step * t->rz; /* the product of b with the step's part of the solution */
     } else if (before == ITERATE) {
-        const double next = add_up(t->second, pieces);
+        const double next = add_up(t->parts, pieces);
         if (!(next > t->least)) return 0;
         t->turn = next / t->rz;
         t->rz = next;
@@ -231,10 +227,10 @@ int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const dou
     t.tol = tol, t.most = most;
     t.r = work->vectors, t.u = t.r + dual->size, t.p = t.u + dual->size, t.s = t.p + dual->size;
     t.w = t.s + dual->size;
-    t.first = work->dots, t.second = t.first + dual->n_pieces, t.along = t.second + dual->n_pieces;
+    t.parts = work->dots;
     run_task(team, solve_plan, solve_piece, &t);
     *products = t.products;
-    *along = add_up(t.along, dual->n_pieces);
+    *along = sign * t.along;
     return FDP_OK;
 }
 
@@ -267,7 +263,7 @@ static void answer_piece(void *ctx, int64_t kind, int64_t i) {
     const fdp_dual_region *r = &t->dual->regions[item.region];
     double total = 0;
     for (int64_t l = 0; l < r->n_links; l++) {
-        const fdp_dual_span *span = r->links[l].spans + item.lane;
+        const fdp_span *span = r->links[l].spans + item.lane;
         const double *e = t->work->edge_d + span->edge, *own = t->x + r->links[l].at + span->from;
         double sum = 0;
         for (int64_t j = 0; j < span->size; j++) sum += e[j] * own[j];

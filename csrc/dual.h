@@ -23,16 +23,12 @@
 #include "team.h"
 #include "view.h"
 
-/* Entries [from, from + size) of a segment, at `edge` in the edge space. */
-typedef struct {
-    int64_t edge, from, size;
-} fdp_dual_span;
-
 typedef struct {
     fdp_view view;
-    int64_t at;                 /* offset of the segment in the vector */
-    const fdp_dual_span *spans; /* [lanes] */
+    int64_t at;            /* offset of the segment in the vector */
+    const fdp_span *spans; /* [lanes] of the segment, in the edge space */
     double sign;
+    int32_t again; /* an earlier link has the same entries and spans, and projects into them */
 } fdp_dual_link;
 
 typedef struct {

@@ -44,15 +44,16 @@ static inline __attribute__((always_inline)) void scatter_row(const fdp_dual_reg
                                                               int64_t i, int64_t from, int64_t n,
                                                               const double *u, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++) {
-        const fdp_dual_span *span = r->links[l].spans + lane;
+        if (r->links[l].again) continue;
+        const fdp_span *span = r->links[l].spans + lane;
         fdp_view_add(&r->links[l].view, i, from, n, u, edges + span->edge - span->from);
     }
 }
 
 static void clear_lane(const fdp_dual_region *r, int64_t lane, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++) {
-        const fdp_dual_span *span = r->links[l].spans + lane;
-        memset(edges + span->edge, 0, (size_t)span->size * sizeof(double));
+        const fdp_span *span = r->links[l].spans + lane;
+        if (!r->links[l].again) memset(edges + span->edge, 0, (size_t)span->size * sizeof(double));
     }
 }
 
@@ -165,30 +166,126 @@ static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_
     }
 }
 
-/* w[j] *= sigma^2 slope[j] */
-static inline __attribute__((always_inline)) void bend_loop(int64_t n, const float *restrict slope,
-                                                            const double *restrict sigmas, const int own,
-                                                            double sigma, double *restrict w) {
+/* w[j] *= sigma^2 slope[j]; returns the sum of the new times the old ones. */
+static inline __attribute__((always_inline)) double bend_loop(int64_t n, const float *restrict slope,
+                                                              const double *restrict sigmas, const int own,
+                                                              double sigma, double *restrict w) {
+    double sum = 0;
+#pragma omp simd reduction(+ : sum)
     for (int64_t j = 0; j < n; j++) {
-        const double s = own ? sigmas[j] : sigma;
-        w[j] *= s * s * (double)slope[j];
+        const double s = own ? sigmas[j] : sigma, bent = w[j] * (s * s * (double)slope[j]);
+        sum += bent * w[j];
+        w[j] = bent;
     }
+    return sum;
 }
 
-/* Edges of diag(slope) times the broadcast of p. */
+#define MOST_FUSED 3 /* links that lie cell by cell, at most, for a row to be multiplied in one loop */
+
+/* A row of n cells whose links lie cell by cell (D of them, or all of the row: `flat` is their multiplier):
+ * gathers, bends and scatters in one loop. sums[2]: of the products, and of products times multipliers. */
+static inline __attribute__((always_inline)) void fused_loop(const int D, int64_t n, double flat,
+                                                             const double *const *v, const double *sign,
+                                                             double *const *e, const float *restrict slope,
+                                                             const double *restrict sigmas, const int own,
+                                                             double sigma, double *restrict sums) {
+    double whole = 0, along = 0;
+    const double *v0 = v[0], *v1 = v[1], *v2 = v[2], s0 = sign[0], s1 = sign[1], s2 = sign[2];
+    double *e0 = e[0], *e1 = e[1], *e2 = e[2];
+#pragma omp simd reduction(+ : whole, along)
+    for (int64_t j = 0; j < n; j++) {
+        const double s = own ? sigmas[j] : sigma;
+        double w = flat;
+        if (D > 0) w += s0 * v0[j];
+        if (D > 1) w += s1 * v1[j];
+        if (D > 2) w += s2 * v2[j];
+        const double bent = w * (s * s * (double)slope[j]);
+        whole += bent;
+        along += bent * w;
+        if (D > 0) e0[j] += bent;
+        if (D > 1) e1[j] += bent;
+        if (D > 2) e2[j] += bent;
+    }
+    sums[0] = whole, sums[1] = along;
+}
+
+/* The links of a region that lie cell by cell, those that lie alike as one; -1 where a map is among the links,
+ * or more than MOST_FUSED. */
+static int fused_links(const fdp_dual_region *r, int64_t *first) {
+    int count = 0;
+    for (int64_t l = 0; l < r->n_links; l++) {
+        if (r->links[l].view.kind == FDP_VIEW_MAP) return -1;
+        if (r->links[l].view.kind == FDP_VIEW_ROW || r->links[l].again) continue;
+        if (count == MOST_FUSED) return -1;
+        first[count++] = l;
+    }
+    return r->cols <= BLOCK ? count : -1;
+}
+
+/* Row i of such a region. */
+static inline __attribute__((always_inline)) double fused_row(const fdp_dual_region *r, int64_t lane,
+                                                              int64_t i, int count, const int64_t *first,
+                                                              const double *p, const fdp_dual_work *work) {
+    double room[MOST_FUSED][BLOCK], sign[MOST_FUSED] = {0}, sums[2] = {0, 0}, flat = 0;
+    const double *v[MOST_FUSED] = {0};
+    double *e[MOST_FUSED] = {0};
+    const int64_t n = r->cols, at = r->cell + i * n;
+    const double *sigmas = r->sigmas ? r->sigmas + i * n : NULL;
+    for (int k = 0; k < count; k++) {
+        const fdp_dual_link *link = &r->links[first[k]];
+        const int64_t base = fdp_view_base(&link->view, i);
+        v[k] = p + link->at + base, sign[k] = link->sign;
+        e[k] = work->edge_u + link->spans[lane].edge - link->spans[lane].from + base;
+        for (int64_t l = first[k] + 1; l < r->n_links; l++) {
+            if (!r->links[l].again || r->links[l].spans->edge != link->spans->edge) continue;
+            const double *more = p + r->links[l].at + base, *so_far = v[k], by = sign[k],
+                         too = r->links[l].sign;
+            for (int64_t j = 0; j < n; j++) room[k][j] = by * so_far[j] + too * more[j];
+            v[k] = room[k], sign[k] = 1;
+        }
+    }
+    for (int64_t l = 0; l < r->n_links; l++)
+        if (r->links[l].view.kind == FDP_VIEW_ROW)
+            flat += r->links[l].sign * p[r->links[l].at + fdp_view_base(&r->links[l].view, i)];
+#define FUSED(D) \
+    if (count == (D) && sigmas) fused_loop(D, n, flat, v, sign, e, work->slope + at, sigmas, 1, 0, sums); \
+    if (count == (D) && !sigmas) fused_loop(D, n, flat, v, sign, e, work->slope + at, NULL, 0, r->sigma, sums)
+    FUSED(0);
+    FUSED(1);
+    FUSED(2);
+    FUSED(3);
+#undef FUSED
+    for (int64_t l = 0; l < r->n_links; l++) {
+        const fdp_dual_link *link = &r->links[l];
+        const fdp_span *span = link->spans + lane;
+        if (link->view.kind == FDP_VIEW_ROW && !link->again)
+            work->edge_u[span->edge - span->from + fdp_view_base(&link->view, i)] += sums[0];
+    }
+    return sums[1];
+}
+
+/* Edges of diag(slope) times the broadcast of p; returns p times that. */
 FDP_CLONES
-static void multiply_lane(const fdp_dual_region *r, int64_t lane, const double *p,
-                          const fdp_dual_work *work) {
-    double w[BLOCK];
+static double multiply_lane(const fdp_dual_region *r, int64_t lane, const double *p,
+                            const fdp_dual_work *work) {
+    double w[BLOCK], sum = 0;
+    int64_t first[MOST_FUSED];
+    const int count = fused_links(r, first);
     clear_lane(r, lane, work->edge_u);
+    if (count >= 0) {
+        for (int64_t i = r->rows * lane / r->lanes; i < r->rows * (lane + 1) / r->lanes; i++)
+            sum += fused_row(r, lane, i, count, first, p, work);
+        return sum;
+    }
     TILES(r, lane) {
         for (int64_t k = 0; k < rows; k++) gather_row(r, p, i + k, from, n, w + k * n);
         if (r->sigmas)
-            bend_loop(rows * n, work->slope + at, r->sigmas + at - r->cell, 1, 0, w);
+            sum += bend_loop(rows * n, work->slope + at, r->sigmas + at - r->cell, 1, 0, w);
         else
-            bend_loop(rows * n, work->slope + at, NULL, 0, r->sigma, w);
+            sum += bend_loop(rows * n, work->slope + at, NULL, 0, r->sigma, w);
         for (int64_t k = 0; k < rows; k++) scatter_row(r, lane, i + k, from, n, w + k * n, work->edge_u);
     }
+    return sum;
 }
 
 /* A sign of its own for every cell: the top bit of a mixed number (splitmix64). */

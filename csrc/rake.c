@@ -2,6 +2,7 @@
 #include "rake.h"
 
 #include <math.h>
+#include <string.h>
 
 #define NOTHING 1e-300 /* rows added to a divisor, so that it is never 0 */
 
@@ -26,17 +27,19 @@ static void do_rows(const fdp_rake_step *s, int64_t from, int64_t to, double *su
     }
 }
 
-/* Adds up the lanes of entries [from, to), leaves them at 0 and applies the rule; returns the squares. */
+/* Adds up the lanes of entries [from, to) and applies the rule; returns the squares. */
 FDP_CLONES
-static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, double *work) {
-    const int64_t lanes = s->disjoint ? 1 : s->lanes;
-    double squares = 0;
+static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, const double *work) {
+    double squares = 0, sums[FDP_RAKE_PIECE];
+    memset(sums, 0, sizeof sums);
+    for (int64_t l = 0; l < s->lanes; l++) {
+        const fdp_span *span = s->spans + l;
+        const int64_t a = FDP_MAX(span->from, from), b = FDP_MIN(span->from + span->size, to);
+        const double *own = work + span->edge - span->from;
+        for (int64_t k = a; k < b; k++) sums[k - from] += own[k];
+    }
     for (int64_t k = from; k < to; k++) {
-        double now = 0;
-        for (int64_t l = 0; l < lanes; l++) {
-            now += work[l * s->size + k];
-            work[l * s->size + k] = 0;
-        }
+        const double now = sums[k - from];
         if (s->rule == FDP_RAKE_TARGET) {
             const double gap = (s->goal[k] - now) * s->weight;
             squares += gap * gap;
@@ -64,7 +67,12 @@ static void run_piece(void *ctx, int64_t concludes, int64_t i) {
         const double squares = conclude(s, k, FDP_MIN(k + FDP_RAKE_PIECE, s->size), job->work);
         if (s->rule == FDP_RAKE_TARGET) job->squares[s->sum_at + i] = squares;
     } else {
-        double *sums = s->rule == FDP_RAKE_MULTIPLY ? NULL : job->work + (s->disjoint ? 0 : i * s->size);
+        double *sums = NULL;
+        if (s->rule != FDP_RAKE_MULTIPLY) {
+            sums = job->work + s->spans[i].edge;
+            memset(sums, 0, (size_t)s->spans[i].size * sizeof *sums);
+            sums -= s->spans[i].from;
+        }
         do_rows(s, s->rows * i / s->lanes, s->rows * (i + 1) / s->lanes, sums);
     }
 }

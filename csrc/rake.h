@@ -5,8 +5,8 @@
  * at a TARGET they become the ratios that bring the marginal there, at a SEPARATOR the ratios that bring the
  * neighbour's table up to date. Views (view.h) say which entry of a marginal a cell belongs to.
  *
- * Rows are split into lanes that depend on sizes alone; a lane adds up by itself, lanes are added in order.
- * So no result depends on the number of threads. */
+ * Rows are split into lanes that depend on sizes alone; a lane adds up by itself what its rows reach (its span),
+ * spans are added in order. So no result depends on the number of threads. */
 #ifndef FDP_RAKE_H
 #define FDP_RAKE_H
 
@@ -25,17 +25,17 @@ typedef struct {
     const double *by; /* ratios of `multiply`, or NULL: nothing is multiplied in */
     int32_t rule;     /* FDP_RAKE_MULTIPLY: no sums, the fields below are not looked at */
     fdp_view project;
-    int64_t size, lanes; /* of the marginal; lane l holds rows [rows * l / lanes, rows * (l + 1) / lanes) */
-    int32_t disjoint;    /* no two lanes add to the same entry: they share one set of sums */
-    double *goal;        /* [size] the target's table, or the separator as it was, which becomes the sums */
-    double least;        /* added to target and sum before their ratio is taken, in rows */
-    double weight;       /* 1 / standard error of the target */
-    double *ratio;       /* [size] out */
-    int64_t sum_at;      /* squares of a target go to squares[sum_at ..), one per piece of FDP_RAKE_PIECE */
+    int64_t size, lanes;   /* of the marginal; lane l holds rows [rows * l / lanes, rows * (l + 1) / lanes) */
+    const fdp_span *spans; /* [lanes] */
+    double *goal;          /* [size] the target's table, or the separator as it was, which becomes the sums */
+    double least;          /* added to target and sum before their ratio is taken, in rows */
+    double weight;         /* 1 / standard error of the target */
+    double *ratio;         /* [size] out */
+    int64_t sum_at;        /* squares of a target go to squares[sum_at ..), one per piece of FDP_RAKE_PIECE */
 } fdp_rake_step;
 
-/* All steps in order. work: [the largest lanes * size, lanes 1 where disjoint], 0 before and after. squares:
- * of ((target - sum) * weight), by piece. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
+/* All steps in order. work: room for the spans of any one step. squares: of ((target - sum) * weight),
+ * by piece. Ratios of target / 0 rows are finite: 1e-300 rows are added. */
 int fdp_rake_run(int64_t n, const fdp_rake_step *steps, fdp_team *team, double *work, double *squares);
 
 #endif

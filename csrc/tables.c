@@ -143,6 +143,15 @@ FDP_CLONES static double sum_rows(int64_t rows, int64_t n, const double *restric
     double logs = 0;
     for (int64_t i = 0; i < rows; i++, table += n) {
         double sum = 0, part = 0;
+        if (!(least > 0)) {
+#pragma omp simd reduction(+ : sum)
+            for (int64_t j = 0; j < n; j++) {
+                sum += table[j];
+                by_col[j] += table[j];
+            }
+            by_row[i] = sum;
+            continue;
+        }
 #pragma omp simd reduction(+ : sum, part)
         for (int64_t j = 0; j < n; j++) {
             const double x = table[j];

@@ -21,8 +21,8 @@ int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *
 int fdp_tables_squares(int64_t n, const double *x, const double *y, const double *sigmas, double sigma,
                        fdp_team *team, double *sum);
 
-/* Sums of a table [rows, cols] by row and by column, and *logs = sum of x log(max(x, least)).
- * room: [FDP_TABLES_BLOCKS, cols]. */
+/* Sums of a table [rows, cols] by row and by column, and *logs = sum of x log(max(x, least)), 0
+ * where least is 0. room: [FDP_TABLES_BLOCKS, cols]. */
 int fdp_tables_sums(int64_t rows, int64_t cols, const double *table, double least, fdp_team *team,
                     double *room, double *by_row, double *by_col, double *logs);
 

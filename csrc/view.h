@@ -13,6 +13,12 @@ typedef struct {
     int32_t kind;
 } fdp_view;
 
+/* Entries [from, from + size) of a marginal, those that some rows of a table reach, at `edge` in the room where
+ * these rows are added up. */
+typedef struct {
+    int64_t edge, from, size;
+} fdp_span;
+
 /* The first entry of row i. */
 static inline int64_t fdp_view_base(const fdp_view *view, int64_t i) {
     return view->base ? view->base[i] : 0;

@@ -16,7 +16,7 @@ cdef extern from "dual.h" nogil:
         const int32_t *base
         const int32_t *map
         int32_t kind
-    ctypedef struct fdp_dual_span:
+    ctypedef struct fdp_span:
         pass
     ctypedef struct fdp_dual_item:
         pass
@@ -29,8 +29,9 @@ cdef extern from "dual.h" nogil:
     ctypedef struct fdp_dual_link:
         fdp_view view
         int64_t at
-        const fdp_dual_span *spans
+        const fdp_span *spans
         double sign
+        int32_t again
     ctypedef struct fdp_dual_region:
         int64_t rows
         int64_t cols
@@ -145,8 +146,8 @@ cdef class Dual:
         return 0
 
     cdef int _link(self, fdp_dual_link *out, link, spans) except -1:
-        out.at, out.sign = link.at, link.sign
-        out.spans = <const fdp_dual_span *> kept(self.keep, spans, np.int64)
+        out.at, out.sign, out.again = link.at, link.sign, link.same is not None
+        out.spans = <const fdp_span *> kept(self.keep, spans, np.int64)
         if link.base is not None:
             out.view.base = <const int32_t *> kept(self.keep, link.base, np.int32)
         if isinstance(link.along, str):

@@ -1,10 +1,9 @@
 from typing import Any
 
-from numpy import float64, int32
+from numpy import float64, int32, int64
 from numpy.typing import NDArray
 
 LANE_CELLS: int
-LANE_SIZES: int
 KINDS: dict[str, int]
 
 class View:
@@ -12,7 +11,8 @@ class View:
     cols: int
     size: int
     lanes: int
-    alone: bool
+    room: int
+    spans: NDArray[int64]
     ratio: NDArray[float64]
     def __init__(
         self,
@@ -21,7 +21,7 @@ class View:
         size: int,
         base: NDArray[int32] | None,
         along: str | NDArray[int32],
-        alone: bool,
+        spans: NDArray[int64],
     ) -> None: ...
 
 class Tour:

@@ -7,7 +7,7 @@ from libc.stdlib cimport calloc, free
 import numpy as np
 
 cimport numpy as cnp
-from fastdp._core.arrays cimport fill, read
+from fastdp._core.arrays cimport address, fill, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
 
@@ -21,6 +21,10 @@ cdef extern from "rake.h" nogil:
         const int32_t *base
         const int32_t *map
         int32_t kind
+    ctypedef struct fdp_span:
+        int64_t edge
+        int64_t from_ "from"
+        int64_t size
     ctypedef struct fdp_rake_step:
         double *cells
         int64_t rows
@@ -31,7 +35,7 @@ cdef extern from "rake.h" nogil:
         fdp_view project
         int64_t size
         int64_t lanes
-        int32_t disjoint
+        const fdp_span *spans
         double *goal
         double least
         double weight
@@ -42,27 +46,23 @@ cdef extern from "rake.h" nogil:
 cnp.import_array()
 
 LANE_CELLS = 4096
-"""Cells of a lane, about: the unit of work of a thread; a clique of 200,000 cells has three for each of 16."""
-
-LANE_SIZES = 4
-"""A lane has so many times as many cells as the marginal that it adds up has entries: adding up the lanes
-costs less than the lanes."""
+"""Cells of a lane where nothing is added up."""
 
 KINDS = {"row": 0, "cell": 1, "map": 2}
 
 
 cdef class View:
     """Where the cells of a table of rows x cols lie in a marginal of `size` entries: `base` int32 per row or
-    None, `along` "row", "cell" or an int32 map per column; `alone`: no two rows share an entry."""
+    None, `along` "row", "cell" or an int32 map per column. `spans` int64 [lanes, 3]: where the sums of every
+    lane of rows lie, the first entry that they reach and how many (`dual_plan.lanes_of`)."""
 
-    cdef readonly int64_t rows, cols, size, lanes
-    cdef readonly bint alone
-    cdef readonly object ratio
+    cdef readonly int64_t rows, cols, size, lanes, room
+    cdef readonly object ratio, spans
     cdef fdp_view at
     cdef int32_t[::1] base, map
 
-    def __init__(self, int64_t rows, int64_t cols, int64_t size, base, along, bint alone):
-        self.rows, self.cols, self.size, self.alone = rows, cols, size, alone
+    def __init__(self, int64_t rows, int64_t cols, int64_t size, base, along, spans):
+        self.rows, self.cols, self.size = rows, cols, size
         self.at.base = self.at.map = NULL
         if base is not None:
             if len(base) != rows:
@@ -80,11 +80,10 @@ cdef class View:
         reach += {"row": 0, "cell": cols - 1}[along] if isinstance(along, str) else int(np.max(along))
         if reach >= size or (base is not None and np.min(base) < 0):
             raise ValueError("a view leaves its marginal")
-        cells = rows * cols
-        self.lanes = min(rows, cells // LANE_CELLS)
-        if not alone:
-            self.lanes = min(self.lanes, cells // (LANE_SIZES * size))
-        self.lanes = max(1, self.lanes)
+        self.spans = np.ascontiguousarray(spans, np.int64)
+        self.lanes, self.room = len(spans), int(self.spans[:, 2].sum())
+        if self.lanes < 1 or self.spans[:, 1].min() < 0 or (self.spans[:, 1] + self.spans[:, 2]).max() > size:
+            raise ValueError("a lane leaves its marginal")
         self.ratio = np.empty(size)  # a step fills it before another multiplies by it
 
 
@@ -126,13 +125,14 @@ cdef class Tour:
             if aim.size != project.size or out.size != project.size:
                 raise ValueError("a step's goal and view do not fit together")
             s.rule = FDP_RAKE_SEPARATOR if to is not None else FDP_RAKE_TARGET
-            s.project, s.size, s.lanes, s.disjoint = project.at, project.size, project.lanes, project.alone
+            s.project, s.size, s.lanes = project.at, project.size, project.lanes
+            s.spans = <const fdp_span *> address(project.spans)
             s.goal, s.ratio = fill(aim, aim.size), fill(out.ratio, out.size)
             s.least, s.weight, s.sum_at = least, weight, sums
             if to is None:
                 sums += (project.size + FDP_RAKE_PIECE - 1) // FDP_RAKE_PIECE
-            space = max(space, project.size * (1 if project.alone else project.lanes))
-        self.work, self.squares = np.zeros(space), np.zeros(max(1, sums))
+            space = max(space, project.room)
+        self.work, self.squares = np.empty(space), np.zeros(max(1, sums))
 
     def __dealloc__(self):
         free(self.steps)

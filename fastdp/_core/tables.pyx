@@ -75,7 +75,8 @@ def squares(x, y, sigma, threads):
 
 
 def sums(table, double least, threads):
-    """(sums by row, by column, sum of x log(max(x, least))) of a table [rows, cols]."""
+    """(sums by row, by column, sum of x log(max(x, least))) of a table [rows, cols]; without logarithms, and
+    0 for their sum, where `least` is 0."""
     cdef int64_t rows = table.shape[0], cols = table.shape[1]
     cdef Team team = team_of(threads)
     by_row, by_col, room = (np.empty(max(1, n)) for n in (rows, cols, FDP_TABLES_BLOCKS * cols))

@@ -179,12 +179,14 @@ static void dual(cross_case *c) {
         all[i] = (fdp_dual_link){.view = {l[1] < 0 ? NULL : AT(int32_t, 4) + l[1],
                                           l[3] < 0 ? NULL : AT(int32_t, 4) + l[3], (int32_t)l[2]},
                                  .at = l[0],
-                                 .spans = (const fdp_dual_span *)c->a[7].data + l[4],
+                                 .spans = (const fdp_span *)c->a[7].data + l[4],
                                  .sign = AT(double, 3)[i]};
     }
     for (int64_t i = 0; i < n; i++) {
         const int64_t *r = AT(int64_t, 0) + 5 * i;
         regions[i] = (fdp_dual_region){r[0], r[1], r[2], r[3], 1.0, AT(double, 1) + r[2], r[4], all + at};
+        for (int64_t l = at; l < at + r[4]; l++)
+            for (int64_t k = at; k < l; k++) all[l].again |= all[k].spans->edge == all[l].spans->edge;
         at += r[4];
     }
     int64_t edges = AT(int64_t, 17)[0], cells = COUNT(10), pieces = COUNT(6) / 4;

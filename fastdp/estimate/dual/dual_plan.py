@@ -29,13 +29,15 @@ PIECE = 2048
 
 class Link(NamedTuple):
     """How a segment of the multipliers lies in a region: entries [at, at + size) of the vector, `base` (int32
-    per row, or None: 0), `along` ("row", "cell", or an int32 map per column)."""
+    per row, or None: 0), `along` ("row", "cell", or an int32 map per column). `same`: the number of the
+    region's first link that lies so, if that is another one; the two share spans."""
 
     at: int
     size: int
     sign: float
     base: np.ndarray | None
     along: Any
+    same: int | None = None
 
 
 class Table(NamedTuple):
@@ -100,14 +102,12 @@ def _cut(tables: Sequence[Table], cells: np.ndarray) -> Cut:
     lanes, spans, edges = [], [], 0
     fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]] = {}
     for table in tables:
-        count, reach = _lanes(table)
+        count, made = lanes_of(table, edges)
         lanes.append(count)
-        for link, (low, high) in zip(table.links, reach):
-            size = high - low
-            edge = edges + np.cumsum(size) - size
-            edges += int(size.sum())
-            spans.append(np.stack([edge, low, size], axis=1))
-            fed.setdefault((link.at, link.size), []).append((spans[-1], int(link.sign)))
+        spans += made
+        edges += sum(int(span[:, 2].sum()) for link, span in zip(table.links, made) if link.same is None)
+        for link, span in zip(table.links, made):
+            fed.setdefault((link.at, link.size), []).append((span, int(link.sign)))
     items = [(i, lane) for i, count in enumerate(lanes) for lane in range(count)]
     items.sort(key=lambda item: -tables[item[0]].rows * tables[item[0]].cols // lanes[item[0]])
     pieces, feeds = _pieces(fed)
@@ -118,21 +118,30 @@ def _rows(values: list, width: int) -> np.ndarray:
     return np.array(values, np.int64).reshape(-1, width)
 
 
-def _lanes(table: Table) -> tuple[int, list[tuple[np.ndarray, np.ndarray]]]:
-    """The number of lanes, and for each link the first entry that each lane reaches and the one after its
-    last: as many lanes as LANE_CELLS gives, fewer where their spans would overlap too much."""
+def lanes_of(table: Table, edges: int = 0) -> tuple[int, list[np.ndarray]]:
+    """The number of lanes, and for each link its spans [lanes, 3] (where in the edge space, from `edges` on;
+    the first entry that the lane reaches; how many): as many lanes as LANE_CELLS gives, fewer where their
+    spans would overlap too much."""
     cells = table.rows * table.cols
     lanes = max(1, min(table.rows, cells // LANE_CELLS))
-    whole = np.array([0, table.rows])
-    ranges = (_reach(link, whole, table.cols) for link in table.links)
-    most = max(cells * len(table.links) / LANE_SIZES, OVERLAP * sum(int((b - a).sum()) for a, b in ranges))
+    own = [link for link in table.links if link.same is None]
+    most = cells * len(own) / LANE_SIZES
     while True:
         cuts = table.rows * np.arange(lanes + 1) // lanes
-        reach = [_reach(link, cuts, table.cols) for link in table.links]
+        reach = [_reach(link, cuts, table.cols) for link in own]
         spans = sum(int((b - a).sum()) for a, b in reach)
-        if lanes == 1 or spans <= most:
-            return lanes, reach
+        if lanes == 1 or spans <= most or spans <= OVERLAP * sum(int(b.max() - a.min()) for a, b in reach):
+            break
         lanes = (lanes + 1) // 2
+    made: list[np.ndarray] = []
+    for link in table.links:
+        if link.same is not None:
+            made.append(made[link.same])
+            continue
+        low, high = reach.pop(0)
+        made.append(np.stack([edges + np.cumsum(high - low) - (high - low), low, high - low], axis=1))
+        edges += int((high - low).sum())
+    return lanes, made
 
 
 def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndarray]:

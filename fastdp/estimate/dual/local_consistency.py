@@ -138,7 +138,7 @@ class _Solver:
         self.domain, self.problem, self.total, self.rule, self.bound = domain, problem, total, rule, bound
         self.threads, self._tick, self.possible = threads, tick, possible
         self.reached, self._work = True, 0.0
-        self.shares = first_shares(problem)
+        self.shares = first_shares(problem, threads)
         self.centres: dict[int, np.ndarray] = {}
         self._last: tuple[list[int], Dual] | None = None
         self.rows, self.cells = (sum(n) for n in zip(*((r.rows, r.cells) for r in problem.regions)))

@@ -136,7 +136,9 @@ def _table(partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, fl
     """A region with the segments that lie in it, and the largest of them where all others lie in that."""
 
     def links(region: Region) -> list[Link]:
-        return [Link(at, size, sign, *expand(partitions, region, names)) for at, size, sign, names in lying]
+        sets = [names for *_, names in lying]
+        same = [k if (k := sets.index(names)) < i else None for i, names in enumerate(sets)]
+        return [Link(*link[:3], *expand(partitions, region, link[3]), k) for link, k in zip(lying, same)]
 
     inner = None
     for number, (_, size, _, names) in enumerate(lying):

@@ -23,6 +23,7 @@ from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...model.junction_tree import JunctionTree
 from ...model.layout import Plan
+from .dual_plan import Link, Table, lanes_of
 from .region_graph import in_order
 
 FLOOR = 0.05
@@ -86,9 +87,9 @@ class Frame:
             shape = "row"
         elif (along == np.arange(along.size)).all():
             shape = "cell"
-        alone = all(a in clique and bins[clique.index(a)] is None for a in axes[:split])
         rows = None if not base.any() else base.astype(np.int32)
-        self._views[key] = view = View(base.size, along.size, size, rows, shape, alone)
+        _, (spans,) = lanes_of(Table(base.size, along.size, 1.0, [Link(0, size, 1.0, rows, shape)]))
+        self._views[key] = view = View(base.size, along.size, size, rows, shape, spans)
         return view
 
     def walk(self) -> Iterator[tuple[int | None, int, bool]]:

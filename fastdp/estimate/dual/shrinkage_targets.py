@@ -38,7 +38,7 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
     return centre
 
 
-def first_shares(problem: Regions) -> dict[str, np.ndarray]:
+def first_shares(problem: Regions, threads: int | Team = 1) -> dict[str, np.ndarray]:
     """The share of every code of the measured attributes: from the attribute's own marginal, or summed up
     from the region that has it with the least noise."""
     out = {}
@@ -49,9 +49,11 @@ def first_shares(problem: Regions) -> dict[str, np.ndarray]:
         if r.order == 1:
             shares = first_centre(problem, r)
         else:
-            sums = r.y.reshape(r.shape).sum(axis=tuple(i for i in range(r.order) if i != axis))
+            by_row, last, _ = sums(r.y.reshape(-1, r.shape[-1]), 0.0, threads)
+            lead = by_row.reshape(r.shape[:-1])
+            added = last if axis == lead.ndim else lead.sum(axis=tuple({*range(lead.ndim)} - {axis}))
             noise = float(np.sqrt(np.mean(np.square(r.sigma)) * (r.cells // r.shape[axis])))
-            shares = np.maximum(sums, 0.5 * noise)
+            shares = np.maximum(added, 0.5 * noise)
         bins = problem.partitions.bins[a][dict(r.names)[a]]
         shares = (shares / np.bincount(bins))[bins]
         out[a] = shares / shares.sum()
