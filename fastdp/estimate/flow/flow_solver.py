@@ -22,6 +22,7 @@ exp(- x t).
 """
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -271,9 +272,12 @@ class FlowSolver:
         layout = make_plan(task.domain, task.tree, task.used())
         dtype = np.dtype(options.tables)
         quadratic = lower(layout, task.parts, dtype)
-        tables = task.start(layout, quadratic)
+        with ThreadPoolExecutor(1) as beside:  # planning is one thread's, the start the team's
+            start = beside.submit(task.start, layout, quadratic)
+            lines = Functionals(layout, quadratic)
+            lines.containing  # noqa: B018
+            tables = start.result()
         tables = single(tables) if dtype == np.float32 else tables
-        lines = Functionals(layout, quadratic)
         flow = Flow(Engine(layout, task.team, dtype), lines, tables, task.total, options.calls)
         goal = goal_of(options, quadratic, lines)
         return FlowPlan(flow, goal, layout, quadratic, options, task.warm_start is not None)

@@ -114,7 +114,12 @@ class Functionals:
         return number
 
     def ancestors(self, threads) -> Ancestors:
-        """Which measured cells contain each functional, for the approximate inverse. The parts of a cell, its
+        """The approximate inverse of the functionals' covariance."""
+        return Ancestors(*self.containing, threads)
+
+    @cached_property
+    def containing(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Which measured cells contain each functional, as `Ancestors` takes it. The parts of a cell, its
         projections and itself, lie one after another in `place`; a remainder has those of its cell."""
         number = self._number
         begin, width = np.zeros(self.at.size + 1, np.int64), np.zeros(self.at.size + 1, np.int64)
@@ -131,8 +136,7 @@ class Functionals:
         places = np.concatenate(place)
         cell = np.concatenate([np.arange(self.at.size), number[self._held]])  # -1, the last one: no parts
         begin, width = begin[cell], width[cell]
-        shape = ancestors_of(number, begin, width, places, self.at.size)
-        return Ancestors(*shape, begin, places, threads)
+        return (*ancestors_of(number, begin, width, places, self.at.size), begin, places)
 
 
 def _parts(
