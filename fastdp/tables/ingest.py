@@ -1,8 +1,8 @@
 """Reads sources: threads encode units of Arrow batches, which are joined in order into a `Table`.
 
-At most `threads + 2` units are in memory at once. Codes stay in memory up to SPOOL_ROWS rows; beyond
-that they are written to unnamed temporary files, which are mapped into memory after reading, so that the
-operating system decides which pages stay in memory.
+At most 1.5 times as many units as threads, or two more, are in memory at once. Codes stay in memory up to
+SPOOL_ROWS rows; beyond that they are written to unnamed temporary files, which are mapped into memory after
+reading, so that the operating system decides which pages stay in memory.
 """
 
 from __future__ import annotations
@@ -265,18 +265,27 @@ def of_batches(
     parts: Sequence[Part], schema: Schema, wanted: Sequence[str], one: Callable[..., Made], threads: int
 ) -> Iterator[Made]:
     """What `one(batch, part)` makes of every batch of the parts, in the order of the batches; at most
-    `threads + 2` units are started and not yet consumed. Batches of a unit that is decoded faster than they
-    are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time."""
+    `threads + ahead` units are started and not yet consumed. Batches of a unit that is decoded faster than
+    they are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time. If
+    the last units are fewer than the threads, several threads share the columns of each."""
     found = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
     if threads == 1:
         for part, unit in found:
             yield from (one(batch, part) for batch in sources.guarded(part.where, unit()))
         return
     spare, waiting = threading.Semaphore(threads // 2), deque[Future]()
+    count = sum(part.count for part in parts) if all(part.count for part in parts) else 0
+    last, ahead = count % threads, max(2, threads // 2)
 
-    def work(part: Part, unit: Unit) -> list[Any]:
+    def share(calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        futures = [pool.submit(call) for call in calls[1:]]
+        first = calls[0]()
+        return [first, *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:]))]
+
+    def work(number: int, part: Part, unit: Unit) -> list[Any]:
         made: list[Any] = []
-        for batch in sources.guarded(part.where, unit()):
+        shared = (threads // last, share) if last and number >= count - last else ()
+        for batch in sources.guarded(part.where, unit(*shared)):
             if not part.text and spare.acquire(blocking=False):
                 made.append(pool.submit(one, batch, part))
                 made[-1].add_done_callback(lambda _: spare.release())
@@ -286,9 +295,9 @@ def of_batches(
 
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
         try:
-            for at in chain(found, repeat(None, threads + 2)):
-                waiting.extend([pool.submit(work, *at)] if at else [])
-                if waiting and (at is None or len(waiting) > threads + 1):
+            for at in chain(enumerate(found), repeat(None, threads + ahead)):
+                waiting.extend([pool.submit(work, at[0], *at[1])] if at else [])
+                if waiting and (at is None or len(waiting) >= threads + ahead):
                     for made in waiting.popleft().result():
                         yield made.result() if isinstance(made, Future) else made
         finally:

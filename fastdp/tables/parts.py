@@ -14,7 +14,9 @@ BATCH_ROWS = 1 << 17
 """Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows, and one row
 group of Parquet, or one block of text, per thread."""
 
-Unit = Callable[[], Iterable["pa.RecordBatch"]]
+Unit = Callable[..., Iterable["pa.RecordBatch"]]
+"""Of a part that knows its number of units: also with (sets, share), which reads its columns in so many sets;
+`share` calls functions, on several threads if some are free, and returns their results."""
 
 
 class Tally:
@@ -37,6 +39,7 @@ class Part(Struct, frozen=True):
     types. any_name: a column of any name can be read, as text; it is null in rows that do not have it (JSON
     lines). hint: added to the error if columns are missing; says what may be the reason. arrow: the rows are
     Arrow data as their writer made them and can be read again, so `ingest.check_structure` reads them ahead.
+    count: the number of units, if known.
     """
 
     where: str
@@ -46,6 +49,7 @@ class Part(Struct, frozen=True):
     any_name: bool = False
     hint: str = ""
     arrow: bool = False
+    count: int = 0
     tally: Tally = field(default_factory=Tally)
 
     def times(self, name: str) -> int:

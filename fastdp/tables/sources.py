@@ -23,6 +23,9 @@ from ..schema.dialect import Dialect
 from . import objects, parts, textlines
 from .parts import Part, Unit, checked
 
+SHARED_ROWS = 1 << 20
+"""The most rows of a row group whose columns are read by several threads: all of them are in memory then."""
+
 
 def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
     """The parts of a source in a fixed order (files by name). DataError if one cannot be opened. dialect: the
@@ -131,15 +134,28 @@ def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
         # String ids are read as dictionary arrays, so that each distinct id is hashed once per batch.
         encoded = [user] if user in columns and _is_text(schema.field(user).type) else None
 
-        def group(number: int) -> Iterator[pa.RecordBatch]:
-            with pq.ParquetFile(path, read_dictionary=encoded, memory_map=True) as file:
-                wanted = {"row_groups": [number], "columns": list(columns)}
-                yield from file.iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
+        def opened() -> pq.ParquetFile:
+            return pq.ParquetFile(path, read_dictionary=encoded, memory_map=True)
+
+        def some(number: int, names: list[str]) -> pa.Table:
+            with opened() as file:
+                return file.read_row_group(number, names, use_threads=False)
+
+        def group(number: int, sets: int = 1, share: Any = None) -> Iterator[pa.RecordBatch]:
+            sets = min(sets, len(columns))
+            with opened() as file:
+                if sets < 2 or file.metadata.row_group(number).num_rows > SHARED_ROWS:
+                    wanted = {"row_groups": [number], "columns": list(columns)}
+                    yield from file.iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
+                    return
+            found = share([partial(some, number, list(columns[k::sets])) for k in range(sets)])
+            arrays = [found[k % sets].column(name) for k, name in enumerate(columns)]
+            yield from pa.table(arrays, names=list(columns)).to_batches(parts.BATCH_ROWS)
 
         for number in numbers:
             yield partial(group, number)
 
-    return Part(path, schema, units)
+    return Part(path, schema, units, count=len(numbers))
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -188,8 +204,8 @@ def _with_partition(part: Part, partition: dict[str, str]) -> Part:
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         inner = [c for c in columns if c not in extra] or list(part.schema.names[:1] or columns[:1])
 
-        def widened(unit: Unit) -> Iterator[pa.RecordBatch]:
-            for batch in unit():
+        def widened(unit: Unit, *shared: Any) -> Iterator[pa.RecordBatch]:
+            for batch in unit(*shared):
                 own = {name: pa.repeat(extra[name], batch.num_rows) for name in columns if name in extra}
                 arrays = [own[name] if name in own else batch.column(name) for name in columns]
                 yield pa.record_batch(arrays, names=list(columns))
