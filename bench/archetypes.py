@@ -171,8 +171,12 @@ def summary(got: dict[str, list[list[float]]], epsilons: list[float]) -> dict:
         print(f"{name:<36}" + "  ".join(f"{m:>14.4f} +- {h:.4f}" for m, h in zip(mean, half)))
     for epsilon in epsilons:
         refined = np.array(got[f"taxi-archetypes-refined, epsilon {epsilon:g}"])
-        for name in (f"taxi-archetypes, epsilon {epsilon:g}", f"taxi-adagrid, epsilon {epsilon:g}",
-                     "the public trips themselves", "the public distribution, unrefined"):  # fmt: skip
+        for name in (
+            f"taxi-archetypes, epsilon {epsilon:g}",
+            f"taxi-adagrid, epsilon {epsilon:g}",
+            "the public trips themselves",
+            "the public distribution, unrefined",
+        ):
             mean, half = interval(refined - np.array(got[name]))
             label = f"epsilon {epsilon:g}: refined minus {name.split(',')[0]}"
             out["refined_minus"][label] = [float(mean[0]), float(half[0])]

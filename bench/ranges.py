@@ -75,12 +75,15 @@ def ties(rows: int, rng: np.random.Generator) -> pa.Table:
     return pa.table(
         {
             "zero": np.where(rng.random(rows) < 0.9, 0.0, np.round(rng.lognormal(8, 1, rows))),
-            "round": np.where(rng.random(rows) < 0.5, np.round(rng.exponential(40, rows)) * 25,
-                              np.round(rng.exponential(1000, rows))),
+            "round": np.where(
+                rng.random(rows) < 0.5,
+                np.round(rng.exponential(40, rows)) * 25,
+                np.round(rng.exponential(1000, rows)),
+            ),
             "forty": np.where(rng.random(rows) < 0.5, 40, rng.integers(1, 100, rows)),
             "price": rng.choice([4.99, 9.99, 14.99, 19.99, 49.0, 99.0, 249.5], rows),
         }
-    )  # fmt: skip
+    )
 
 
 TABLES: dict[str, tuple[Callable[[int, np.random.Generator], pa.Table], str | None, int]] = {

@@ -184,8 +184,13 @@ def spread(rows: np.ndarray, **of_user) -> dict:
 def purchases(path: str | None) -> dict:
     """12,000 customers with few rows: one country, two favourite shops, months one after the other."""
     rng, n = np.random.default_rng(11), 12_000
-    t = spread(rng.geometric(0.4, n), country=rng.choice(12, n, p=rng.dirichlet(np.ones(12))),
-               one=rng.choice(40, n), two=rng.choice(40, n), first=rng.choice(12, n))  # fmt: skip
+    t = spread(
+        rng.geometric(0.4, n),
+        country=rng.choice(12, n, p=rng.dirichlet(np.ones(12))),
+        one=rng.choice(40, n),
+        two=rng.choice(40, n),
+        first=rng.choice(12, n),
+    )
     size = len(t["user"])
     shop = np.where(rng.random(size) < 0.65, t["one"], t["two"])
     shop = np.where(rng.random(size) < 0.15, rng.integers(0, 40, size), shop)
@@ -205,9 +210,12 @@ def purchases(path: str | None) -> dict:
 def events(path: str | None) -> dict:
     """3,000 users of a site, rows with a heavy tail: one device, sessions of a day and an hour."""
     rng, n = np.random.default_rng(12), 3_000
-    t = spread(np.minimum(np.ceil(4 * (1 + rng.pareto(1.3, n))), 4_000).astype(np.int64),
-               device=rng.choice(6, n, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]), likes=rng.integers(0, 30, n),
-               wakes=rng.integers(0, 24, n))  # fmt: skip
+    t = spread(
+        np.minimum(np.ceil(4 * (1 + rng.pareto(1.3, n))), 4_000).astype(np.int64),
+        device=rng.choice(6, n, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]),
+        likes=rng.integers(0, 30, n),
+        wakes=rng.integers(0, 24, n),
+    )
     size = len(t["user"])
     starts = (rng.random(size) < 0.2) | (np.diff(t["user"], prepend=-1) > 0)
     session = np.cumsum(starts) - 1
@@ -228,8 +236,14 @@ def events(path: str | None) -> dict:
 def patients(path: str | None) -> dict:
     """8,000 patients: sex, region and decade of birth, a chronic diagnosis, visits some weeks apart."""
     rng, n = np.random.default_rng(13), 8_000
-    t = spread(1 + rng.negative_binomial(2, 0.2, n), sex=rng.choice(2, n), region=rng.choice(16, n),
-               born=rng.choice(9, n), chronic=rng.choice(25, n), every=rng.integers(1, 9, n))  # fmt: skip
+    t = spread(
+        1 + rng.negative_binomial(2, 0.2, n),
+        sex=rng.choice(2, n),
+        region=rng.choice(16, n),
+        born=rng.choice(9, n),
+        chronic=rng.choice(25, n),
+        every=rng.integers(1, 9, n),
+    )
     size = len(t["user"])
     place = np.arange(size) - np.flatnonzero(np.diff(t["user"], prepend=-1))[t["user"]]
     week = (rng.integers(0, 30, n)[t["user"]] + place * t["every"]) % 52

@@ -78,8 +78,9 @@ def one(table: pa.Table, user: str | None, columns: list[str], share: float, see
 def show(table: pa.Table, user: str | None, columns: list[str], seeds: int, jobs: int) -> None:
     print("share of mu^2  spent  " + "  ".join(f"{c:>23}" for c in columns))
     with ProcessPoolExecutor(jobs) as pool:
-        asked = [[pool.submit(one, table, user, columns, share, seed) for seed in range(seeds)]
-                 for share in SHARES]  # fmt: skip
+        asked = [
+            [pool.submit(one, table, user, columns, share, seed) for seed in range(seeds)] for share in SHARES
+        ]
         for share, runs in zip(SHARES, asked):
             cells, costs = zip(*(run.result() for run in runs))
             means, shares = np.mean(cells, axis=0), np.array(cells)[:, :, 1]
