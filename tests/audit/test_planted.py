@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from msgspec.structs import force_setattr
 
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import PrivacyError
@@ -247,7 +248,7 @@ def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
 
     def planted(*arguments):
         plan = real(*arguments)
-        object.__setattr__(plan, "sigma", plan.sigma / 2)
+        force_setattr(plan, "sigma", plan.sigma / 2)
         return plan
 
     with patch.object(gateway, name, planted), pytest.raises(PrivacyError, match="cover"):
