@@ -266,8 +266,8 @@ def of_batches(
 ) -> Iterator[Made]:
     """What `one(batch, part)` makes of every batch of the parts, in the order of the batches; at most
     `threads + ahead` units are started and not yet consumed. Batches of a unit that is decoded faster than
-    they are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time. If
-    the last units are fewer than the threads, several threads share the columns of each."""
+    they are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time.
+    Where there are twice as many threads as units, several share the columns of each."""
     found = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
     if threads == 1:
         for part, unit in found:
@@ -275,17 +275,16 @@ def of_batches(
         return
     spare, waiting = threading.Semaphore(threads // 2), deque[Future]()
     count = sum(part.count for part in parts) if all(part.count for part in parts) else 0
-    last, ahead = count % threads, max(2, threads // 2)
+    sets, ahead = threads // count if count else 1, max(2, threads // 2)
 
     def share(calls: Sequence[Callable[[], Any]]) -> list[Any]:
         futures = [pool.submit(call) for call in calls[1:]]
         first = calls[0]()
         return [first, *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:]))]
 
-    def work(number: int, part: Part, unit: Unit) -> list[Any]:
+    def work(part: Part, unit: Unit) -> list[Any]:
         made: list[Any] = []
-        shared = (threads // last, share) if last and number >= count - last else ()
-        for batch in sources.guarded(part.where, unit(*shared)):
+        for batch in sources.guarded(part.where, unit(sets, share) if sets > 1 else unit()):
             if not part.text and spare.acquire(blocking=False):
                 made.append(pool.submit(one, batch, part))
                 made[-1].add_done_callback(lambda _: spare.release())
@@ -295,8 +294,8 @@ def of_batches(
 
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
         try:
-            for at in chain(enumerate(found), repeat(None, threads + ahead)):
-                waiting.extend([pool.submit(work, at[0], *at[1])] if at else [])
+            for at in chain(found, repeat(None, threads + ahead)):
+                waiting.extend([pool.submit(work, *at)] if at else [])
                 if waiting and (at is None or len(waiting) >= threads + ahead):
                     for made in waiting.popleft().result():
                         yield made.result() if isinstance(made, Future) else made

@@ -90,9 +90,10 @@ def test_duckdb(frame, schema, want):
 
 def write_all(frame, folder: Path) -> dict[str, Path]:
     table = pl.from_arrow(frame)
-    kinds = ("parquet", "csv", "tsv", "jsonl", "csv.gz", "csv.zst", "jsonl.bz2", "arrow", "arrows")
+    kinds = "parquet one.parquet csv tsv jsonl csv.gz csv.zst jsonl.bz2 arrow arrows".split()
     files = {n: folder / f"t.{n}" for n in kinds}
-    pq.write_table(frame, files["parquet"], row_group_size=720)  # 7 groups: 2 or 3 threads share the last
+    pq.write_table(frame, files["parquet"], row_group_size=600)
+    pq.write_table(frame, files["one.parquet"])  # one row group, whose columns threads share
     table.write_csv(files["csv"])
     table.write_csv(files["tsv"], separator="\t")
     table.write_ndjson(files["jsonl"])
@@ -101,10 +102,9 @@ def write_all(frame, folder: Path) -> dict[str, Path]:
             file.write(files[plain].read_bytes())
     with gzip.open(files["csv.gz"], "wb") as file:
         table.write_csv(file)
-    with pa.ipc.new_file(files["arrow"], frame.schema) as writer:
-        writer.write_table(frame, 700)
-    with pa.ipc.new_stream(files["arrows"], frame.schema) as writer:
-        writer.write_table(frame, 700)
+    for kind, new in (("arrow", pa.ipc.new_file), ("arrows", pa.ipc.new_stream)):
+        with new(files[kind], frame.schema) as writer:
+            writer.write_table(frame, 700)
     return files
 
 
