@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,6 +31,15 @@ from .domain import Clique
 from .errors import MeasurementError
 
 Coef2 = tuple[np.ndarray, np.ndarray]
+
+
+class Entries(NamedTuple):
+    """A matrix: entry i is `value[i]`, in row `line[i]` and column `cell[i]`."""
+
+    rows: int
+    line: np.ndarray
+    cell: np.ndarray
+    value: np.ndarray
 
 
 class Block(NamedTuple):
@@ -48,7 +57,7 @@ class Block(NamedTuple):
     minus: Clique | None = None
     fine: np.ndarray | None = None
     at: np.ndarray | None = None
-    matrix: Any = None
+    matrix: Entries | None = None
 
 
 @runtime_checkable
@@ -210,7 +219,8 @@ class Sparse(_Base):
     def blocks(self, clique):
         m = self.matrix
         key = _digest(m.indptr, m.indices, m.data)
-        yield Block(("matrix", clique, key), clique, matrix=m)
+        line = np.repeat(np.arange(self.rows), np.diff(m.indptr))
+        yield Block(("matrix", clique, key), clique, matrix=Entries(self.rows, line, m.indices, m.data))
 
 
 class Binned(_Base):
@@ -244,8 +254,7 @@ class Binned(_Base):
         return self._check(r, self.rows, "rows")[self._row]
 
     def blocks(self, clique):
-        ones = np.ones(self.cells)
-        matrix = sp.csr_array((ones, (self._row, np.arange(self.cells))), shape=(self.rows, self.cells))
+        matrix = Entries(self.rows, self._row, np.arange(self.cells), np.ones(self.cells))
         yield Block(("matrix", clique, _digest(self._row)), clique, matrix=matrix)
 
 

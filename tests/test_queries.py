@@ -83,6 +83,11 @@ def test_blocks_reproduce_the_product():
             np.subtract.at(part, block.at, tables[block.minus][block.fine])
         rows.append(part)
     assert np.allclose(np.concatenate(rows), query.product(x))
+    binned = Binned((4, 3, 5), ([0, 1, 1, 0], None, [2, 0, 1, 0, 2]))
+    for query in (binned, Sparse(sp.csr_array(rng.integers(-2, 3, (7, 60))))):
+        (block,) = query.blocks(("a", "b", "c"))
+        number, line, cell, value = block.matrix
+        assert np.allclose(np.bincount(line, value * x[cell], number), query.product(x))
 
 
 def test_grid_refuses_a_fine_cell_over_a_coarse_one():

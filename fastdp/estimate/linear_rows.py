@@ -71,7 +71,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
 
 def _rows(domain: Domain, block: Block) -> int:
     if block.matrix is not None:
-        return block.matrix.shape[0]
+        return block.matrix.rows
     return domain.cells(block.plus) if block.cells is None else block.cells.size
 
 

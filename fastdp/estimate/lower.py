@@ -127,9 +127,10 @@ def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
     for group in rows.values():
         block = group[0].block
         if block.matrix is not None:
-            matrix = sp.coo_array(block.matrix)
-            lines, cells = (x.astype(np.int64) for x in matrix.coords)
-            entries.append((n + lines, _where(plan, block.plus, cells), matrix.data.astype(np.float64)))
+            lines, cells = (x.astype(np.int64) for x in block.matrix[1:3])
+            entries.append(
+                (n + lines, _where(plan, block.plus, cells), block.matrix.value.astype(np.float64))
+            )
         elif block.cells is None or block.minus is None or block.fine is None:
             raise MeasurementError("a block of rows needs its cells and the amounts to subtract from them")
         else:

@@ -60,6 +60,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: ClassVar[str] = "adagrid"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
+    fits_sparse: ClassVar[bool] = True
 
     outer: tuple[tuple[str, ...], ...] | None = None
     copies: tuple[Copy, ...] = ()

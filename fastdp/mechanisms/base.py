@@ -86,6 +86,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     makes_users: ClassVar[bool] = False  # a user's rows are made together, or counted per user
     users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
     may_choose_clip: ClassVar[bool] = False
+    fits_sparse: ClassVar[bool] = False  # its fit needs scipy.sparse, imported while rows are read
     ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
     corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
     for_linked: ClassVar[bool] = False  # fits any table, and draws rows from a model given some columns

@@ -109,7 +109,7 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
             folder.forget()
             raise StoppedEarly(folder.stopped)
         spec.status.folder = folder
-    preload()
+    preload(any(config.fits_sparse for config in spec.configs))
     return names
 
 
@@ -198,7 +198,7 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
     threads = spec.options.threads
 
     def fit(domain, measurements, **options):
-        from ..estimate.estimator import fit  # brings scipy.sparse: loaded while rows are read (`preload`)
+        from ..estimate.estimator import fit  # loaded while rows are read (`preload`)
 
         options.setdefault("max_cells", spec.configs[i].fit_limit)
         with spec.reporter.stage("fit", "fitting the model"):

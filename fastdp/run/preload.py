@@ -10,14 +10,17 @@ import threading
 from ..privacy.statement import build_hash
 
 
-def preload() -> None:
-    """Starts it in a thread of its own and returns. Nothing waits for the thread: who needs a module that is
-    being imported waits for that module, and who needs one that failed meets the error again."""
-    threading.Thread(target=_load, name="fastdp-ahead", daemon=True).start()
+def preload(sparse: bool) -> None:
+    """Starts it in a thread of its own and returns. `sparse`: the fit needs scipy.sparse. Nothing waits for
+    the thread: who needs a module that is being imported waits for that module, and who needs one that
+    failed meets the error again."""
+    threading.Thread(target=_load, args=(sparse,), name="fastdp-ahead", daemon=True).start()
 
 
-def _load() -> None:
+def _load(sparse: bool) -> None:
     with contextlib.suppress(Exception):
+        if sparse:
+            import scipy.sparse  # noqa: F401
         from ..estimate import estimator  # noqa: F401
         from ..model import array_file, sampler  # noqa: F401
 
