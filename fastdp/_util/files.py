@@ -3,7 +3,6 @@ renamed."""
 
 import contextlib
 import os
-import secrets
 import shlex
 import shutil
 from collections.abc import Iterator
@@ -55,7 +54,7 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
     folder can take the place of nothing or of an empty folder only.
     """
     path = Path(path)
-    aside = path.with_name(f"{path.name}.tmp-{secrets.token_hex(4)}")
+    aside = path.with_name(f"{path.name}.tmp-{os.urandom(4).hex()}")
     try:
         yield aside
         sync_tree(aside)

@@ -213,8 +213,7 @@ def build_hash() -> str:
     root = Path(__file__).parents[1]
     h = hashlib.sha256()
     for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".so", ".pyx", ".toml")):
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()  # small files: `file_hash` takes twice as long
-        h.update(f"{path.relative_to(root).as_posix()}\0{digest}\n".encode())
+        h.update(f"{path.relative_to(root).as_posix()}\0{file_hash(path)}\n".encode())
     return h.hexdigest()
 
 

@@ -57,7 +57,7 @@ def test_a_schema_has_a_domain_and_a_run_measurements(run, schema):
 
 def test_every_command_speaks_json():
     speaks = {"--json", "--as"}  # of `statement`, JSON is one of its forms
-    without = [path for path, c in commands().items() if not any(speaks & set(p.opts) for p in c.params)]
+    without = [path for path, c in commands().items() if not any(speaks & set(names) for names in c.options)]
     assert without == [] and len(commands()) > 15
 
 
