@@ -106,13 +106,14 @@ def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, mat
     assert {p.name for p in place.iterdir()} == before
 
 
-def test_every_verb_and_option_is_documented():
+def test_every_verb_speaks_json_and_is_documented_with_its_options():
     pages = ("cli.md", "cli-budget.md")
     text = "".join((ROOT / "docs" / "reference" / page).read_text("utf-8") for page in pages)
     for path, command in commands().items():
         name = " ".join(path)
         assert f"fastdp {name}" in text, name
         assert command.about and f"fastdp {name}" in command.examples, name
+        assert any({"--json", "--as"} & set(names) for names in command.options), name
         for *_, longest in command.options:
             assert longest == "--help" or f"`{longest}`" in text, f"{name} {longest}"
 
