@@ -156,7 +156,8 @@ class Reach:
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
-        if not names or not concerns.inside(site.path) >> site.line & 1:  # a field, which tests may read
+        field = site.path.endswith(".py") and not concerns.inside(site.path) >> site.line & 1
+        if field or not names:  # tests may read a field
             names |= {name for name in self.tests if name.split("::")[0] in own}
         return sorted(names, key=partial(self._turn, own))
 
