@@ -241,6 +241,7 @@ static void rake(cross_case *c) {
     int64_t rows = AT(int64_t, 1)[0], cols = AT(int64_t, 1)[1], size = COUNT(4);
     double *cells = cross_room(c, 6), *ratio = zeros(size, 8), *work = zeros(size, 8);
     double squares[8] = {0}, sum = 0;
+    const fdp_span whole = {0, 0, size};
     memcpy(cells, AT(double, 0), (size_t)COUNT(0) * 8);
     fdp_view view = {AT(int32_t, 2), AT(int32_t, 3), FDP_VIEW_MAP};
     fdp_rake_step steps[2] = {{.cells = cells,
@@ -250,6 +251,7 @@ static void rake(cross_case *c) {
                                .project = view,
                                .size = size,
                                .lanes = 1,
+                               .spans = &whole,
                                .goal = AT(double, 4),
                                .least = AT(double, 5)[0],
                                .weight = AT(double, 5)[1],

@@ -185,7 +185,7 @@ def rake_cases(out: File, rng: np.random.Generator) -> None:
         base = (rng.integers(0, 3, rows) * 10).astype(np.int32)
         along = rng.integers(0, 10, cols).astype(np.int32)
         goal, table = rng.gamma(2.0, 10.0, 30), cells.copy()
-        view = rake.View(rows, cols, 30, base, along, False)
+        view = rake.View(rows, cols, 30, base, along, np.array([[0, 0, 30]]))  # one lane
         tour = rake.Tour(
             [(table, None, view, goal, None, 1e-3, 2.0), (table, view, None, None, None, 0, 0)], 1
         )
