@@ -66,8 +66,8 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         units = sources.guarded(part.where, part.units(names, None))
         batches = [batch for unit in units for batch in sources.guarded(part.where, unit())]
         if not batches:
-            kinds = [pa.binary() if part.any_name else part.schema.field(name).type for name in names]
-            batches = [pa.record_batch([pa.array([], kind) for kind in kinds], names)]
+            types = [pa.binary() if part.any_name else part.schema.field(name).type for name in names]
+            batches = [pa.record_batch([pa.array([], kind) for kind in types], names)]
         columns = {}
         for i, name in enumerate(names):
             column = pa.chunked_array([batch.column(i) for batch in batches])
