@@ -100,7 +100,9 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
     return _with_partition(part, partition) if partition else part
 
 
-def _broken(where: str, error: BaseException) -> DataError:
+def _broken(where: str, error: BaseException) -> DataError | MemoryError:
+    if isinstance(error, MemoryError) or "worker thread" in str(error):
+        return MemoryError(f"not enough memory, or no thread, to read {where!r}")
     if isinstance(error, OSError) and error.strerror:
         return DataError(f"file {where!r} cannot be read: {error.strerror}")
     return DataError(f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})")
@@ -108,7 +110,7 @@ def _broken(where: str, error: BaseException) -> DataError:
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields the batches; an error while reading them becomes a DataError that names the source but no
-    row."""
+    row, a lack of memory a MemoryError, after which a run can be resumed."""
 
     try:
         yield from batches

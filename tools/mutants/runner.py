@@ -64,7 +64,7 @@ def _run(session: pytest.Session, request: dict[str, Any], out: IO[str], late: I
             exchange(Path(request["path"]))
         place = {name: n for n, name in enumerate(request["tests"])}
         items = sorted((i for i in session.items if i.nodeid in place), key=lambda i: place[i.nodeid])
-        failed: list[str] = []
+        failed = [*(place.keys() - {i.nodeid for i in items})]  # their files cannot be read any more
         for item, after in zip(items, [*items[1:], None]):
             before = session.testsfailed
             faulthandler.dump_traceback_later(request["tests"][item.nodeid], exit=True, file=late)
