@@ -1,4 +1,4 @@
-"""What the noise sampler's sampler's error adds to delta, and which runs are refused for it."""
+"""What the noise sampler's error adds to delta, and which runs are refused for it."""
 
 import math
 import re
@@ -66,6 +66,8 @@ def test_what_is_admitted_keeps_its_delta(epsilon, delta):
         assert epsilon > largest_epsilon(delta)
         return
     assert added_delta(epsilon, draws) <= delta * SHARE * (1 + 1e-6)
+    told = [[*recompute._sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)]
+    assert not told[0] and (told[1] or draws == 1 << 62)  # the most that is counted
     assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + SHARE)
 
 

@@ -276,6 +276,7 @@ def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
     """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a random nonce
     in every record leaves nothing to try."""
     run_once(ledger).finish()
+    assert not sqlite3.connect(path).execute("SELECT * FROM answers").fetchall()  # nor the answers themselves
     rows = sqlite3.connect(path).execute("SELECT seq, kind, body, hash FROM chain ORDER BY seq").fetchall()
     nonces = {json.loads(body)["nonce"] for _, _, body, _ in rows}
     assert len(nonces) == len(rows) and all(len(bytes.fromhex(n)) == 16 for n in nonces)

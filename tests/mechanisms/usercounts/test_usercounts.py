@@ -278,17 +278,15 @@ def test_units_that_cannot_be_promised_are_refused():
                 read(frame, s), event | {"method": method}, 20.0, DELTA, public=public, seed=1
             )
             assert done.privacy["unit"]["kind"] == "row"
+            notes = " ".join(done.privacy["notes"])
+            assert "rows in n groups epsilon is n times" in notes and "counts in at most" not in notes
             assert abs(done.data["count"].to_numpy().sum() - len(frame)) < 60
     with pytest.raises(UsageError, match="delta above 0"):
         fastdp.synthesize(read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0)
+    bound = schema()
+    free = SimpleNamespace(user="who", max_rows_per_user=None, domain=bound.domain, columns=bound.columns)
     with pytest.raises(UsageError, match="set `cap`"):
-        UserCounts().resolved(
-            SimpleNamespace(
-                user="who", max_rows_per_user=None, domain=schema().domain, columns=schema().columns
-            ),
-            1.0,
-            DELTA,
-        )
+        UserCounts().resolved(free, 1.0, DELTA)
 
 
 @settings(deadline=None)
