@@ -2,11 +2,13 @@
 
     python -m bench.cores [--rows 2000000] [--threads 1 2 4 8 16] [--only adagrid dual ...]
 
-Every line is the least wall time of some repetitions, so run it on a machine that nobody else uses; threads
-beyond its cores are not measured. "bandwidth" is what as many threads copy, in GB/s read and written.
-"pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be compared with a call of
-mirror descent on the same cells. "stolen" is the share of its processors' time that a virtual machine was not
-given while a line was measured. The lines of docs/research/threads.md follow at the end.
+Every line is the least wall time of three repetitions, or of a second of them, so run it on a machine that
+nobody else uses; threads beyond its cores are not measured. "bandwidth" is what as many threads copy, in
+GB/s read and written, "arithmetic" how many million powers they compute in a second, without memory: what
+threads alone can gain. "pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be
+compared with a call of mirror descent on the same cells. "stolen" is the share of its processors' time that
+a virtual machine was not given while a line was measured. The lines of docs/research/threads.md follow at
+the end.
 """
 
 from __future__ import annotations
@@ -34,13 +36,14 @@ from .measurements import OUTER, Problem, load, prepare, taxi_codes, to_fastdp
 Piece = Callable[[int], float]
 
 
-def least(work: Callable[[], object], times: int = 3) -> float:
-    best = float("inf")
-    for _ in range(times):
+def least(work: Callable[[], object]) -> float:
+    """The least of at least three repetitions, and of as many as a second holds."""
+    found: list[float] = []
+    while len(found) < 3 or sum(found) < 1.0:
         begin = time.perf_counter()
         work()
-        best = min(best, time.perf_counter() - begin)
-    return best
+        found.append(time.perf_counter() - begin)
+    return min(found)
 
 
 def call(problem: Problem) -> Piece:
@@ -67,7 +70,7 @@ def whole_fit(problem: Problem, calls: list[int]) -> Piece:
     def fit(threads: int) -> None:
         calls.append(fastdp.fit(problem.domain, asked, total, threads=threads).iterations)
 
-    return lambda threads: least(lambda: fit(threads), 2)
+    return lambda threads: least(lambda: fit(threads))
 
 
 def counting(rows: int) -> Piece:
@@ -81,7 +84,7 @@ def counting(rows: int) -> Piece:
 
 def sampling(problem: Problem) -> Piece:
     model = fastdp.fit(problem.domain, to_fastdp(problem), float(problem.weighted[0].sum()))
-    return lambda threads: least(lambda: model.sample(10_000_000, seed=1, threads=threads), 2)
+    return lambda threads: least(lambda: model.sample(10_000_000, seed=1, threads=threads))
 
 
 def trips(rows: int, folder: Path) -> Path:
@@ -114,7 +117,7 @@ def writing(source: Path) -> Piece:
         with tempfile.TemporaryDirectory(dir=source.parent) as folder:
             Output(table.schema, outcome, None, 1, threads=threads).write(Path(folder))
 
-    return lambda threads: least(lambda: write(threads), 2)
+    return lambda threads: least(lambda: write(threads))
 
 
 def stolen() -> tuple[float, float]:
@@ -127,11 +130,26 @@ def bandwidth(threads: int) -> float:
     """GB/s, read and written, of copies by so many threads."""
     parts = [(np.ones(1 << 23), np.ones(1 << 23)) for _ in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-        seconds = least(lambda: list(pool.map(lambda p: np.copyto(p[1], p[0]), parts)), 5)
+        seconds = least(lambda: list(pool.map(lambda p: np.copyto(p[1], p[0]), parts)))
     return threads * 2 * parts[0][0].nbytes / seconds / 1e9
 
 
+def arithmetic(threads: int) -> float:
+    """Millions of powers a second by so many threads, each in its own caches: what cores alone gain."""
+    parts = [np.linspace(1.0, 2.0, 1 << 15) for _ in range(threads)]
+
+    def powers(part: np.ndarray) -> None:
+        out = np.empty_like(part)
+        for _ in range(32):
+            np.power(part, 1.7, out=out)
+
+    with ThreadPoolExecutor(threads) as pool:
+        seconds = least(lambda: list(pool.map(powers, parts)))
+    return threads * 32 * parts[0].size / seconds / 1e6
+
+
 WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
+RATES = {"bandwidth": bandwidth, "arithmetic": arithmetic}
 WANTED |= {"Parquet read": 8, "CSV read": 8, "Parquet written": 8}
 
 
@@ -140,7 +158,7 @@ def lines(found: dict[str, dict[int, float]]) -> str:
     threads = list(found["bandwidth"])
     last, out = threads[-1], []
     for name, by in found.items():
-        times = name != "bandwidth"
+        times = name not in RATES
         cells = [
             f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}" for n in threads
         ]
@@ -187,10 +205,11 @@ def main() -> None:
     if passes:
         found["pass, dual"] = {n: seconds / passes[-1] for n, seconds in found["fit, dual"].items()}
     if passes and "call, identity" in found:
-        times = [found["pass, dual"][n] / found["call, identity"][n] for n in threads]
-        print(f"{'pass against call':18}" + "".join(f"{x:10.2f}" for x in times))
-    found["bandwidth"] = {n: bandwidth(n) for n in threads}
-    print(f"{'bandwidth':18}" + "".join(f"{b:6.1f} GB/s"[:10] for b in found["bandwidth"].values()))
+        against = [found["pass, dual"][n] / found["call, identity"][n] for n in threads]
+        print(f"{'pass against call':18}" + "".join(f"{x:10.2f}" for x in against))
+    for name, rate in RATES.items():
+        found[name] = {n: rate(n) for n in threads}
+        print(f"{name:18}" + "".join(f"{r:10.1f}" for r in found[name].values()))
     folder.cleanup()
     print(lines(found))
     if options.save:
