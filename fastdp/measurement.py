@@ -65,12 +65,13 @@ class Measurement:
         if not np.all(np.asarray(sigma) > 0):
             raise MeasurementError(f"measurement of {clique!r}: sigma must be positive and finite")
         object.__setattr__(self, "sigma", sigma)
-        rows = query_rows(self.query)
-        if rows is not None and rows != values.size:
-            raise MeasurementError(
-                f"measurement of {clique!r}: expected {rows} values, one for each row of the "
-                f"query, got {values.size}"
-            )
+        if self.query is not None:
+            rows = int(self.query.rows if hasattr(self.query, "product") else self.query.shape[0])
+            if rows != values.size:
+                raise MeasurementError(
+                    f"measurement of {clique!r}: expected {rows} values, one for each row of the "
+                    f"query, got {values.size}"
+                )
 
     def _floats(self, numbers, what: str) -> np.ndarray:
         """Read-only float64: the array given where it is already both, else a copy; integers are taken from
@@ -122,10 +123,3 @@ class Request:
         if not (math.isfinite(mu) and mu > 0):
             raise UsageError(f"request for {clique!r}: mu must be positive and finite, got {self.mu!r}")
         object.__setattr__(self, "mu", mu)
-
-
-def query_rows(query) -> int | None:
-    """Number of rows of a query, a sparse matrix or None."""
-    if query is None:
-        return None
-    return int(query.rows) if hasattr(query, "product") else int(query.shape[0])

@@ -105,15 +105,10 @@ class Reporter:
         """`part` of this stage is done, 0..1."""
         if self._callback is None:
             return
-        before = 0.0
-        for name, weight in STAGES.items():
-            if name == stage:
-                before += weight * min(max(part, 0.0), 1.0)
-                break
-            before += weight
-        else:
-            before = 0.0
+        names = list(STAGES)
+        done = sum(STAGES[name] for name in names[: names.index(stage)])
+        done += STAGES[stage] * min(max(part, 0.0), 1.0)
         with self._lock:
-            self._parts[self._now] = max(self._parts[self._now], before)
+            self._parts[self._now] = max(self._parts[self._now], done)
             fraction = sum(self._parts) / len(self._parts)
             self._callback(Progress(stage, fraction, time.perf_counter() - self._start, text, self._run))

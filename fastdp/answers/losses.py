@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..schema.columns import Column, Numeric
+from ..schema.columns import Numeric
 from .best_linear import estimate
 from .clipping import Z95
 from .facts import Facts
@@ -48,7 +48,7 @@ def _values(facts: Facts) -> list[str]:
         if found is None:
             continue
         share, errors = found
-        code = _other(column)
+        code = column.overflow_target
         if code is not None and share[code] > max(LEAST, Z95 * errors[code]):
             other.append((float(share[code]), name))
         codes = facts.codes.get(name)
@@ -77,14 +77,6 @@ def _values(facts: Facts) -> list[str]:
     if binned:
         out.append(f"Only bins were counted, and values are spread over them: {listed(binned)}.")
     return out
-
-
-def _other(column: Column) -> int | None:
-    """The code that stands for values outside the schema."""
-    if column.overflow_code is not None:
-        return column.overflow_code
-    policy = column.overflow
-    return column.code_of(policy.value) if policy.action == "value" and policy.value is not None else None
 
 
 def _shares(facts: Facts, name: str) -> tuple[np.ndarray, np.ndarray] | None:

@@ -3,7 +3,7 @@ here."""
 
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,7 @@ def synth(
     tables = linked_sources(data or [], schema, mechanism, engine)
     files = () if engine == "spark" else data or () if tables is None else tables.values()
     common.check_paths(*files, public, schema=schema)
+    from ..engines.sparksource import opened
     from ..mechanisms.recipe import load
     from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.result import LinkedRun
@@ -81,7 +82,7 @@ def synth(
     given |= {"schema": schema, "dialect": common.dialect_of(dialect), "out": out, "clip": clip_of(clip)}
     given["memory"] = None if memory is None else parse_bytes(memory)
     status, asked = interrupt.watch_run(), numbers if len(numbers) > 1 else numbers[0]
-    spark = rows_of_spark(data, master) if engine == "spark" else nullcontext(source)
+    spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     with spark as rows_in, progress_for(quiet or as_json) as callback:
         made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
     several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
@@ -90,13 +91,6 @@ def synth(
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
         run_summary(out, runs, report=report)
-
-
-def rows_of_spark(data: list[str] | None, master: str | None) -> AbstractContextManager[Any]:
-    """A context in which Spark reads the rows: it opens a new Spark session and closes it at the end."""
-    from ..engines.sparksource import opened
-
-    return opened(data or [], master)
 
 
 def source_of(data: list[str], query: str | None) -> Any:

@@ -175,7 +175,5 @@ def _table(texts: dict[str, str]) -> Iterator[str]:
     left = min(24, max(map(len, texts))) + 4
     for name, text in texts.items():
         first = f"  {name}".ljust(left) if len(name) + 4 <= left else f"  {name}\n{' ' * left}"
-        wrapped = textwrap.wrap(text, _columns() - left, break_long_words=False, break_on_hyphens=False) or [
-            ""
-        ]
-        yield f"\n{' ' * left}".join([first + wrapped[0], *wrapped[1:]]).rstrip()
+        wrapped = textwrap.fill(text, _columns() - left, break_long_words=False, break_on_hyphens=False)
+        yield (first + wrapped.replace("\n", f"\n{' ' * left}")).rstrip()

@@ -28,7 +28,7 @@ from .shared.one_ways import measure_ones, part_mu
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.size_limits import MAX_PAIR_CELLS
-from .shared.spanning_tree import pair_shares, private_pairs
+from .shared.spanning_tree import pair_shares, spanning_tree
 from .shared.user_histogram import measure_users, users_share
 
 LEAST_SHARE = 1e-6
@@ -134,13 +134,12 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.outer is not None:
             return self.outer, [], left, {}
         selection, rest = self.split(left)
-        public = PublicMarginals.of(job.public)
-        if public is None:
-            pairs, ones = private_pairs(session, selection, job.after_ones, job.zeros)
-            return pairs, ones, rest, {}
         for_ones, for_choice = pair_shares(selection)
         ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
         job.after_ones(ones)
+        public = PublicMarginals.of(job.public)
+        if public is None:
+            return spanning_tree(session, ones, for_choice, zeros=job.zeros), ones, rest, {}
         merged = merge(session.domain, public.ones(ones), RARE, impossible=job.zeros.impossible)
         screened = screen_pairs(session, merged, public, for_choice)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))

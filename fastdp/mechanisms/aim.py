@@ -104,7 +104,7 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.round():
             pass
-        model = state.finished()
+        model = state.fit(self.stop, None)
         return Outcome(
             rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
             measurements=(*users.released, *ones, *state.measured),
@@ -189,6 +189,3 @@ class _Rounds:
 
     def fit(self, stop: str, start: Model | None) -> Model:
         return self.merged.fit(self.job, [*self.merged.ones, *self.measured], stop=stop, warm_start=start)
-
-    def finished(self) -> Model:
-        return self.fit(self.config.stop, None)

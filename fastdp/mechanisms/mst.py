@@ -9,8 +9,6 @@ import math
 from functools import partial
 from typing import ClassVar, Literal
 
-import numpy as np
-
 from .._util.threads import resolve
 from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
@@ -106,8 +104,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         shares = ones_shares(domain, one, alike)
         ones = tuple(Planned((a,), shares[a], domain[a], note="1-ways") for a in domain)
         edges = max(1, len(domain) - 1)
-        sizes = sorted(domain.values())[-2:]
-        cells = min(int(np.prod(sizes)), MAX_PAIR_CELLS)
+        cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
         pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
         lines = (*ones, pairs) if len(domain) > 1 else ones
         notes = ["the pairs are chosen privately, so the model's size is not known beforehand"]

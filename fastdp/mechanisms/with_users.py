@@ -1,8 +1,6 @@
 """A mechanism's run, and the releases about users, so that rows can be dealt to synthetic users
 that behave like users (docs/guide/users.md)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 

@@ -9,16 +9,7 @@ from .._util.threads import resolve
 from ..codec.decode import decode
 from ..schema import Schema
 from ..tables.table import Table
-from . import (
-    baselines,
-    constraint_scores as constraints,
-    coverage,
-    kmarginal,
-    original,
-    pairwise,
-    user_scores,
-    utility,
-)
+from . import baselines, constraint_scores, coverage, kmarginal, original, pairwise, user_scores, utility
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, coded, pair_up
 
@@ -117,39 +108,32 @@ class Comparison:
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
         """One metric of the synthetic table, or of `pair` if that is given; None if it is not defined."""
-        match name:
-            case "deid2":
-                return self.taxis.score()
-            case "sprint1":
-                return sprint1.score(*self._values(sprint1.COLUMNS))
-            case "constraints":
-                return constraints.score(self.truth, self.synthetic, self.schema)
-            case "users":
-                return self._users()
-            case "original":
-                return self._original()
-            case "association":
-                return self._two_way[1]
-            case "tv2" if pair is None:
-                return self._two_way[0]
-        pair, seed, threads = self.pair if pair is None else pair, self.seed, self.threads
-        match name:
-            case "tv1":
-                return pairwise.one_way(pair, threads)
-            case "tv2":
-                return pairwise.two_way(pair, threads)[0]
-            case "kmarginal":
-                return kmarginal.score(pair, self.k, limit=self.marginals, seed=seed, threads=threads)
-            case "nist2018":
-                values = (self.truth, self.synthetic) if self.in_values else ()
-                return nist2018.score(pair, *values, seed=seed, threads=threads)
-            case "correlation":
-                return pairwise.correlation(pair)
-            case "coverage":
-                return coverage.score(pair)
-            case "utility":
-                return utility.score(pair, self.target, seed=seed)
-        raise ValueError(f"there is no metric {name!r}")
+        threads = self.threads
+        of_tables: dict[str, Callable[[], Any]] = {
+            "deid2": lambda: self.taxis.score(),
+            "sprint1": lambda: sprint1.score(*self._values(sprint1.COLUMNS)),
+            "constraints": lambda: constraint_scores.score(self.truth, self.synthetic, self.schema),
+            "users": self._users,
+            "original": self._original,
+            "association": lambda: self._two_way[1],
+        }
+        if name in of_tables:
+            return of_tables[name]()
+        whole = pair is None
+        pair = self.pair if pair is None else pair
+        values = (self.truth, self.synthetic) if self.in_values else ()
+        of_pair: dict[str, Callable[[], Any]] = {
+            "tv1": lambda: pairwise.one_way(pair, threads),
+            "tv2": lambda: (self._two_way if whole else pairwise.two_way(pair, threads))[0],
+            "kmarginal": lambda: kmarginal.score(
+                pair, self.k, limit=self.marginals, seed=self.seed, threads=threads
+            ),
+            "nist2018": lambda: nist2018.score(pair, *values, seed=self.seed, threads=threads),
+            "correlation": lambda: pairwise.correlation(pair),
+            "coverage": lambda: coverage.score(pair),
+            "utility": lambda: utility.score(pair, self.target, seed=self.seed),
+        }
+        return of_pair[name]()
 
     @cached_property
     def _two_way(self) -> tuple[dict[str, Any], dict[str, Any]]:

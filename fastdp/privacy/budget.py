@@ -122,9 +122,6 @@ class Totals:
     def plus(self, other: Totals, sign: int = 1) -> Totals:
         return Totals(*(a + sign * b for a, b in zip(astuple(self), astuple(other), strict=True)))
 
-    def minus(self, other: Totals) -> Totals:
-        return self.plus(other, -1)
-
 
 @dataclass(frozen=True)
 class Budget:

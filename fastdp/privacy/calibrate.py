@@ -32,7 +32,8 @@ def calibrate(
     - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta is
       not used.
     """
-    _method(method)
+    if method not in METHODS:
+        raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
     sensitivity = positive("sensitivity", sensitivity)
     count = _count(count)
     if method in ("laplace", "pure"):
@@ -82,11 +83,6 @@ def _round_up(bound: Fraction, measure, start: float) -> float:
     while measure(Fraction(x)) < bound:
         x = math.nextafter(x, math.inf)
     return x
-
-
-def _method(method: str) -> None:
-    if method not in METHODS:
-        raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
 
 
 def positive(name: str, value: float) -> float:

@@ -265,7 +265,7 @@ class State:
             run = self.runs[body["run"]]
             run.finished, run.published = True, tuple(body.get("published", ()))
             before = self.totals[run.dataset]
-            self.totals[run.dataset] = before.plus(run.totals()).minus(Totals.of(run.parts))
+            self.totals[run.dataset] = before.plus(run.totals()).plus(Totals.of(run.parts), -1)
 
     def _take_reserve(self, seq: int, body: Mapping) -> None:
         dataset, parts = body["dataset"], tuple(from_dict(e) for e in body["parts"])

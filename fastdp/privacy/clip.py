@@ -18,8 +18,6 @@ Nothing here sees private data: sizes are public or were released with noise. Al
 that `fastdp verify` finds the same clip on any machine.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any

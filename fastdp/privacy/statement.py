@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.files import write_atomic
 from .._util.threads import available
 from ..errors import RunError
 from ..measurement import SCALE
@@ -246,10 +247,7 @@ def write(folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, st
     whole["files"] = {name: hashes[name] for name in files}
     text = json.dumps(whole, indent=1, allow_nan=False) + "\n"
     try:
-        with open(folder / NAME, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
+        write_atomic(folder / NAME, text.encode())
     except OSError as error:
         raise RunError(f"{folder / NAME} cannot be written: {error.strerror}") from None
     return whole

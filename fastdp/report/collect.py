@@ -30,17 +30,10 @@ Labels = dict[str, tuple[list[str], bool]]
 """A text per code of each column, and whether the codes have an order."""
 
 
-def coded(source: Any, schema: Any, what: str) -> Table:
-    """`source` as codes: those of a fastdp table, or any other source read with the schema as public rows.
-
-    Columns of the schema that the source lacks (the user column may be one) are left out.
-    """
-    return inputs.coded(source, schema, what, users=True)
-
-
-def users_of(table: Table) -> int | None:
-    """The number of users that have a row; None if the table has no users."""
-    return None if table.user is None else int(np.count_nonzero(np.bincount(table.user)))
+def size(table: Table) -> dict[str, int | None]:
+    """The number of rows, and of users that have a row (None if the table has no users)."""
+    users = None if table.user is None else int(np.count_nonzero(np.bincount(table.user)))
+    return {"rows": table.rows, "users": users}
 
 
 def tells_time(column: str) -> bool:

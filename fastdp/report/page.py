@@ -15,10 +15,9 @@ from typing import Any
 from .. import __version__
 from .._util.files import synthetic_path, write_atomic
 from ..errors import UsageError
-from ..metrics.inputs import KNOWN_USERS, as_arrow
+from ..metrics.inputs import KNOWN_USERS, as_arrow, coded
 from ..metrics.scores import several
 from ..tables.drafting import draft
-from ..tables.table import Table
 from . import collect as collecting, quotes, runs as running, sections, words, workload
 from .blocks import page_file, sections_said
 from .score_list import normalise
@@ -53,8 +52,8 @@ def collect(
     named = _named(synthetic)
     schema = _schema(schema, truth, *named.values())
     labels = {name: _labels(column) for name, column in schema.columns.items()}
-    tables = [collecting.coded(source, schema, name) for name, source in named.items()]
-    real = None if truth is None else collecting.coded(truth, schema, "truth")
+    tables = [coded(source, schema, name, users=True) for name, source in named.items()]
+    real = None if truth is None else coded(truth, schema, "truth", users=True)
     present = [t.codes.keys() for t in [real, *tables] if t is not None]
     labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
     if not labels:
@@ -70,8 +69,8 @@ def collect(
     return {
         "title": title or _title(schema, real is not None),
         "with_truth": real is not None,
-        "truth": None if real is None else _size(real),
-        "tables": [{"name": n, **_size(t)} for n, t in zip(named, tables, strict=True)],
+        "truth": None if real is None else collecting.size(real),
+        "tables": [{"name": n, **collecting.size(t)} for n, t in zip(named, tables, strict=True)],
         "scores": normalise(scores),
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
@@ -121,10 +120,6 @@ def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -
     place = Path(folder)
     facts = running.folder(place)
     return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
-
-
-def _size(table: Table) -> dict[str, int | None]:
-    return {"rows": table.rows, "users": collecting.users_of(table)}
 
 
 def _roles(runs: Sequence[Any]) -> list[Mapping[str, Any]]:

@@ -15,10 +15,10 @@ from ..mechanisms.base import Config, Outline
 from ..mechanisms.shared.model_size import LargestModel, check_size, tree_size
 from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
+from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, resolve as resolve_clip, unit_noise
-from ..privacy.scale import laplace_std
 from ..public.data import PublicTable
 from ..release import domaincosts
 from ..release.cells import SURE
@@ -144,7 +144,7 @@ def plan(
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))
         if p.cap is not None:
-            sigma = users_sigma(p.cap, p.share, epsilon if pure else mu, pure)
+            sigma = Noise(pure, p.cap, epsilon if pure else mu).std(p.share)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = _largest(config, schema, public, outline, zeros)
     memory_bytes, seconds = _needs(schema, outline, largest.cells, rows, resolve(threads))
@@ -272,7 +272,7 @@ def _clip(
     grid = candidates(clip)
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
     lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
-    return lost, suggested, lines, users_sigma(1, users_share(config, **facts), mu, pure=False)
+    return lost, suggested, lines, Noise(False, 1, mu).std(users_share(config, **facts))
 
 
 def _largest(
@@ -313,10 +313,3 @@ def public_table(
     recipe = recipes.load(mechanism)
     own_schema = resolve_schema(schema, recipe).with_dialect(dialect)
     return read_public(source, own_schema, recipe.config(1.0).public_relabel, threads=threads)
-
-
-def users_sigma(cap: int, share: float, whole: float, pure: bool) -> float:
-    """Standard error of one answer of a histogram of users; `whole` is epsilon for Laplace noise, mu for
-    Gaussian."""
-
-    return laplace_std(cap / (whole * share)) if pure else math.sqrt(cap / share) / whole

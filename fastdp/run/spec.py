@@ -14,7 +14,7 @@ from .._util.progress import Progress, Reporter
 from ..errors import UsageError, did_you_mean
 from ..mechanisms.base import Config
 from ..mechanisms.recipe import Recipe
-from ..privacy.ledger import Ledger
+from ..privacy.ledger import Ledger, opened
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema
@@ -155,10 +155,7 @@ class RunSpec:
     def open_ledger(self, folder: RunFolder) -> Ledger:
         """The ledger that this run was charged in."""
 
-        ledger = self.options.ledger
-        if ledger is None:
-            return Ledger.local(folder.private / "ledger.db")
-        return ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        return opened(self.options.ledger, None, folder.private / "ledger.db")[0]
 
     def label(self, i: int) -> str:
         return f"eps-{self.epsilons[i]:g}"

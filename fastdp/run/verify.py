@@ -102,7 +102,8 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     problems = list(recompute.problems(statement))
     changed = guarded("the list of files", lambda: _file_problems(folder, statement.get("files")))
     problems += changed
-    problems += guarded("the statement", lambda: _required_problems(statement))
+    required = statements.load_schema()["required"]
+    problems += [f"the statement has no {name!r}" for name in required if name not in statement]
     notes: list[str] = []
     if changed:
         notes.append(UNREAD)
@@ -225,13 +226,6 @@ def releasable(name: str) -> bool:
     if any(fnmatch(part.lower(), pattern) for part in parts for pattern in PRIVATE):
         return False
     return any(fnmatch(parts[0], pattern) for pattern in RELEASABLE)
-
-
-def _required_problems(statement: Mapping) -> Iterator[str]:
-    """The fields that the published schema requires; a full check needs a JSON-schema validator."""
-    for name in statements.load_schema()["required"]:
-        if name not in statement:
-            yield f"the statement has no {name!r}"
 
 
 def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]) -> list[str]:

@@ -10,9 +10,8 @@ from . import dtypes, inside
 from .columns import Policy, Tail, fail
 from .decimal_places import Places
 from .kind_of_text import TextKind
-from .pending import ANY, ASKED, KEPT, PRIVATE
+from .pending import ANY, ASKED, COMMON, KEPT, PRIVATE
 
-_COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
 OPTIONS = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),
@@ -41,10 +40,10 @@ class Entry:
             raise fail(name, "kind", f"expected one of {', '.join(OPTIONS)}, got {kind!r}")
         self.kind = kind
         self.private = self.text("domain") is not None
-        keys: tuple[str, ...] = (*_COMMON, *OPTIONS.get(kind, ("grids",)), "domain")
+        keys: tuple[str, ...] = (*COMMON, *OPTIONS.get(kind, ("grids",)), "domain")
         if self.private:
             self.choice("domain", PRIVATE, (PRIVATE,))
-            keys = (*_COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
+            keys = (*COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
         for key in plain:
             if key not in keys:
                 of = f"kind {kind!r}{' with a private domain' if self.private else ''}"

@@ -256,9 +256,7 @@ class Schema:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> Schema:
         """The schema that a TOML or JSON document describes; SchemaError names column and field."""
-        schema = cls(**document.parse(plain))
-        schema.columns  # noqa: B018  raises if two columns have the same name
-        return schema
+        return cls(**document.parse(plain))
 
     def _repr_html_(self) -> str:
         """For notebooks: the columns and what their codes mean."""

@@ -2,8 +2,6 @@
 have a constant, with much noise; the model of rows says how many of their rows have it, with little noise,
 but of large users only as many rows as the clip lets count."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container
 

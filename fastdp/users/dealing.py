@@ -5,8 +5,6 @@ Every row is used once, by users who have its constants but for a few rows at th
 with the same constants), so all marginals stay those of the row model.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace

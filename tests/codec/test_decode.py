@@ -18,10 +18,7 @@ from fastdp.schema import Schema, dtypes
 from fastdp.schema.document import builtin_names
 
 from ..reference import codes as slow
-
-
-def one(column: dict) -> Schema:
-    return Schema.from_dict({"columns": {"x": column}})
+from .test_encode import one
 
 
 def some_codes(schema: Schema, rows: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -46,7 +46,7 @@ def test_totals_are_exact_sums_that_add_and_subtract(events, more):
     assert total.gaussians == sum(map(is_gaussian, events))
     assert total.delta == sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
     both = total.plus(Totals.of(more))
-    assert both == Totals.of(events + more) and both.minus(total) == Totals.of(more)
+    assert both == Totals.of(events + more) and both.plus(total, -1) == Totals.of(more)
 
 
 @given(EVENTS)

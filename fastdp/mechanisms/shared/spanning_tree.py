@@ -16,7 +16,7 @@ from ...measurement import Measurement
 from ...model.adjust import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
-from .one_ways import estimate_total, independent, measure_ones, part_mu
+from .one_ways import estimate_total, independent, part_mu
 from .size_limits import MAX_PAIR_CELLS
 from .structural_zeros import StructuralZeros
 
@@ -27,21 +27,8 @@ NO_ZEROS = StructuralZeros()
 
 
 def pair_shares(share: float) -> tuple[float, float]:
-    """(1-ways to judge pairs by, choice of the tree): what `private_pairs` spends `share` of mu^2 on."""
+    """`share` of mu^2 as (1-ways to judge pairs by, choice of the tree)."""
     return share * SPLIT, share * (1 - SPLIT)
-
-
-def private_pairs(
-    session: Session,
-    share: float,
-    after_ones: Callable[[Sequence[Measurement]], float | None],
-    zeros: StructuralZeros,
-) -> tuple[list[Clique], list[Measurement]]:
-    """A spanning tree of pairs and the 1-ways it was chosen by, for `share` of mu^2 in all."""
-    for_ones, for_choice = pair_shares(share)
-    ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
-    after_ones(ones)
-    return spanning_tree(session, ones, for_choice, zeros=zeros), ones
 
 
 class ForestRule:

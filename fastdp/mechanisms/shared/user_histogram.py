@@ -1,15 +1,13 @@
 """The private histogram of rows per user, which user ids and the clip can come from."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from ...privacy.clip import PRIVATE, SHIFTED, size_edges, unit_noise
 from ...release.gateway import Session
 from ...userkeys import RowsPerUser
-from ..base import Config, Ids, Job, Planned, Users
+from ..base import Config, Ids, Job, Users
 from .one_ways import part_mu
 
-Criteria = Callable[[], Sequence[Planned]]
 LABEL = "rows per user"
 CLIP_SHARE = 0.02
 """Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
@@ -36,13 +34,10 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(left * s / sum(shares) for s in shares)
 
 
-def measure_users(
-    config: Config, session: Session, job: Job, criteria: Criteria | None = None, displaced: float = SHIFTED
-) -> Users:
+def measure_users(config: Config, session: Session, job: Job, displaced: float = SHIFTED) -> Users:
     """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
-    the run is to choose one, by its effect on the marginals of `criteria` (default: the config's) and on rows
-    (`displaced`: see `privacy.clip`). Must be the first call on the session, unless the job has the
-    histogram."""
+    the run is to choose one, by its effect on the marginals that the config plans and on rows (`displaced`:
+    see `privacy.clip`). Must be the first call on the session, unless the job has the histogram."""
     if job.users is not None:
         return job.users
     user, public = session.schema.user is not None, job.public is not None
@@ -51,9 +46,9 @@ def measure_users(
     if not share or (bound is None and config.clip != PRIVATE):
         return Users()
     if bound is None or config.clip == PRIVATE:
-        planned = criteria or partial(config.clip_criteria, session.domain, public=public)
+        planned = config.clip_criteria(session.domain, public=public)
         mu = part_mu(session, share)
-        noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in planned()))
+        noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in planned))
         measured, choice = session.choose_clip(noise, mu=mu, label=LABEL, displaced=displaced)
         return Users(measured, share, choice.clip_correction)
 

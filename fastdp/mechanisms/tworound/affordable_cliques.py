@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ...domain import Clique, Domain
-from ...model.junction_tree import NO_LIMIT, JunctionTree, junction_tree
+from ...model.junction_tree import NO_LIMIT, junction_tree
 
 
 def affordable(
@@ -24,11 +24,11 @@ def affordable(
     large = {c: cells for c in cliques if (cells := domain.cells(c)) > max_marginal}
     dropped = {c: f"{cells:,} cells, more than {max_marginal:,}" for c, cells in large.items()}
     left = [c for c in cliques if c not in dropped]
-    tree = _tree(domain, [*left, *fixed])
+    tree = junction_tree(domain, [*left, *fixed], NO_LIMIT)
     while tree.cells > max_cells and left:
         worst = set(max(tree.cliques, key=domain.cells))
         suspects = [c for c in left if len(worst & set(c)) > 1] or left
-        trees = {c: _tree(domain, [*(d for d in left if d != c), *fixed]) for c in suspects}
+        trees = {c: junction_tree(domain, [*(d for d in left if d != c), *fixed], NO_LIMIT) for c in suspects}
 
         def price(c: Clique) -> tuple[float, float]:
             saved = max(0, tree.cells - trees[c].cells)  # noqa: B023  used before `tree` changes
@@ -40,7 +40,3 @@ def affordable(
         left.remove(out)
         tree = trees[out]
     return left, dropped
-
-
-def _tree(domain: Domain, cliques: Sequence[Clique]) -> JunctionTree:
-    return junction_tree(domain, cliques, NO_LIMIT)

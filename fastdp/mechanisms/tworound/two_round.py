@@ -152,7 +152,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         zeros = compression.zeros(masks)
 
         full_zeros = StructuralZeros(masks, job.zeros.settled)
-        wanted = self.choose(session, job, compression, merged, shares.choice, full_zeros)
+        wanted = self.choose(session, compression, merged, shares.choice, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
         limits = (self.max_marginal, self.limit)
         kept, dropped = affordable(compression.domain, list(weight), *limits, list(zeros), weight)
@@ -210,7 +210,6 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def choose(
         self,
         session: Session,
-        job: Job,
         compression: Compression,
         ones: Sequence[Measurement],
         share: float,

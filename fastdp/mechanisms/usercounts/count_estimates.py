@@ -30,13 +30,11 @@ class Noise(Struct, frozen=True):
     cap: int
     whole: float
 
-    def scale(self, share: float) -> float:
-        return self.cap / (self.whole * share) if self.pure else math.sqrt(self.cap / share) / self.whole
-
     def std(self, share: float) -> float:
         """Standard error of one answer."""
-        b = self.scale(share)
-        return laplace_std(b) if self.pure else b
+        if self.pure:
+            return laplace_std(self.cap / (self.whole * share))
+        return math.sqrt(self.cap / share) / self.whole
 
     def ask(self, session: Session, key: UserKey, share: float, label: str) -> Measurement:
         """Users by key, for `share` of the budget."""

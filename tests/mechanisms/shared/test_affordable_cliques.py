@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.mechanisms.tworound import affordable_cliques
+from fastdp.model.junction_tree import NO_LIMIT, junction_tree
 
 SIZES = {"a": 3, "b": 5, "c": 2, "d": 7, "e": 4}
 DOMAIN = Domain(SIZES)
@@ -14,7 +15,7 @@ PAIRS = list(combinations(SIZES, 2))
 
 
 def cells(cliques) -> int:
-    return affordable_cliques._tree(DOMAIN, list(cliques)).cells
+    return junction_tree(DOMAIN, list(cliques), NO_LIMIT).cells
 
 
 @settings(max_examples=40, deadline=None)
@@ -27,7 +28,7 @@ def test_what_stays_fits_and_no_more_goes_than_must(cliques, most, data):
     left = list(cliques)
     for gone in dropped:
         size = cells(left)
-        worst = set(max(affordable_cliques._tree(DOMAIN, left).cliques, key=DOMAIN.cells))
+        worst = set(max(junction_tree(DOMAIN, left, NO_LIMIT).cliques, key=DOMAIN.cells))
         near = [c for c in left if worst.issuperset(c)] or left  # only these can shrink the tree
         saved = {c: (size - cells([d for d in left if d != c])) / weight[c] ** 2 for c in near}
         assert size > most and saved[gone] == pytest.approx(max(saved.values()))
