@@ -4,16 +4,16 @@
 
 Every line is the least wall time of three repetitions, or of a second of them, so run it on a machine that
 nobody else uses; threads beyond its cores are not measured. "bandwidth" is what as many threads copy, in
-GB/s read and written, "arithmetic" how many million powers they compute in a second, without memory: what
-threads alone can gain. "pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be
-compared with a call of mirror descent on the same cells. "stolen" is the share of its processors' time that
-a virtual machine was not given while a line was measured. The lines of docs/research/threads.md follow at
-the end.
+GB/s read and written, "arithmetic" what they hash, in GB/s, without memory: what threads alone can gain.
+"pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be compared with a call of
+mirror descent on the same cells. "stolen" is the share of its processors' time that a virtual machine was
+not given while a line was measured. The lines of docs/research/threads.md follow at the end.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import tempfile
 import time
 from collections.abc import Callable
@@ -135,17 +135,16 @@ def bandwidth(threads: int) -> float:
 
 
 def arithmetic(threads: int) -> float:
-    """Millions of powers a second by so many threads, each in its own caches: what cores alone gain."""
-    parts = [np.linspace(1.0, 2.0, 1 << 15) for _ in range(threads)]
+    """GB/s of hashes (SHA-256) by so many threads, all within caches: what cores alone gain."""
+    part = bytes(1 << 20)
 
-    def powers(part: np.ndarray) -> None:
-        out = np.empty_like(part)
-        for _ in range(32):
-            np.power(part, 1.7, out=out)
+    def hashes(_: int) -> None:
+        for _ in range(8):
+            hashlib.sha256(part)
 
     with ThreadPoolExecutor(threads) as pool:
-        seconds = least(lambda: list(pool.map(powers, parts)))
-    return threads * 32 * parts[0].size / seconds / 1e6
+        seconds = least(lambda: list(pool.map(hashes, range(threads))))
+    return threads * 8 * len(part) / seconds / 1e9
 
 
 WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
