@@ -45,11 +45,6 @@ def run(tmp_path_factory):
     return fastdp.synthesize(shops(), "cliquetree", 1.0, 1e-6, schema=schema, **own)
 
 
-def truth_of(table, by):
-    counted = table.group_by(by).aggregate([([], "count_all")]).to_pylist()
-    return {tuple(r[b] for b in by): r["count_all"] for r in counted}
-
-
 def misses(found, truth, by):
     """(lines, lines whose interval misses the truth)."""
     lines = [(r["low"], truth.get(tuple(r[b] for b in by), 0), r["high"]) for r in found.to_pylist()]
@@ -64,7 +59,8 @@ def most_misses(lines):
 @pytest.mark.parametrize("by", [("city",), ("size",), ("city", "size")])
 def test_values_stand_beside_their_own_counts(run, by):
     """Also those of merged values: a wrong label would give a rare city the rows of a common one."""
-    found, truth = run.answer("count", by), truth_of(shops(), list(by))
+    counted = shops().group_by(list(by)).aggregate([([], "count_all")]).to_pylist()
+    found, truth = run.answer("count", by), {tuple(r[b] for b in by): r["count_all"] for r in counted}
     lines, wrong = misses(found, truth, by)
     assert lines == np.prod([run.schema.domain[b] for b in by]) and wrong <= most_misses(lines)
     assert run._facts.codes["city"].max() < 29, "the table should have merged cities, or this tests nothing"

@@ -18,11 +18,6 @@ from ..reference import counting as slow
 from .helpers import tables
 
 
-def all_cliques(domain) -> list[tuple[str, ...]]:
-    names = list(domain)
-    return [()] + [c for k in range(1, len(names) + 1) for c in combinations(names, k)]
-
-
 def small(domain, cliques, limit=1 << 21):
     return [c for c in cliques if Domain(domain).cells(c) <= limit]
 
@@ -40,7 +35,7 @@ def test_marginals_equal_the_slow_twin(made, clip, chunk, budget, threads, data)
     """However work is handed out: units of a row or of all of them; more threads than cliques and fewer;
     copies of tables or parts of them; weights that are looked up by user a round ahead, or none."""
     table, domain, codes, ids = made
-    possible = small(domain, all_cliques(domain))
+    possible = small(domain, [c for k in range(len(domain) + 1) for c in combinations(domain, k)])
     some = st.lists(st.sampled_from(possible), min_size=1, max_size=12, unique=True)
     cliques = data.draw(st.sampled_from([possible, [c[::-1] for c in possible]]) | some)
     with pytest.MonkeyPatch.context() as patch:

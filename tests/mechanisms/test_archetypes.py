@@ -85,11 +85,6 @@ def outcome(model, schema, users, companies, *, rows=None, config=None, **option
     return config.run(session, job), session
 
 
-def whole_table(rows):
-    parts = [rows.shard(i) for i in range(-(-rows.total // rows.shard_rows))]
-    return {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
-
-
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])
 def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
     config = Archetypes(features=model.options.features, calibration="classic-gaussian")
@@ -121,10 +116,11 @@ def test_users_come_first(model, schema):
     users, companies = [100, 0, 300, 50], np.zeros(57)
     companies[[3, 20]] = 150, 300
     result, _ = outcome(model, schema, users, companies)
-    rows = result.rows
-    owner = np.concatenate([result.owners(i) for i in range(-(-rows.total // rows.shard_rows))])
-    codes = whole_table(rows)
-    people = rows.people
+    rows, people = result.rows, result.rows.people
+    shards = range(-(-rows.total // rows.shard_rows))
+    owner = np.concatenate([result.owners(i) for i in shards])
+    parts = [rows.shard(i) for i in shards]
+    codes = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
     assert owner.size == rows.total == codes["fare"].size
     assert (np.unique(owner) == np.arange(people.archetype.size)).all()
     assert np.abs(np.bincount(people.archetype, minlength=4) - users).max() <= 2

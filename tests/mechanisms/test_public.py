@@ -95,13 +95,10 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
     half = {n: c[:10_000] for n, c in rows.items()}
     other = {n: c[10_000:] for n, c in rows.items()}
     outcome, session = go("cliquetree", dict.fromkeys("abcd", 5), half, other, mu=1.0)
-    beside = [cliques for step, cliques in zip(looks_of(session), session.looks) if "public" in step]
+    steps = [s for s in session.steps if s.startswith("screening")]
+    beside = [cliques for step, cliques in zip(steps, session.looks) if "public" in step]
     assert beside and all(len(c) == 2 for c in beside[0])
     taken = {tuple(c) for k in ("prior_only", "prior_and_answers") for c in outcome.details["public"][k]}
     for cliques in beside[1:]:
         for c in cliques:
             assert len(c) == 3 and {(c[0], c[1]), (c[0], c[2]), (c[1], c[2])} <= taken
-
-
-def looks_of(session):
-    return [s for s in session.steps if s.startswith("screening")]

@@ -101,11 +101,16 @@ def test_runs_whose_delta_would_not_hold_are_refused_before_anything(engine, eps
         reserve.reserve(SCHEMA, [ask])
 
 
-def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
-    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=40.0, delta=1e-5, clip=3)])
+def stated(engine, epsilon, seed=None):
+    ask = reserve.BudgetRequest(epsilon=epsilon, delta=1e-5, clip=3)
+    reserved = reserve.reserve(SCHEMA, [ask], seed=seed)
     (session,) = reserved.sessions(engine)
     session.measure([Request(("a",), session.mu)], "a")
-    made = reserved.statement()
+    return reserved.statement()
+
+
+def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
+    made = stated(engine, 40.0)
     assert made["noise"]["draws"] == 3
     assert made["noise"]["adds_to_delta"] == added_delta(made["epsilon"], 3) < 1e-5 * SHARE
     assert any("epsilon 40 is above 20" in note for note in made["notes"])
@@ -114,11 +119,7 @@ def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
 
 def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
     """A statement at epsilon 100 does not hold, whoever wrote it; one from a seed promises nothing anyway."""
-    ask = reserve.BudgetRequest(epsilon=100.0, delta=1e-5, clip=3)
-    reserved = reserve.reserve(SCHEMA, [ask], seed=1)
-    (session,) = reserved.sessions(engine)
-    session.measure([Request(("a",), session.mu)], "a")
-    made = reserved.statement()
+    made = stated(engine, 100.0, seed=1)
     assert recompute.problems(made) == []
     made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
     assert any("sampler's error" in text for text in recompute.problems(made))

@@ -51,23 +51,16 @@ def test_deal_pairs_as_many_as_the_slow_twin(seed):
     row_key = rng.integers(0, keys, rng.integers(1, 40)).astype(np.uint32)
     unit_key = rng.integers(0, keys, rng.integers(1, 40)).astype(np.uint32)
     user = np.arange(unit_key.size, dtype=np.uint32)
-    owner = np.full(row_key.size, 2**32 - 1, np.uint32)
-    rows, units = core.deal(
-        *core.group(row_key, keys, seed),
-        *core.group(unit_key, keys, seed + 1),
-        np.arange(row_key.size, dtype=np.uint32),
-        np.arange(unit_key.size, dtype=np.uint32),
-        user,
-        owner,
-    )
+    owner, again = np.full((2, row_key.size), 2**32 - 1, np.uint32)
+    groups = (*core.group(row_key, keys, seed), *core.group(unit_key, keys, seed + 1))
+    places = [np.arange(key.size, dtype=np.uint32) for key in (row_key, unit_key)]
+    rows, units = core.deal(*groups, *places, user, owner)
     having, wanted = Counter(row_key.tolist()), Counter(unit_key.tolist())
     assert (rows.size, units.size) == ((having - wanted).total(), (wanted - having).total())
     dealt = owner != 2**32 - 1
     assert dealt.sum() == row_key.size - rows.size
     assert (unit_key[owner[dealt]] == row_key[dealt]).all()
     assert np.unique(owner[dealt]).size == dealt.sum()
-    again = np.full(row_key.size, 2**32 - 1, np.uint32)
-    groups = (*core.group(row_key, keys, seed), *core.group(unit_key, keys, seed + 1))
     rest = core.deal(*groups, None, None, user, again)
     assert (again == owner).all() and (rest[0] == rows).all() and (rest[1] == units).all()
 

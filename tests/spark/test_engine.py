@@ -182,12 +182,8 @@ def test_names_that_differ_in_case_and_collations_are_left_alone(spark):
 
 
 def test_times_are_read_as_from_files_whatever_the_session_s_zone(spark, tmp_path):
-    plain = {
-        "fastdp": 1,
-        "name": "t",
-        "columns": {"t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour", "day_of_week"]}},
-    }
-    schema = Schema.from_dict(plain)
+    parts = {"kind": "timestamp", "dtype": "timestamp[us]", "parts": ["hour", "day_of_week"]}
+    schema = Schema.from_dict({"columns": {"t": parts}})
     hours = np.arange(0, 3000, 7).astype("datetime64[h]").astype("datetime64[us]")
     source = pa.table({"t": pa.array(hours, pa.timestamp("us", "UTC"))})
     pq.write_table(source, tmp_path / "t.parquet")

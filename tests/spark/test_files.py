@@ -77,12 +77,8 @@ def test_files_give_the_integers_of_the_local_engine(spark, tmp_path, monkeypatc
 
 def test_days_and_times_of_files_are_those_that_spark_reads(spark, tmp_path):
     """Days before 1582 too, where Spark wrote them: by both calendars."""
-    plain = {
-        "fastdp": 1,
-        "name": "t",
-        "columns": {"d": {"kind": "timestamp", "dtype": "date32", "parts": ["month", "day_of_week"]}},
-    }
-    schema = Schema.from_dict(plain)
+    parts = {"kind": "timestamp", "dtype": "date32", "parts": ["month", "day_of_week"]}
+    schema = Schema.from_dict({"columns": {"d": parts}})
     first = datetime.date(1500, 1, 1)
     days = [first + datetime.timedelta(days=971 * i) for i in range(200)]
     for rebase in ("CORRECTED", "LEGACY"):
