@@ -29,7 +29,9 @@ from .shared.user_histogram import divided, measure_users, users_share
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
-    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`)."""
+    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A single column
+    is measured once, with the whole budget. Where no pair is small enough to be measured, all 1-ways are
+    measured again with what is left."""
 
     name: ClassVar[str] = "mst"
     ones_first: ClassVar[bool] = True
@@ -47,9 +49,13 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
 
+    def split(self, columns: int, left: float) -> tuple[float, ...]:
+        """`left` of mu^2 for the 1-ways, the choice of the tree, and its pairs."""
+        return divided(left, self.shares) if columns > 1 else (left, 0.0, 0.0)
+
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        one, choice, pair = divided(1 - users.share, self.shares)
+        one, choice, pair = self.split(len(session.domain), 1 - users.share)
 
         ones = measure_ones(session, one, weight=alike)
         job.after_ones(ones)
@@ -57,11 +63,11 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         best = ones if public is None else public.ones(ones)
         merged = merge(session.domain, best, self.rare, impossible=job.zeros.impossible)
         priors, tree, measured = None, list[Clique](), list[Clique]()
-        if public is None:
+        if public is None or not pair:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)
             pairs_chosen = spanning_tree(session, merged.ones, choice, merged.codes, job.zeros, estimates)
             tree = [p for p in pairs_chosen if len(p) == 2]
-            measured = tree
+            measured, pair = tree, pair if tree else pair + choice
         else:
             sigma = session.clip / part_mu(session, pair / max(1, len(merged.domain) - 1))
             screened = screen_pairs(session, merged, public, choice, sigma)
@@ -70,8 +76,8 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             tree = [c.clique for c in chosen]
             priors.take(tree)
             measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
-            measured = measured or [(a,) for a in merged.domain]
-        parts = parts_by_size(merged, measured, session.clip / part_mu(session, pair))
+        measured = measured or [(a,) for a in merged.domain]
+        parts = parts_by_size(merged, measured, session.clip / part_mu(session, pair)) if pair else {}
         requests = [Request(p, part_mu(session, pair * part)) for p, part in parts.items()]
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
@@ -98,20 +104,21 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
-        one, choice, pair = divided(1 - taken, self.shares)
+        one, choice, pair = self.split(len(domain), 1 - taken)
         charges = [("rows per user", taken)] if taken else []
-        charges.append(("private choice of the tree", choice))
         shares = ones_shares(domain, one, alike)
         ones = tuple(Planned((a,), shares[a], domain[a], note="1-ways") for a in domain)
-        edges = max(1, len(domain) - 1)
+        if not pair:
+            return Outline(ones, tuple(charges))
+        charges.append(("private choice of the tree", choice))
+        edges = len(domain) - 1
         cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
         pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
-        lines = (*ones, pairs) if len(domain) > 1 else ones
         notes = ["the pairs are chosen privately, so the model's size is not known beforehand"]
         notes.append("larger pairs get more of the pairs' share")
         if public:
             notes.append("pairs that public data is found to explain are not measured")
-        return Outline(lines, tuple(charges), (), tuple(notes))
+        return Outline((*ones, pairs), tuple(charges), (), tuple(notes))
 
 
 def alike(clique: Clique) -> float:

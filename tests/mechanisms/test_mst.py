@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
+import fastdp
 from fastdp.domain import Domain
 from fastdp.mechanisms import mst
 from fastdp.mechanisms.aim import AIM
@@ -68,9 +70,22 @@ def test_pairs_too_large_leave_a_forest_and_one_column_needs_no_tree(monkeypatch
     session = FakeSession({"a": 4, "b": 4, "c": 10}, np.ones((4, 4, 10), np.int64))
     ones = one_ways.measure_ones(session, 0.5)
     assert spanning_tree.spanning_tree(session, ones, 0.5) == [("a", "b"), ("c",)]
-    outcome, kept = run(FakeSession({"a": 5}, np.arange(5), mu=1.0))
-    assert outcome.details["tree"] == []
-    assert len(kept["measurements"]) == 1
+    session = FakeSession({"b": 4, "c": 10}, np.full((4, 10), 50), mu=1.5)
+    assert run(session)[0].details["tree"] == [] and session.spent == pytest.approx(1.5**2)
+    assert [m.clique for m in run(session)[1]["measurements"]] == [("b",), ("c",)] * 2
+
+
+@pytest.mark.parametrize("rows", [0, 500])
+def test_a_single_column_gets_the_whole_budget_once(rows, tmp_path):
+    """As planned, with and without public data; the ledger and the releases agree about the charge."""
+    schema = fastdp.Schema.from_domain({"a": 6})
+    table, public = pa.table({"a": np.arange(900) % 6}), pa.table({"a": np.arange(rows) % 5})
+    options = {"schema": schema, "out": tmp_path / "run", "public": public if rows else None}
+    made = fastdp.synthesize(table, "mst", 1.0, 1e-6, **options)
+    (answer,), part = made.measurements, made.privacy["parts"][0]
+    (line,) = fastdp.plan(schema, "mst", 1.0, 1e-6, rows=900, public=rows > 0).lines
+    assert answer.sigma == pytest.approx(line.sigma, rel=1e-6) and fastdp.verify(tmp_path / "run").ok
+    assert part["event"]["mu"] * (1 - 1e-9) < part["spent"]["mu"] <= part["event"]["mu"]
 
 
 # Mechanisms that merge rare codes release which codes were merged, and only where any were.

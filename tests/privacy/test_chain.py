@@ -68,18 +68,6 @@ SUMS = [opened(), reserve(Gaussian(0.3125), Pure(0.2)), step(Gaussian(0.1875))]
 KEYS = [opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=2e-6)), reserve(Threshold(0.1, 1e-6))]
 
 
-def test_a_whole_run():
-    state = grown(
-        *RUN, step(Gaussian(0.1), Pure(0.05)), answer(), step(Pure(0.1), part=1), finish(published=["h"])
-    )
-    run = state.runs["r"]
-    assert run.finished and run.published == ("h",) and run.steps[0, 0].answer == ({"sha256": "0"},)
-    assert run.draws == 2 and state.seq == 6
-    assert run.drawn() == [Gaussian(0.1), Pure(0.05), Pure(0.1)] and run.drawn(1) == [Pure(0.1)]
-    assert run.drawn(0) == [Gaussian(0.1), Pure(0.05)] and run.charge() == run.drawn()
-    assert state.charged("d") == run.drawn()
-
-
 @pytest.mark.parametrize(
     "records, match",
     [
