@@ -36,7 +36,7 @@ FORECAST = (1, 2, 4, 8, 16)
 FITS = 3
 STEPS = {"stop": "iters", "iters": 40, "method": "accelerated"}
 BARRIER = 2e-6  # seconds for all to have seen the end of a phase, where they run and spin
-LOOPS = ("copy", "inside", "ratios", "rescale", "slices up", "deliver", "slices down", "gather", "folds down")
+LOOPS = ("clear", "copy", "inside", "ratios", "rescale", "slices up", "deliver", "down")
 
 
 def build(folder: Path):

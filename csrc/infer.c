@@ -10,54 +10,44 @@
 #define MOST_ROWS 512
 #define UP_SUMS (FDP_DIRECT_SUM + 1)
 #define PIECE 4096     /* entries of a vector that one thread takes at a time */
-#define MANY 4         /* threads: more of them divide the lanes of a stage that has few */
-#define FEW_LANES 128  /* eight for each of 16 threads */
 #define FEW_CELLS 8192 /* of tables inside others: less work than a step of their own costs */
 
 typedef enum { INFER, ADOPT, MOVE, NORMALISE } pass_kind;
 
-/* The loops of a stage over its lists, in the order of a pass, after that over the vector. RATIOS goes over
- * the hosted tables, then over the pieces of those that are cut. */
-enum { BEGIN, COPY, INSIDE, RATIOS, RESCALE, UP, DELIVER, DOWN, GATHER, FOLDS };
+/* The loops of a pass. Upward, from COPY to RESCALE for all tables that take no messages, then for each stage
+ * from INSIDE to DELIVER. Downward a step has all of DOWN, GATHER and FOLDS that can be done by then. */
+enum { BEGIN, CLEAR, COPY, INSIDE, RATIOS, RESCALE, UP, DELIVER, DOWN };
 
-static fdp_run run_of(const fdp_stage *stage, int64_t loop) {
+/* The list of a loop on the way up; stage n_stages: what takes no messages. */
+static fdp_run run_of(const fdp_tree *tree, int64_t number, int64_t loop) {
+    const int early = number == tree->n_stages;
+    const fdp_stage *stage = tree->stages + number;
     switch (loop) {
-    case RESCALE:
-        return stage->ratios;
+    case CLEAR:
+        return (fdp_run){0, (tree->shared + PIECE - 1) / PIECE};
+    case COPY:
+        return (fdp_run){0, tree->n_copies};
+    case INSIDE:
+        return early ? (fdp_run){0, tree->n_hosted} : stage->hosted;
     case UP:
         return stage->up;
     case DELIVER:
         return stage->deliveries;
-    case DOWN:
-        return stage->down;
-    case GATHER:
-        return stage->gathers;
     default:
-        return stage->hosted;
+        return early ? (fdp_run){0, tree->n_early} : stage->ratios;
     }
 }
 
 /* Whether a pass of that kind has the loop. */
-static int takes_part(pass_kind kind, const fdp_stage *stage, int64_t loop) {
-    const int messages = kind == INFER || kind == MOVE;
-    if (loop == FOLDS || (loop == INSIDE && messages)) return stage->folds != 0;
+static int takes_part(pass_kind kind, int64_t loop) {
+    if (loop == CLEAR) return kind == ADOPT;
     if (loop == RESCALE) return kind == MOVE;
-    return messages || loop == UP || loop == DOWN || loop == GATHER;
+    return loop == UP || kind == INFER || kind == MOVE;
 }
 
 /* Sums that each lane has of its own for a link; 0 where no two lanes write the same cells. */
 static int64_t own_sums(const fdp_node *node, int64_t link) {
     return node->links[link].shared && node->lanes > 1 ? node->links[link].size : 0;
-}
-
-/* How many pieces each lane of a stage is divided into: one for each link, where there are few lanes. A link
- * has sums of its own, so nothing changes but who adds them up. */
-static int64_t links_of(const fdp_tree *tree, const fdp_stage *stage) {
-    int64_t most = 1;
-    if (stage->down.count > FEW_LANES) return 1;
-    for (int64_t i = stage->nodes.first; i < stage->nodes.first + stage->nodes.count; i++)
-        most = FDP_MAX(most, tree->nodes[i].n_links);
-    return most;
 }
 
 static int64_t fold_cells(const fdp_fold *fold) {
@@ -66,19 +56,27 @@ static int64_t fold_cells(const fdp_fold *fold) {
     return cells;
 }
 
-/* Whether a fold leads into a table inside one that is cut: that comes before the pieces. */
-static int is_inside(const fdp_hosted *hosted, const fdp_fold *fold) {
-    return hosted->n_pieces && fold->host_at != hosted->at;
-}
-
-static int64_t cells_inside(const fdp_tree *tree, const fdp_stage *stage) {
+/* Cells of tables inside the hosted ones of a run that have tables inside themselves. */
+static int64_t cells_inside(const fdp_tree *tree, fdp_run run, int late) {
     int64_t cells = 0;
-    for (int64_t i = stage->hosted.first; i < stage->hosted.first + stage->hosted.count; i++)
-        for (int64_t f = 0; f < tree->hosted[i].n_folds; f++) {
+    for (int64_t i = run.first; i < run.first + run.count; i++)
+        for (int64_t f = 0; f < tree->hosted[i].n_folds && tree->hosted[i].late == late; f++) {
             const fdp_fold *fold = tree->folds + tree->hosted[i].first_fold + f;
-            cells += is_inside(tree->hosted + i, fold) ? fold_cells(fold) : 0;
+            cells += fold->host_at != tree->hosted[i].at ? fold_cells(fold) : 0;
         }
     return cells;
+}
+
+/* Hosted tables of stages [from, to); 0 where none whose marginals are `gathered`, or not, has others inside
+ * it. */
+static int64_t fold_pieces(const fdp_tree *tree, int64_t from, int64_t to, int64_t gathered) {
+    int64_t hosted = 0, folds = 0;
+    for (int64_t k = from; k < to; hosted += tree->stages[k++].hosted.count)
+        for (int64_t i = 0; i < tree->stages[k].hosted.count; i++) {
+            const fdp_hosted *one = tree->hosted + tree->stages[k].hosted.first + i;
+            folds += one->gathered == gathered ? one->n_folds : 0;
+        }
+    return folds ? hosted : 0;
 }
 
 /* The part of the kernels that does not depend on REAL is declared before, defined after them. */
@@ -246,7 +244,7 @@ static void fold_up(const fdp_fold *fold, double *up) {
 
 static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, double *up) {
     for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
-        if (is_inside(hosted, tree->folds + f)) fold_up(tree->folds + f, up);
+        if (tree->folds[f].host_at != hosted->at) fold_up(tree->folds + f, up);
 }
 
 /* One fold for cells [from, to) of the larger table. */

@@ -78,12 +78,13 @@ typedef struct {
 } fdp_fold;
 
 /* A table that a node hosts directly, with the folds of the tables inside it (upward order): independent of
- * others. Where it is cut, [first_piece, first_piece + n_pieces) are its pieces among those of the stage;
- * otherwise n_pieces is 0. */
+ * others. [first_piece, first_piece + n_pieces) are its pieces among the tree's ratios. `late`: it takes
+ * messages, itself or in a table inside it. `gathered`: its marginals are the sums of lanes. */
 typedef struct {
     int64_t at, size;
     int64_t first_fold, n_folds;
     int64_t first_piece, n_pieces;
+    int64_t late, gathered;
 } fdp_hosted;
 
 /* Rows [from, to) of a node. Downward, `lane` is the lane they make up. */
@@ -91,8 +92,8 @@ typedef struct {
     int64_t node, from, to, lane;
 } fdp_slice;
 
-/* Entries [from, to) of a table: of hosted table `first`; of link `last` of node `first`; or of the separator
- * that nodes first .. last - 1 have in common. */
+/* Entries [from, to) of a table: of hosted table `first`; of link `last` of node `first`; of the separator
+ * that nodes first .. last - 1 have in common; or of the vector. */
 typedef struct {
     int64_t first, last, from, to;
 } fdp_piece;
@@ -107,10 +108,10 @@ typedef struct {
     fdp_run nodes;      /* numbered by depth, within it by separator */
     fdp_run hosted;     /* what they host */
     fdp_run up, down;   /* slices */
-    fdp_run ratios;     /* pieces of large hosted tables */
+    fdp_run ratios;     /* pieces of hosted tables that take messages */
     fdp_run deliveries; /* pieces of separators */
     fdp_run gathers;    /* pieces of links whose lanes have sums of their own */
-    int64_t folds;      /* some hosted table has others inside it */
+    int64_t needs;      /* on the way down, of the stage above: 0 lanes alone, 1 gathers too, 2 folds too */
     int64_t large;      /* worth several threads */
 } fdp_stage;
 
@@ -119,13 +120,16 @@ typedef struct {
     int64_t shared; /* the first so many take messages or host tables; local potentials behind them do not */
     int64_t large;  /* cells of the stages that are worth several threads */
     int64_t n_stages;
-    int64_t n_up, n_down;    /* slices */
+    int64_t n_up, n_down; /* slices */
+    int64_t n_early;      /* pieces of hosted tables that take no messages: the first of the ratios */
+    int64_t n_hosted, n_copies;
     const fdp_stage *stages; /* root first */
     const fdp_node *nodes;
     const fdp_hosted *hosted;
     const fdp_fold *folds;
     const fdp_slice *up, *down;
     const fdp_piece *ratios, *deliveries, *gathers;
+    const fdp_piece *copies; /* of the vector: what takes messages, or lies inside a hosted table */
 } fdp_tree;
 
 /* The measured cells of a direct node: loss = sum of precision * (cell - target)^2 / 2. */
@@ -147,12 +151,12 @@ typedef struct {
     double *up;        /* [shared] */
     void *ratio;       /* REAL[shared] */
     double *message;   /* [rows of all nodes] */
-    double *buffer;    /* all lane buffers of a stage */
+    double *buffer;    /* all lane buffers of two stages */
     double *reach;     /* [hosted] */
     double *rows;      /* [rows of direct nodes, FDP_DIRECT_ROW] */
     double *up_sums;   /* [slices upward, FDP_DIRECT_SUM + 1] */
     double *down_sums; /* [slices downward, 2] */
-    double *parts;     /* [pieces of large hosted tables, 3] */
+    double *parts;     /* [pieces of hosted tables, 3] */
 } fdp_work;
 
 /* The state at potentials theta[P], with marginals that sum to `total`. *log_z: sum over components of the

@@ -15,8 +15,9 @@ typedef struct {
     double log_z;
     int code;
     int64_t stage, loop; /* where the pass is */
-    int64_t divided;     /* pieces that lanes are divided into on the way down */
-    int many;            /* more threads than a stage may have lanes for */
+    /* Stages of which these loops are done on the way down, and which the step under way adds; the first of
+     * its pieces that gather, fold tables without sums of lanes, and fold those with such sums. */
+    int64_t downed, gathered, folded, more, gathers, plain, sums;
 } NAME(job);
 
 static int64_t NAME(tile_rows)(const fdp_node *node) {
@@ -140,27 +141,22 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }
 
-/* Marginals that rows [from, to) of a node give: of links [first, last), and with link 0 the node's own.
- * sums: what the direct rows' sums of w y g and w g^2 grow by, now that factors are known:
+/* Marginals that rows [from, to) of a node give: those of its links and its own. sums: what the direct rows' sums of w y g and w g^2 grow by, now that factors are known:
  * g = f e - z = h + (f - 1) e. */
 static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
-                            int64_t first, int64_t last, double *private_buffer, double *sums) {
+                            double *private_buffer, double *sums) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const int direct = job->kind == MOVE && node->local == FDP_LOCAL_DIRECT;
-    const int32_t local = first == 0 ? node->local : FDP_LOCAL_NONE;
+    const int32_t local = node->local;
     double factor[MOST_ROWS], *m = job->out->m;
-    if (first == 0) sums[0] = sums[1] = 0;
-    for (int64_t l = 0; l < first; l++) private_buffer += own_sums(node, l);
-    double *end = private_buffer;
-    for (int64_t l = first; l < last; l++) end += own_sums(node, l);
-    memset(private_buffer, 0, (size_t)(end - private_buffer) * sizeof(double));
-    if (!(direct && first == 0) && local != FDP_LOCAL_DENSE && local != FDP_LOCAL_SPARSE && first == last)
-        return;
+    sums[0] = sums[1] = 0;
+    memset(private_buffer, 0, (size_t)node->lane_buffer * sizeof(double));
+    if (!direct && local != FDP_LOCAL_DENSE && local != FDP_LOCAL_SPARSE && !node->n_links) return;
     for (int64_t j = from; j < to; j += step) {
         const int64_t rows = FDP_MIN(step, to - j);
         const REAL *block = (REAL *)job->out->cells + node->table + j * cells;
         NAME(factors)(job, node, job->out, j, rows, factor);
-        if (direct && first == 0) {
+        if (direct) {
             const double *row = job->work->rows + (job->targets[node->direct].row_at + j) * FDP_DIRECT_ROW;
             for (int64_t r = 0; r < rows; r++, row += FDP_DIRECT_ROW) {
                 const double more = factor[r] - 1;
@@ -177,7 +173,7 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
                     m[node->local_at + k] = factor[r] * block[r * cells + node->local_cell[k]];
         }
         double *next_buffer = private_buffer;
-        for (int64_t l = first; l < last; l++) {
+        for (int64_t l = 0; l < node->n_links; l++) {
             const fdp_link *link = node->links + l;
             const int64_t own = own_sums(node, l);
             NAME(tile_project)(rows, cells, block, factor, link, link->base ? link->base + j : NULL,
@@ -187,39 +183,28 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
     }
 }
 
-/* The messages that arrived in a hosted table and in those inside it, as what its host is combined with:
- * potentials to add, or ratios to multiply by. */
-static void NAME(hosted_up)(const NAME(job) * job, int64_t number) {
-    const fdp_work *work = job->work;
-    const fdp_hosted *hosted = job->tree->hosted + number;
-    const int64_t at = hosted->at;
-    REAL *ratio = (REAL *)work->ratio + at;
-    for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
-        fold_up(job->tree->folds + f, work->up);
-    if (job->kind == INFER) {
-        NAME(tile_load)(hosted->size, work->up + at, ratio);
-    } else {
-        double part[3];
-        NAME(tile_ratio)(hosted->size, work->up + at, job->from->m + at, ratio, part);
-        work->reach[number] = NAME(tile_rescale)(hosted->size, 1, part, part, ratio);
-    }
-}
-
-/* The same for a piece of a table, in which the tables inside have got their messages: what it is up to its
- * scale, and, with what the other pieces came to, the scale. */
+/* What the host of some entries of a hosted table is combined with: potentials to add, or ratios to multiply
+ * by, up to their scale. Tables inside have got their messages. The entries' marginals are cleared. */
 static void NAME(ratio_piece)(const NAME(job) * job, int64_t number) {
     const fdp_work *work = job->work;
     const fdp_piece *piece = job->tree->ratios + number;
     const fdp_hosted *hosted = job->tree->hosted + piece->first;
     const int64_t at = hosted->at + piece->from, size = piece->to - piece->from;
+    const size_t bytes = (size_t)size * sizeof(double);
+    const double *change = work->up + at;
     REAL *ratio = (REAL *)work->ratio + at;
+    memset(job->out->m + at, 0, bytes);
+    if (!hosted->late && !hosted->n_folds)
+        change = job->change + at;
+    else if (!hosted->late)
+        memcpy(work->up + at, job->change + at, bytes);
     for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
         if (job->tree->folds[f].host_at == hosted->at)
             fold_some(job->tree->folds + f, piece->from, piece->to, work->up);
     if (job->kind == INFER)
-        NAME(tile_load)(size, work->up + at, ratio);
+        NAME(tile_load)(size, change, ratio);
     else
-        NAME(tile_ratio)(size, work->up + at, job->from->m + at, ratio, work->parts + 3 * number);
+        NAME(tile_ratio)(size, change, job->from->m + at, ratio, work->parts + 3 * number);
 }
 
 static void NAME(rescale_piece)(const NAME(job) * job, int64_t number) {
@@ -245,104 +230,143 @@ static void NAME(slice_up)(const NAME(job) * job, int64_t number) {
         NAME(lane_move)(job, node, slice->from, slice->to, job->work->up_sums + number * UP_SUMS);
 }
 
-/* A lane, or where lanes are divided one link of it. */
-static void NAME(slice_down)(const NAME(job) * job, int64_t i) {
-    const fdp_run run = job->tree->stages[job->stage].down;
-    const int64_t number = run.first + i / job->divided, link = i % job->divided;
+/* A lane. */
+static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
     const fdp_slice *slice = job->tree->down + number;
     const fdp_node *node = job->tree->nodes + slice->node;
-    const int64_t last = job->divided > 1 ? FDP_MIN(link + 1, node->n_links) : node->n_links;
-    if (link > 0 && link >= node->n_links) return;
-    NAME(lane_down)(job, node, slice->from, slice->to, link, last,
+    NAME(lane_down)(job, node, slice->from, slice->to,
                     job->work->buffer + node->buffer_at + slice->lane * node->lane_buffer,
                     job->work->down_sums + 2 * number);
 }
 
-/* Piece i of a stage's list for that loop. */
+/* The tables inside a hosted one, which has got its marginals; `gathered` or not, by the loop. */
+static void NAME(fold_piece)(const NAME(job) * job, int64_t number, int64_t gathered) {
+    if (job->tree->hosted[number].gathered == gathered)
+        folds_down(job->tree, job->tree->hosted + number, job->out->m);
+}
+
+/* Piece i of a step on the way down. */
+static void NAME(piece_down)(const NAME(job) * job, int64_t i) {
+    const fdp_tree *tree = job->tree;
+    const fdp_stage *stages = tree->stages;
+    if (i < job->gathers)
+        NAME(slice_down)(job, stages[job->downed].down.first + i);
+    else if (i < job->plain)
+        gather_lanes(tree, tree->gathers + stages[job->gathered].gathers.first + i - job->gathers,
+                     job->work->buffer, job->out->m);
+    else if (i < job->sums)
+        NAME(fold_piece)(job, stages[job->gathered].hosted.first + i - job->plain, 0);
+    else
+        NAME(fold_piece)(job, stages[job->folded].hosted.first + i - job->sums, 1);
+}
+
+/* Piece i of a loop. */
 static void NAME(piece)(void *ctx, int64_t loop, int64_t i) {
     const NAME(job) *job = ctx;
     const fdp_tree *tree = job->tree;
     const fdp_work *work = job->work;
-    const fdp_stage *stage = tree->stages + job->stage;
-    i += loop == COPY || loop == RATIOS || loop == DOWN ? 0 : run_of(stage, loop).first;
-    if (loop == COPY) {
-        const size_t bytes = (size_t)FDP_MIN(PIECE, tree->shared - i * PIECE) * sizeof(double);
-        if (job->change) memcpy(work->up + i * PIECE, job->change + i * PIECE, bytes);
-        memset(job->out->m + i * PIECE, 0, bytes);
+    if (loop == DOWN) {
+        NAME(piece_down)(job, i);
+        return;
+    }
+    i += run_of(tree, job->stage, loop).first;
+    if (loop == CLEAR) {
+        const int64_t size = FDP_MIN(PIECE, tree->shared - i * PIECE);
+        memset(job->out->m + i * PIECE, 0, (size_t)size * sizeof(double));
+    } else if (loop == COPY) {
+        const fdp_piece *piece = tree->copies + i;
+        const size_t bytes = (size_t)(piece->to - piece->from) * sizeof(double);
+        memcpy(work->up + piece->from, job->change + piece->from, bytes);
     } else if (loop == INSIDE) {
-        folds_inside(tree, tree->hosted + i, work->up);
-    } else if (loop == RATIOS && i < stage->hosted.count) {
-        if (!tree->hosted[stage->hosted.first + i].n_pieces) NAME(hosted_up)(job, stage->hosted.first + i);
+        if (tree->hosted[i].late == (job->stage < tree->n_stages))
+            folds_inside(tree, tree->hosted + i, work->up);
     } else if (loop == RATIOS) {
-        NAME(ratio_piece)(job, stage->ratios.first + i - stage->hosted.count);
+        NAME(ratio_piece)(job, i);
     } else if (loop == RESCALE) {
         NAME(rescale_piece)(job, i);
     } else if (loop == UP) {
         NAME(slice_up)(job, i);
-    } else if (loop == DELIVER) {
-        deliver(tree, tree->deliveries + i, work->message, work->up);
-    } else if (loop == DOWN) {
-        NAME(slice_down)(job, i);
-    } else if (loop == GATHER) {
-        gather_lanes(tree, tree->gathers + i, work->buffer, job->out->m);
     } else {
-        folds_down(tree, tree->hosted + i, job->out->m);
+        deliver(tree, tree->deliveries + i, work->message, work->up);
     }
 }
 
-/* The next loop of a pass: up from the deepest stage, down from the roots. */
-static int NAME(advance)(NAME(job) * job) {
-    const fdp_tree *tree = job->tree;
-    if (job->loop < DELIVER || (job->loop > DELIVER && job->loop < FOLDS)) {
+/* The next loop of a pass on the way up, from the deepest stage. */
+static void NAME(advance)(NAME(job) * job) {
+    if (job->loop != DELIVER) {
+        job->stage -= job->loop == RESCALE && job->stage == job->tree->n_stages;
         job->loop++;
-    } else if (job->loop == DELIVER && job->stage > 0) {
+    } else if (job->stage > 0) {
         job->stage--;
         job->loop = INSIDE;
-    } else if (job->loop == DELIVER) {
-        const int messages = job->kind == INFER || job->kind == MOVE;
-        if (messages) job->code = arrive_at_roots(tree, job->work->message, &job->log_z);
-        job->loop = DOWN;
-        if (job->kind == NORMALISE || job->code != FDP_OK) return 0;
     } else {
-        job->stage++;
         job->loop = DOWN;
+        if (job->kind == INFER || job->kind == MOVE)
+            job->code = arrive_at_roots(job->tree, job->work->message, &job->log_z);
     }
-    return job->stage < tree->n_stages;
 }
 
-/* Pieces of the loop that the pass has come to. */
-static int64_t NAME(pieces)(NAME(job) * job, const fdp_stage *stage) {
-    job->divided = 1;
-    if (!takes_part(job->kind, stage, job->loop)) return 0;
-    if (job->loop == DOWN && job->many && stage->large) job->divided = links_of(job->tree, stage);
-    return run_of(stage, job->loop).count * job->divided + (job->loop == RATIOS ? stage->ratios.count : 0);
+/* Pieces of the loop that the pass has come to; *shared: several threads are worth it. */
+static int64_t NAME(pieces_up)(const NAME(job) * job, int *shared) {
+    const fdp_tree *tree = job->tree;
+    const int early = job->stage == tree->n_stages;
+    const fdp_run run = run_of(tree, job->stage, job->loop);
+    *shared = early ? tree->large > 0 : tree->stages[job->stage].large != 0;
+    if (!takes_part(job->kind, job->loop)) return 0;
+    if (job->loop == INSIDE) {
+        const int64_t inside = cells_inside(tree, run, !early);
+        *shared &= inside > FEW_CELLS;
+        return inside ? run.count : 0;
+    }
+    return run.count;
 }
 
-/* The next loop that threads share; what is small is done here, by one of them. */
+/* The next step on the way down: the lanes of the next stage, once what they need of the one above is done,
+ * and beside them gathers and folds of the stages whose lanes are done. 0 at the end. */
+static int64_t NAME(pieces_down)(NAME(job) * job, int *shared) {
+    const fdp_tree *tree = job->tree;
+    const fdp_stage *stages = tree->stages;
+    int64_t pieces = 0;
+    while (pieces == 0) {
+        job->folded = job->gathered; /* by the step before */
+        job->gathered = job->downed;
+        job->downed += job->more;
+        if (job->folded == tree->n_stages) return 0;
+        const int64_t next = job->downed, needs = next < tree->n_stages ? stages[next].needs : 0;
+        job->more = next < tree->n_stages && (needs < 1 || job->gathered == next) &&
+                    (needs < 2 || job->folded == next);
+        job->gathers = job->more ? stages[next].down.count : 0;
+        job->plain = job->gathers, *shared = job->more && stages[next].large;
+        for (int64_t k = job->folded; k < next; k++) {
+            *shared |= stages[k].large != 0;
+            if (k >= job->gathered) job->plain += stages[k].gathers.count;
+        }
+        job->sums = job->plain + fold_pieces(tree, job->gathered, next, 0);
+        pieces = job->sums + fold_pieces(tree, job->folded, job->gathered, 1);
+    }
+    return pieces;
+}
+
+/* The next step that threads share; what is small is done here, by one of them. */
 static int64_t NAME(plan)(void *ctx, int64_t *loop) {
     NAME(job) *job = ctx;
-    const fdp_tree *tree = job->tree;
-    if (job->loop == BEGIN) {
-        *loop = job->loop = COPY;
-        if (job->kind != NORMALISE && tree->shared) return (tree->shared + PIECE - 1) / PIECE;
-    }
-    while (NAME(advance)(job)) {
-        const fdp_stage *stage = tree->stages + job->stage;
-        const int64_t pieces = NAME(pieces)(job, stage);
-        const int shared = stage->large && (job->loop != INSIDE || cells_inside(tree, stage) > FEW_CELLS);
+    for (;;) {
+        int shared = 0;
+        if (job->loop != DOWN) NAME(advance)(job);
+        if (job->loop == DOWN && (job->kind == NORMALISE || job->code != FDP_OK)) return 0;
+        const int64_t pieces =
+            job->loop == DOWN ? NAME(pieces_down)(job, &shared) : NAME(pieces_up)(job, &shared);
         *loop = job->loop;
-        if (shared && pieces) return pieces;
+        if (pieces ? shared : job->loop == DOWN) return pieces;
         for (int64_t i = 0; i < pieces; i++) NAME(piece)(job, job->loop, i);
     }
-    return 0;
 }
 
 static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
-    job->stage = tree->n_stages - 1;
+    job->stage = tree->n_stages;
     job->loop = BEGIN;
     const int threads = tree->large ? fdp_team_worth(team, tree->large) : 1;
-    job->many = threads > MANY;
     fdp_team_steps(team, threads, FDP_TEAM_BLOCK, NAME(plan), NAME(piece), job);
     return job->code;
 }

@@ -53,6 +53,9 @@ cdef extern from "infer.h" nogil:
         int64_t n_stages
         int64_t n_up
         int64_t n_down
+        int64_t n_early
+        int64_t n_hosted
+        int64_t n_copies
         const fdp_stage *stages
         const fdp_node *nodes
         const fdp_hosted *hosted
@@ -62,6 +65,7 @@ cdef extern from "infer.h" nogil:
         const fdp_piece *ratios
         const fdp_piece *deliveries
         const fdp_piece *gathers
+        const fdp_piece *copies
     ctypedef struct fdp_target:
         int64_t row_at
         const void *target

@@ -69,6 +69,8 @@ cdef class Engine:
         self.size, self.cells = plan.size, plan.cells
         self.tree.n_stages = len(schedule.stages)
         self.tree.n_up, self.tree.n_down = len(lists["up"]), len(lists["down"])
+        self.tree.n_early, self.tree.n_copies = schedule.early, len(lists["copies"])
+        self.tree.n_hosted = len(schedule.hosted)
         self.tree.nodes, self.tree.folds = self.nodes, self.folds
         self.tree.stages = <const fdp_stage *> kept(self.keep, schedule.stages, np.int64)
         self.tree.hosted = <const fdp_hosted *> kept(self.keep, schedule.hosted, np.int64)
@@ -77,6 +79,7 @@ cdef class Engine:
         self.tree.ratios = <const fdp_piece *> kept(self.keep, lists["ratios"], np.int64)
         self.tree.deliveries = <const fdp_piece *> kept(self.keep, lists["deliveries"], np.int64)
         self.tree.gathers = <const fdp_piece *> kept(self.keep, lists["gathers"], np.int64)
+        self.tree.copies = <const fdp_piece *> kept(self.keep, lists["copies"], np.int64)
         row_at = 0
         for k, (node, (target, precision)) in enumerate(zip(plan.direct, targets)):
             self.targets[k].row_at = row_at

@@ -25,10 +25,13 @@ from .nodes import DENSE, DIRECT, SPARSE, Link, Node
 from .schedule import Schedule, make_schedule
 
 ROW_LIMIT = 4096
-LANE_CELLS = 32_768
+LANE_CELLS = 8192
 MAX_LANES = 32
-UNSHARED = 4
-"""Lanes that share no cells may be smaller by this factor, and there may be more of them by its square."""
+UNSHARED = 16
+"""There may be more lanes by this factor where they share no cells."""
+
+LANE_SUMS = 1 << 22
+"""Sums that the lanes of a node may have of their own, all together, unless it has more cells."""
 
 HOSTED_CELLS = 1 << 31
 """A table inside another has fewer cells than this: places in it are 32-bit numbers in the kernel."""
@@ -62,7 +65,10 @@ class Plan:
 
     @cached_property
     def schedule(self) -> Schedule:
-        return make_schedule(self.stages)
+        copied = {place.at: place.size for place in self.places.values() if place.at < self.shared}
+        for at in (hosted[0] for node in self.nodes for hosted in node.hosted if not hosted[4]):
+            del copied[at]
+        return make_schedule(self.stages, copied)
 
 
 def make_plan(
@@ -119,7 +125,8 @@ def make_plan(
                 hosted_group[attrs] = []
         for attrs, inner in hosted_group.items():
             node.links.append(_link(domain, node.sep, node.res, places[attrs]))
-            node.hosted.append((places[attrs].at, places[attrs].size, len(folds), len(inner)))
+            late = any(s in separators for s in (attrs, *(part for part, _ in inner)))
+            node.hosted.append((places[attrs].at, places[attrs].size, len(folds), len(inner), late))
             for part, above in reversed(inner):
                 folds.append((places[above].at, _link(domain, (), places[above].axes, places[part])))
         _lanes(domain, node)
@@ -130,7 +137,10 @@ def make_plan(
     depth: list[int] = []
     for node in nodes:
         if node.sep:
-            node.separator = places[frozenset(node.sep)].at
+            host = nodes[hosts[frozenset(node.sep)]]
+            node.separator = at = places[frozenset(node.sep)].at
+            shared_by_lanes = {link.at: link.shared for link in host.links}
+            node.needs = 0 if host.local == DENSE and host.local_at == at else shared_by_lanes.get(at, 2)
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
     return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes)
@@ -287,18 +297,19 @@ def _lanes(domain: Domain, node: Node) -> None:
 
     def cut(lanes: int) -> np.ndarray:
         lanes = min(lanes, node.rows // unit)
+        lanes = -(-(node.rows // unit) // -(-(node.rows // unit) // lanes))  # as few for lanes as long
         cuts = np.rint(np.arange(lanes + 1) * (node.rows // unit / lanes)).astype(np.int64) * unit
         cuts[-1] = node.rows
         for link in node.links:
             link.shared = int(len(cuts) > 2 and _overlap(link, cuts))
         return cuts
 
-    node.lane_at = cut(min(UNSHARED**2 * MAX_LANES, max(1, UNSHARED * cells // LANE_CELLS)))
+    node.lane_at = cut(min(UNSHARED * MAX_LANES, max(1, cells // LANE_CELLS)))
     lanes = min(MAX_LANES, max(1, cells // LANE_CELLS))
     while any(link.shared for link in node.links):
         node.lane_at = cut(lanes)
         need = sum(link.size for link in node.links if link.shared)
-        if need * lanes <= max(4 * LANE_CELLS * MAX_LANES, cells):
+        if need * lanes <= max(LANE_SUMS, cells):
             break
         lanes = max(1, lanes // 2)
 

@@ -3,7 +3,7 @@
 The cuts depend on the plan alone, never on the number of threads, so results do not either.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -20,31 +20,34 @@ LARGE_STAGE = 32768
 """Cells of a stage that several threads share: below that, waiting for each other costs more than it saves
 (measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
 
-LISTS = ("up", "down", "ratios", "deliveries", "gathers")
+LISTS = ("up", "down", "late", "deliveries", "gathers")
 
 
 class Schedule(Struct, frozen=True):
     """`nodes` in the order of the passes; the other tables have a row of int64 for each struct of
-    csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name. `buffer` is
-    the largest work space of a stage in doubles, `large` the cells of the stages that several threads
-    share."""
+    csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name. `early`
+    counts the ratios of tables that take no messages; `buffer` is the largest work space of two stages in
+    doubles, `large` the cells of the stages that several threads share."""
 
     nodes: list[Node]
     hosted: np.ndarray
     stages: np.ndarray
     lists: dict[str, np.ndarray]
+    early: int
     buffer: int
     large: int
 
 
-def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
-    """The schedule for nodes by depth, roots first."""
+def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -> Schedule:
+    """The schedule for nodes by depth, roots first; `copied`: parts of the vector that a pass begins by
+    copying, as place and size."""
     nodes: list[Node] = []
-    hosted: list[tuple[int, ...]] = []
+    early: list[tuple[int, int, int, int]] = []
+    hosted: list[list[int]] = []
     lists: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in LISTS}
-    rows = []
-    buffer, large_cells = 1, 0
-    for unsorted in stages:
+    rows, buffers = [], [0, 1]  # work space of even and odd stages, of which two are in use at a time
+    large_cells = 0
+    for k, unsorted in enumerate(stages):
         stage = sorted(unsorted, key=lambda node: node.separator)
         firsts = [len(nodes), len(hosted), *map(len, lists.values())]
         cells = sum(node.rows * node.cells for node in stage)
@@ -52,7 +55,8 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
         large_cells += cells * large
         for common in {node.separator: node for node in stage if node.sep}.values():
             alike = [len(nodes) + i for i, node in enumerate(stage) if node.separator == common.separator]
-            lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows)
+            finer = 4 if common.rows > 2 * PIECE else 0
+            lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows, finer)
         buffer_at = 0
         for number, node in enumerate(stage, len(nodes)):
             own = [(i, link.size) for i, link in enumerate(node.links) if link.shared and node.lanes > 1]
@@ -67,23 +71,39 @@ def make_schedule(stages: Sequence[Sequence[Node]]) -> Schedule:
             lists["down"] += lanes if node.links else slices
             for i, size in own:
                 lists["gathers"] += _pieces(number, i, size, 4)
-            for at, size, first_fold, folds in node.hosted:
-                cut = _pieces(len(hosted), 0, size) if large and size > 2 * PIECE else []
-                hosted.append((at, size, first_fold, folds, len(lists["ratios"]), len(cut)))
-                lists["ratios"] += cut
+            for (at, size, first_fold, folds, late), link in zip(node.hosted, node.links):
+                finer = (4 if late else 1) if large and size > 2 * PIECE else 0
+                cut = _pieces(len(hosted), 0, size, finer)
+                pieces = lists["late"] if late else early
+                hosted.append([at, size, first_fold, folds, len(pieces), len(cut), late, link.shared])
+                pieces += cut
         nodes += stage
-        buffer = max(buffer, buffer_at)
+        buffers[k % 2] = max(buffers[k % 2], buffer_at)
         ends = [len(nodes), len(hosted), *map(len, lists.values())]
-        folds = any(entry[3] for entry in hosted[firsts[1] :])
         runs = [number for first, end in zip(firsts, ends) for number in (first, end - first)]
-        rows.append([*runs, folds, large])
+        rows.append([*runs, max((node.needs for node in stage), default=0), large])
+    for node in (node for odd in stages[1::2] for node in odd):
+        node.buffer_at += buffers[0]
+    for one in hosted:
+        one[4] += len(early) * one[6]
+    for row in rows:
+        row[8] += len(early)
+    lists = {"ratios": early + lists.pop("late"), **lists, "copies": _copies(copied)}
     made = {k: _table(v) for k, v in lists.items()}
-    return Schedule(nodes, _table(hosted), _table(rows), made, buffer, large_cells)
+    return Schedule(nodes, _table(hosted), _table(rows), made, len(early), sum(buffers), large_cells)
+
+
+def _copies(copied: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
+    """Pieces of the vector for these parts of it; neighbours are one part."""
+    ends: dict[int, int] = {}
+    for at in sorted(copied, reverse=True):
+        ends[at] = ends.pop(at + copied[at], at + copied[at])
+    return [(0, 0, a, min(a + PIECE, end)) for at, end in ends.items() for a in range(at, end, PIECE)]
 
 
 def _pieces(first: int, last: int, size: int, finer: int = 1) -> list[tuple[int, int, int, int]]:
-    """A table of `size` entries in pieces of equal length."""
-    count = -(-size * finer // PIECE)
+    """A table of `size` entries in pieces of equal length; in one where `finer` is 0."""
+    count = max(1, -(-size * finer // PIECE))
     return [(first, last, size * i // count, size * (i + 1) // count) for i in range(count)]
 
 

@@ -101,8 +101,9 @@ def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
     monkeypatch.setattr(schedule, "SLICE_CELLS", 2 * limit)
     monkeypatch.setattr(schedule, "PIECE", 3)
     monkeypatch.setattr(schedule, "LARGE_STAGE", 0)
-    for seed in range(40):
-        _rng, domain, potentials = random_case(seed, most=6)
+    inside = Domain({"a": 3, "b": 4, "c": 5, "e": 2, "f": 2})  # lanes share bc, and b in it is a separator
+    made = {tuple(c): np.random.default_rng(0).normal(size=inside.shape(c)) for c in "abc bc be af".split()}
+    for domain, potentials in [*(random_case(seed, most=6)[1:] for seed in range(40)), (inside, made)]:
         potentials = {c: np.clip(v, -20, 20) for c, v in potentials.items()}
         one = run(domain, potentials, 100.0, 1)
         two = run(domain, potentials, 100.0, 3)

@@ -33,7 +33,7 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
     const int64_t *sizes = AT(int64_t, 0), *s = AT(int64_t, 1), *n = AT(int64_t, 2), *l = AT(int64_t, 3);
     int64_t rows = sizes[4], buffer = sizes[3], stages = COUNT(1) / 16, nodes = COUNT(2) / 14,
             links = COUNT(3) / 6;
-    int64_t hosted = COUNT(6) / 6, folds = COUNT(11) / 2;
+    int64_t hosted = COUNT(6) / 8, folds = COUNT(11) / 2;
     p->stages = zeros(stages, sizeof *p->stages);
     p->nodes = zeros(nodes, sizeof *p->nodes);
     p->links = zeros(links, sizeof *p->links);
@@ -56,7 +56,7 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                            &p->stages[i].down,   &p->stages[i].ratios, &p->stages[i].deliveries,
                            &p->stages[i].gathers};
         for (int k = 0; k < 7; k++) *runs[k] = (fdp_run){s[2 * k], s[2 * k + 1]};
-        p->stages[i].folds = s[14];
+        p->stages[i].needs = s[14];
         p->stages[i].large = s[15];
     }
     for (int64_t i = 0; i < nodes; i++, n += 14)
@@ -85,6 +85,9 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                          .n_stages = stages,
                          .n_up = COUNT(7) / 4,
                          .n_down = COUNT(8) / 4,
+                         .n_early = sizes[5],
+                         .n_hosted = hosted,
+                         .n_copies = COUNT(13) / 4,
                          .stages = p->stages,
                          .nodes = p->nodes,
                          .hosted = p->hosted,
@@ -92,7 +95,9 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                          .up = (const fdp_slice *)c->a[7].data,
                          .down = (const fdp_slice *)c->a[8].data,
                          .deliveries = (const fdp_piece *)c->a[9].data,
-                         .gathers = (const fdp_piece *)c->a[10].data};
+                         .gathers = (const fdp_piece *)c->a[10].data,
+                         .ratios = (const fdp_piece *)c->a[12].data,
+                         .copies = (const fdp_piece *)c->a[13].data};
     p->work = (fdp_work){.up = zeros(sizes[1], 8),
                          .ratio = zeros(sizes[1], real),
                          .message = zeros(rows, 8),
@@ -101,7 +106,7 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                          .rows = zeros(FDP_DIRECT_ROW, 8),
                          .up_sums = zeros(p->tree.n_up * (FDP_DIRECT_SUM + 1), 8),
                          .down_sums = zeros(p->tree.n_down * 2, 8),
-                         .parts = zeros(3, 8)};
+                         .parts = zeros(COUNT(12), 8)};
 }
 
 static void close_plan(plan *p) {
@@ -111,31 +116,31 @@ static void close_plan(plan *p) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* plan, 12 potentials, 13 total, 14 change -> 15 cells, 16 marginals, 17 log Z; 18 cells and 19 marginals
+/* plan, 14 potentials, 15 total, 16 change -> 17 cells, 18 marginals, 19 log Z; 20 cells and 21 marginals
  * after a step by the change */
 #define INFER(NAME, REAL, SUFFIX) \
     static void NAME(cross_case *c) { \
         plan p; \
         int far = 0; \
-        double log_z = 0, moved = 0, total = REAL_AT(13); \
+        double log_z = 0, moved = 0, total = REAL_AT(15); \
         int64_t rows = AT(int64_t, 0)[4]; \
         open_plan(c, &p, sizeof(REAL)); \
-        fdp_state z = {cross_room(c, 15), zeros(rows, 8), zeros(p.tree.size, 8)}; \
-        fdp_state next = {cross_room(c, 18), zeros(rows, 8), zeros(p.tree.size, 8)}; \
-        REAL *mean = cross_room(c, 15); \
-        cross_code(c, fdp_infer_##SUFFIX(&p.tree, AT(double, 12), total, &c->team, &p.work, &z, &log_z)); \
+        fdp_state z = {cross_room(c, 17), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        fdp_state next = {cross_room(c, 20), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        REAL *mean = cross_room(c, 17); \
+        cross_code(c, fdp_infer_##SUFFIX(&p.tree, AT(double, 14), total, &c->team, &p.work, &z, &log_z)); \
         cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
-        cross_same(c, 15, z.cells); \
-        cross_same(c, 16, z.m); \
-        cross_same(c, 17, &log_z); \
+        cross_same(c, 17, z.cells); \
+        cross_same(c, 18, z.m); \
+        cross_same(c, 19, &log_z); \
         cross_code(c, fdp_adopt_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
-        cross_same(c, 16, z.m); \
-        cross_code(c, fdp_move_##SUFFIX(&p.tree, NULL, 0, AT(double, 14), 1.0, 1.0, total, &c->team, \
+        cross_same(c, 18, z.m); \
+        cross_code(c, fdp_move_##SUFFIX(&p.tree, NULL, 0, AT(double, 16), 1.0, 1.0, total, &c->team, \
                                         &p.work, &z, 1.0, mean, &next, NULL, &far, &moved)); \
         if (far) cross_code(c, FDP_ERR_ARGUMENT); \
         cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &next)); \
-        cross_same(c, 18, next.cells); \
-        cross_same(c, 19, next.m); \
+        cross_same(c, 20, next.cells); \
+        cross_same(c, 21, next.m); \
         void *all[] = {z.cells, z.rowsum, z.m, next.cells, next.rowsum, next.m, mean}; \
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]); \
         close_plan(&p); \
