@@ -31,7 +31,6 @@ from fastdp.privacy.select import exponential
 from fastdp.public.archetypes.options import Options as ArchetypeOptions, Step
 from fastdp.queries import Binned, Grid, Identity, Sparse
 from fastdp.release import keyselect, noiseplan, reserve
-from fastdp.release.distances import whole_weights
 from fastdp.release.noiseplan import plan_histogram
 from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
@@ -107,8 +106,7 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "pure part": (lambda x: Budget(1.0, 1e-6, pure=x), (0.0, below(1.0)), (1.0, below(0.0))),
     "part for keys": (lambda x: Budget(1.0, 0.5, keys=x), (0.0, LEAST, below(0.5)), (0.5, below(0.0))),
     "keys of a budget in mu": (lambda x: Budget(mu=1.0, keys=x), (0.0, below(1.0)), (1.0, below(0.0))),
-    "weight of a score": (lambda x: score_weights([x], 1, ""), (LEAST, below(2**20)), (0.0, 2**20, NAN)),
-    "weight of a distance": (lambda x: whole_weights([x], 1, ""), (LEAST, below(2**8)), (0.0, 2**8, NAN)),
+    "weight of a score": (lambda x: score_weights([x], 1, "", 2**8), (LEAST, below(2**8)), (0.0, 2**8, NAN)),
     "penalty": (lambda x: score_grid_number(x, ""), (0.0, -below(2**41)), (2**41, -(2**41), NAN)),
     "unit of a query": (lambda n: Sparse(np.eye(2), n), (1, 2**20), (0, 2**20 + 1)),
     "rows of a user": (RowsUpTo, (1, MOST_ROWS), (0, MOST_ROWS + 1)),

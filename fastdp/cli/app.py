@@ -8,10 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
-from . import common, completion, interrupt, ledger_commands, released_commands, schemas, truth_commands  # noqa: F401
+from . import common, completion, interrupt, ledger_commands, released_commands, schemas, truth_commands
 from .common import as_options, emit, warn
 from .linked_options import linked_sources, rows_of, write_tables
 from .parser import FLAGS, call, command
+
+REGISTERED = (completion, ledger_commands, released_commands, schemas, truth_commands)
+"""Modules that add their commands and flags to the parser's when they are imported."""
 
 
 @command("synth")

@@ -25,7 +25,7 @@ import numpy as np
 
 from .._util.lazy import pa
 from ..codec.encode import source_columns
-from ..errors import DataError, UsageError, redact_errors
+from ..errors import DataError, redact_errors
 from ..schema import Schema
 from ..tables import ingest
 from ..tables.linked_tables import Links
@@ -35,7 +35,7 @@ from ..tables.userids import UserIndex
 from . import messages, sparkfiles, sparktasks as tasks
 from .build import build
 from .partitioned import Answer, PartitionedCounter, Request
-from .sparkcheck import MAX_PARTITIONS, check_partitions, is_spark
+from .sparkcheck import MAX_PARTITIONS, check_partitions
 
 MAX_ADDERS = 64
 """The most tasks that add up slices."""
@@ -276,8 +276,6 @@ def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[in
 def spark(frame: Any, schema: Schema, partitions: int | None = None) -> PartitionedCounter:
     """The engine over a Spark DataFrame (partitions None: two per task that Spark runs at once). The caller
     closes it."""
-    if not is_spark(frame):
-        raise UsageError(f"engine='spark' needs a Spark DataFrame, got a {type(frame).__name__}")
     return PartitionedCounter(schema, SparkPartitions([frame], [schema], partitions))
 
 

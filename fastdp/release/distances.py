@@ -13,7 +13,8 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy import scale
 from ..privacy.accountant import Gaussian
-from .noiseplan import WEIGHT_UNITS, array_digest, positive, release_of, score_grid
+from .noiseplan import array_digest, positive, release_of, score_grid
+from .selection import score_weights
 
 MOST_WEIGHT = 1 << 8
 """Weights of candidates must be below it."""
@@ -75,7 +76,7 @@ def plan_distances(
     cliques = tuple(domain.check(c) for c in cliques)
     if not cliques:
         raise UsageError(f"{label!r}: no candidates were given")
-    whole = whole_weights(weights, len(cliques), label)
+    whole = score_weights(weights, len(cliques), label, MOST_WEIGHT)
     grids = [score_grid(domain, c, estimates, label) for c in cliques]
     return _planned("distances", clip, cliques, whole, mu, grids)
 
@@ -118,12 +119,3 @@ def squared_shares(weights: Sequence[int]) -> scale.Coef2:
     sensitivity of a single distance."""
     total = sum(w * w for w in weights)
     return np.array([w * w for w in weights], np.int64), np.full(len(weights), total, np.int64)
-
-
-def whole_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
-    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
-    if weights is None:
-        return [1] * count
-    if len(weights) != count or not all(0 < float(w) < MOST_WEIGHT for w in weights):
-        raise UsageError(f"{label!r}: expected one positive weight per candidate, below {MOST_WEIGHT}")
-    return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]

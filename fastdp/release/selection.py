@@ -107,12 +107,12 @@ def plan_selection(
     return SelectionPlan(cliques, grids, hashes, whole, off, allowed, event, sensitivity)
 
 
-def score_weights(weights: Sequence[float] | None, count: int, label: str) -> list[int]:
-    """Weights in whole units of 1/WEIGHT_UNITS, at least one unit each."""
+def score_weights(weights: Sequence[float] | None, count: int, label: str, most: int = 1 << 20) -> list[int]:
+    """Weights of candidates in whole units of 1/WEIGHT_UNITS, at least one unit each."""
     if weights is None:
         return [WEIGHT_UNITS] * count
-    if len(weights) != count or not all(0 < float(w) < 2**20 for w in weights):
-        raise UsageError(f"{label!r}: expected one positive weight per clique, below 2^20")
+    if len(weights) != count or not all(0 < float(w) < most for w in weights):
+        raise UsageError(f"{label!r}: expected one positive weight per candidate, below {most}")
     return [max(1, round(float(w) * WEIGHT_UNITS)) for w in weights]
 
 

@@ -41,26 +41,24 @@ def others(users=300, seed=0):
     """Ordinary users, four rows each, of three cities that all share."""
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(users), 4)
-    return pa.table(
-        {
-            "who": pa.array(who, pa.int64()),
-            "city": [f"city {i}" for i in rng.integers(0, 3, len(who))],
-            "code": pa.array(rng.integers(0, 3, len(who)), pa.int64()),
-            "x": rng.lognormal(2, 1, len(who)).round(2),
-        }
-    )
+    columns = {
+        "who": pa.array(who, pa.int64()),
+        "city": [f"city {i}" for i in rng.integers(0, 3, len(who))],
+        "code": pa.array(rng.integers(0, 3, len(who)), pa.int64()),
+        "x": rng.lognormal(2, 1, len(who)).round(2),
+    }
+    return pa.table(columns)
 
 
 def own_rows(count):
     """One user's rows with `count` values of their own in every column."""
-    return pa.table(
-        {
-            "who": pa.array([ATTACKER] * count, pa.int64()),
-            "city": [f"home {i}" for i in range(count)],
-            "code": pa.array(range(10**9, 10**9 + count), pa.int64()),
-            "x": np.arange(count) * 1e7 + 0.123,
-        }
-    )
+    columns = {
+        "who": pa.array([ATTACKER] * count, pa.int64()),
+        "city": [f"home {i}" for i in range(count)],
+        "code": pa.array(range(10**9, 10**9 + count), pa.int64()),
+        "x": np.arange(count) * 1e7 + 0.123,
+    }
+    return pa.table(columns)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -376,16 +374,12 @@ def replayed(answers):
         yield
 
 
-OPEN = Schema.from_dict(
-    {
-        "user": {"column": "who"},
-        "columns": {
-            "city": {"kind": "string", "domain": "private"},
-            "x": {"kind": "numeric", "domain": "private", "bins": 8},
-            "code": {"kind": "categorical", "dtype": "int64", "domain": "private"},
-        },
-    }
-)
+COLUMNS = {
+    "city": {"kind": "string", "domain": "private"},
+    "x": {"kind": "numeric", "domain": "private", "bins": 8},
+    "code": {"kind": "categorical", "dtype": "int64", "domain": "private"},
+}
+OPEN = Schema.from_dict({"user": {"column": "who"}, "columns": COLUMNS})
 
 
 def two_folders(form, attacker_rows, folder):

@@ -56,31 +56,29 @@ def people(rows: int, seed: int) -> pl.DataFrame:
     age = rng.integers(15, 91, rows)
     learnt = np.clip((age - 15) // 12 + rng.integers(-1, 2, rows), 0, 2)
     rich = rng.random(rows) < 0.1 + 0.2 * learnt
-    return pl.DataFrame(
-        {
-            "id": np.arange(rows),
-            "age": age,
-            "sex": rng.choice(["female", "male"], rows),
-            "education": np.array(["none", "school", "college"])[learnt],
-            "occupation": rng.choice(["farm", "office", "shop", "works"], rows),
-            "income": np.where(rich, "high", "low"),
-        }
-    )
+    columns = {
+        "id": np.arange(rows),
+        "age": age,
+        "sex": rng.choice(["female", "male"], rows),
+        "education": np.array(["none", "school", "college"])[learnt],
+        "occupation": rng.choice(["farm", "office", "shop", "works"], rows),
+        "income": np.where(rich, "high", "low"),
+    }
+    return pl.DataFrame(columns)
 
 
 def trips(rows: int, seed: int) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
-    return pl.DataFrame(
-        {
-            "taxi_id": rng.integers(0, rows // 2, rows),
-            "pickup": rng.integers(0, 20, rows),
-            "shift": rng.integers(0, 21, rows),
-            "fare": rng.gamma(2, 10, rows).clip(0, 79).round(2),
-            "company": rng.choice(["Flash Cab", "Sun Taxi"], rows),
-            "city": rng.choice(["Albany", "Boston", "Salem"], rows),
-            "year": np.full(rows, 2020),
-        }
-    )
+    columns = {
+        "taxi_id": rng.integers(0, rows // 2, rows),
+        "pickup": rng.integers(0, 20, rows),
+        "shift": rng.integers(0, 21, rows),
+        "fare": rng.gamma(2, 10, rows).clip(0, 79).round(2),
+        "company": rng.choice(["Flash Cab", "Sun Taxi"], rows),
+        "city": rng.choice(["Albany", "Boston", "Salem"], rows),
+        "year": np.full(rows, 2020),
+    }
+    return pl.DataFrame(columns)
 
 
 def trips_schema(**columns: Any) -> fastdp.Schema:

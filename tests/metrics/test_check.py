@@ -144,15 +144,12 @@ def test_names_and_delimiters_are_guessed(place):
 
 
 def test_a_type_that_cannot_fit_its_list_is_refused_before_anything_is_charged(tmp_path):
-    listed = fastdp.Schema.from_dict(
-        {
-            "columns": {
-                "a": {"kind": "string", "values": ["x", "y"]},
-                "b": {"kind": "string", "values": ["1", "y"]},
-                "c": {"kind": "categorical", "dtype": "bool", "values": [True, False]},
-            }
-        }
-    )
+    columns = {
+        "a": {"kind": "string", "values": ["x", "y"]},
+        "b": {"kind": "string", "values": ["1", "y"]},
+        "c": {"kind": "categorical", "dtype": "bool", "values": [True, False]},
+    }
+    listed = fastdp.Schema.from_dict({"columns": columns})
     ledger = open_ledger(tmp_path, "people", epsilon=1.0, delta=1e-6)
     options = {"schema": listed, "ledger": ledger, "dataset": "people"}
     both = pa.table({"a": [1, 2], "b": [1, 2], "c": [["x"], []]})

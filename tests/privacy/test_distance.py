@@ -9,16 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fastdp.errors import PrivacyError
-from fastdp.privacy import gdp, noise, recompute
-from fastdp.privacy.sampler_distance import (
-    FEWEST,
-    PURE,
-    SHARE,
-    added_delta,
-    allowed_draws,
-    check_sampler,
-    largest_epsilon,
-)
+from fastdp.privacy import gdp, noise, recompute, sampler_distance as distance
 from fastdp.release import reserve
 from fastdp.release.gateway import Request
 
@@ -61,14 +52,14 @@ def test_the_cut_tails_matter_at_large_epsilon():
 def test_what_is_admitted_keeps_its_delta(epsilon, delta):
     """A run that is let in has a true delta within the allowed share of the stated one; others are
     refused."""
-    draws = allowed_draws(epsilon, delta)
-    if draws < FEWEST:
-        assert epsilon > largest_epsilon(delta)
+    draws = distance.allowed_draws(epsilon, delta)
+    if draws < distance.FEWEST:
+        assert epsilon > distance.largest_epsilon(delta)
         return
-    assert added_delta(epsilon, draws) <= delta * SHARE * (1 + 1e-6)
+    assert distance.added_delta(epsilon, draws) <= delta * distance.SHARE * (1 + 1e-6)
     told = [[*recompute._sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)]
     assert not told[0] and (told[1] or draws == 1 << 62)  # the most that is counted
-    assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + SHARE)
+    assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + distance.SHARE)
 
 
 @pytest.mark.parametrize("delta", DELTAS)
@@ -76,13 +67,15 @@ def test_the_term_is_the_proved_one(delta):
     for epsilon in (1e-3, 1.0, 10.0, 35.0):
         with mp.workdps(40):
             exact = (1 + mp.exp(epsilon)) * mp.mpf(2) ** noise.LOG2_DISTANCE * 1000
-        assert float(exact) <= added_delta(epsilon, 1000) <= float(exact) * (1 + 1e-8)
-    largest = largest_epsilon(delta)
+        assert float(exact) <= distance.added_delta(epsilon, 1000) <= float(exact) * (1 + 1e-8)
+    largest = distance.largest_epsilon(delta)
     if largest:
         assert (
-            allowed_draws(largest * (1 - 1e-9), delta) >= FEWEST > allowed_draws(largest * (1 + 1e-6), delta)
+            distance.allowed_draws(largest * (1 - 1e-9), delta)
+            >= distance.FEWEST
+            > distance.allowed_draws(largest * (1 + 1e-6), delta)
         )
-    assert added_delta(1e9, 1) == math.inf and allowed_draws(1e9, delta) == 0
+    assert distance.added_delta(1e9, 1) == math.inf and distance.allowed_draws(1e9, delta) == 0
 
 
 @pytest.fixture
@@ -112,7 +105,7 @@ def stated(engine, epsilon, seed=None):
 def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
     made = stated(engine, 40.0)
     assert made["noise"]["draws"] == 3
-    assert made["noise"]["adds_to_delta"] == added_delta(made["epsilon"], 3) < 1e-5 * SHARE
+    assert made["noise"]["adds_to_delta"] == distance.added_delta(made["epsilon"], 3) < 1e-5 * distance.SHARE
     assert any("epsilon 40 is above 20" in note for note in made["notes"])
     assert recompute.problems(made) == []
 
@@ -126,25 +119,25 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
 
 
 def test_pure_promises_are_exact_to_two_to_the_minus_sixty():
-    assert added_delta(20.0, allowed_draws(20.0, 0.0)) <= PURE * (1 + 1e-6)
-    assert largest_epsilon(0.0) < 25
+    assert distance.added_delta(20.0, distance.allowed_draws(20.0, 0.0)) <= distance.PURE * (1 + 1e-6)
+    assert distance.largest_epsilon(0.0) < 25
 
 
 @given(st.floats(0.0, 12.0), st.floats(0.01, 3.0))
 def test_advice_can_be_followed(epsilon, largest):
     """A smaller epsilon where 0.1 or more is left at this delta, else a larger delta; both are taken."""
-    delta = FEWEST * 2.0**noise.LOG2_DISTANCE * (1 + math.exp(largest)) / SHARE
-    assert math.isclose(largest_epsilon(delta), largest, rel_tol=1e-6)
+    delta = distance.FEWEST * 2.0**noise.LOG2_DISTANCE * (1 + math.exp(largest)) / distance.SHARE
+    assert math.isclose(distance.largest_epsilon(delta), largest, rel_tol=1e-6)
     epsilon += largest * 1.001
     with pytest.raises(PrivacyError) as refused:
-        check_sampler(epsilon, delta)
+        distance.check_sampler(epsilon, delta)
     smaller = re.search(r"epsilon of at most ([0-9.]+)\.", str(refused.value))
     if largest < 0.1 * (1 - 1e-6):
         assert smaller is None
         advised = float(re.search(r"\(from (\S+)\)", str(refused.value)).group(1))
-        assert check_sampler(epsilon, advised) >= FEWEST
+        assert distance.check_sampler(epsilon, advised) >= distance.FEWEST
         with pytest.raises(PrivacyError):
-            check_sampler(epsilon, advised / 2.01)  # it is rounded up to one digit
+            distance.check_sampler(epsilon, advised / 2.01)  # it is rounded up to one digit
     elif largest > 0.1 * (1 + 1e-6):
         assert largest - 0.1001 < float(smaller.group(1)) <= largest
-        assert check_sampler(float(smaller.group(1)), delta) >= FEWEST
+        assert distance.check_sampler(float(smaller.group(1)), delta) >= distance.FEWEST

@@ -27,16 +27,12 @@ from fastdp.run.plan import domain_lines
 from fastdp.schema import Schema, kind_of_text
 from tests.audit.world import no_noise, quick_accountant
 
-ASKED = Schema.from_dict(
-    {
-        "user": {"column": "who"},
-        "columns": {
-            "x": {"kind": "numeric", "domain": "private", "bins": 8},
-            "n": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 8},
-            "city": {"kind": "string", "domain": "private", "keys_per_user": 2},
-        },
-    }
-)
+COLUMNS = {
+    "x": {"kind": "numeric", "domain": "private", "bins": 8},
+    "n": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 8},
+    "city": {"kind": "string", "domain": "private", "keys_per_user": 2},
+}
+ASKED = Schema.from_dict({"user": {"column": "who"}, "columns": COLUMNS})
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -49,14 +45,13 @@ def trips(users=300, rows=4, seed=0):
     rng = np.random.default_rng(seed)
     who = np.repeat(np.arange(users), rows)
     size = len(who)
-    return pa.table(
-        {
-            "who": who,
-            "x": rng.lognormal(2, 1, size),
-            "n": np.where(rng.random(size) < 0.5, 7, rng.integers(0, 500, size)),
-            "city": [f"city {i}" for i in rng.integers(0, 3, size)],
-        }
-    )
+    columns = {
+        "who": who,
+        "x": rng.lognormal(2, 1, size),
+        "n": np.where(rng.random(size) < 0.5, 7, rng.integers(0, 500, size)),
+        "city": [f"city {i}" for i in rng.integers(0, 3, size)],
+    }
+    return pa.table(columns)
 
 
 def opener(source):
@@ -357,14 +352,13 @@ EDGES = {
 
 def counted(pairs, clip, first):
     """The answers of one partition, without noise, in grid units."""
-    table = pa.table(
-        {
-            "who": pa.array([u for u, _, _ in pairs], pa.int64()),
-            "x": pa.array([x for _, x, _ in pairs], pa.float64()),
-            "n": pa.array([n for _, _, n in pairs], pa.int64()),
-            "city": pa.array(["a"] * len(pairs), pa.string()),
-        }
-    )
+    columns = {
+        "who": pa.array([u for u, _, _ in pairs], pa.int64()),
+        "x": pa.array([x for _, x, _ in pairs], pa.float64()),
+        "n": pa.array([n for _, _, n in pairs], pa.int64()),
+        "city": pa.array(["a"] * len(pairs), pa.string()),
+    }
+    table = pa.table(columns)
     reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1)
     learning = Learning(
         ASKED, reserved.reservation, 0, 0.1, domaincosts.DomainCosts(0.1, 1e-7), clip, "user",

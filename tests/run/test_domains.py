@@ -194,24 +194,21 @@ def test_a_text_file_needs_no_schema(tmp_path):
     rows = 20_000
     hour = np.minimum(23, np.maximum(0, np.round(rng.normal(13, 4, rows)))).astype(int)
     at = np.datetime64("2022-03-01", "s") + rng.integers(0, 60 * 86_400, rows).astype("timedelta64[s]")
-    table = pa.table(
-        {
-            "id": rng.integers(0, 8000, rows),
-            "hour": hour,
-            "price": np.round(rng.lognormal(3, 1, rows), 2),
-            "at": [f"{t} -05:00".replace("T", " ") for t in at],
-            "slot": [
-                f"{t.astype('datetime64[h]')}:{m:02}" for t, m in zip(at, 30 * rng.integers(0, 2, rows))
-            ],
-            "dose": np.where(rng.random(rows) < 0.2, "NA", rng.integers(1, 9, rows).astype(str)),
-            "day": [str(t)[:10] for t in at],
-            "zip": [f"0{2138 + i}" for i in rng.integers(0, 3, rows)],
-            "visit": [f"{str(t)[:10]}T00:00:00" for t in at],
-            "clock": hour * 100 + rng.integers(0, 60, rows),
-            "year": 1980 + hour,
-            "paid": rng.integers(0, 2400, rows),
-        }
-    )
+    columns = {
+        "id": rng.integers(0, 8000, rows),
+        "hour": hour,
+        "price": np.round(rng.lognormal(3, 1, rows), 2),
+        "at": [f"{t} -05:00".replace("T", " ") for t in at],
+        "slot": [f"{t.astype('datetime64[h]')}:{m:02}" for t, m in zip(at, 30 * rng.integers(0, 2, rows))],
+        "dose": np.where(rng.random(rows) < 0.2, "NA", rng.integers(1, 9, rows).astype(str)),
+        "day": [str(t)[:10] for t in at],
+        "zip": [f"0{2138 + i}" for i in rng.integers(0, 3, rows)],
+        "visit": [f"{str(t)[:10]}T00:00:00" for t in at],
+        "clock": hour * 100 + rng.integers(0, 60, rows),
+        "year": 1980 + hour,
+        "paid": rng.integers(0, 2400, rows),
+    }
+    table = pa.table(columns)
     table = table.append_column("", pa.array(range(rows)))  # row numbers, as pandas writes them
     csv.write_csv(table, tmp_path / "t.csv")
     run = go(str(tmp_path / "t.csv"), domain="private", user="id", epsilon=4.0)

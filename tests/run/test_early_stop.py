@@ -27,16 +27,12 @@ MECHANISMS = {
 
 
 def schema():
-    return fastdp.Schema.from_dict(
-        {
-            "user": {"column": "u", "max_rows": 3},
-            "columns": {
-                "colour": {"kind": "string", "values": ["red", "green", "blue"]},
-                "size": {"kind": "integer", "min": 1, "max": 4},
-                "age": {"kind": "integer", "min": 0, "max": 9, "overflow": "clamp"},
-            },
-        }
-    )
+    columns = {
+        "colour": {"kind": "string", "values": ["red", "green", "blue"]},
+        "size": {"kind": "integer", "min": 1, "max": 4},
+        "age": {"kind": "integer", "min": 0, "max": 9, "overflow": "clamp"},
+    }
+    return fastdp.Schema.from_dict({"user": {"column": "u", "max_rows": 3}, "columns": columns})
 
 
 def data(rows=60_000, colours=("red", "green", "blue"), seed=0):

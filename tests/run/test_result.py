@@ -147,15 +147,12 @@ def test_the_kind_of_frame_comes_back_and_what_does_not_fit_is_said(rows):
 # Rows under a condition, by values: every row matches, and they are the model's rows given the condition.
 
 
-SCHEMA = fastdp.Schema.from_dict(
-    {
-        "columns": {
-            "city": {"kind": "string", "values": ["Rome", "Oslo", "Bern"]},
-            "age": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
-            "fare": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 40]},
-        }
-    }
-)
+COLUMNS = {
+    "city": {"kind": "string", "values": ["Rome", "Oslo", "Bern"]},
+    "age": {"kind": "integer", "dtype": "int64", "min": 0, "max": 9},
+    "fare": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 40]},
+}
+SCHEMA = fastdp.Schema.from_dict({"columns": COLUMNS})
 
 
 @pytest.fixture(scope="module")
@@ -242,8 +239,6 @@ def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
     arguments = ["sample", str(made.out), "--rows", "20", "--where", "city = Oslo and fare in 10.."]
     fastdp_cli(*arguments, "--out", "some.csv", cwd=tmp_path)
     some = pacsv.read_csv(tmp_path / "some.csv")
-    assert (
-        some.num_rows == 20
-        and set(some["city"].to_pylist()) == {"Oslo"}
-        and pc.min(some["fare"]).as_py() >= 10
-    )
+    assert some.num_rows == 20
+    assert set(some["city"].to_pylist()) == {"Oslo"}
+    assert pc.min(some["fare"]).as_py() >= 10

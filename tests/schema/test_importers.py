@@ -88,19 +88,18 @@ METADATA = {
 
 def hotel(rows=8000, seed=0):
     rng = np.random.default_rng(seed)
-    return pd.DataFrame(
-        {
-            "visit": np.arange(rows),
-            "guest": rng.integers(0, rows // 2, rows),
-            "room": rng.choice(["basic", "deluxe", "suite"], rows, p=[0.6, 0.3, 0.1]),
-            "paid": rng.integers(40, 400, rows),
-            "rating": rng.normal(4, 0.5, rows).round(1),
-            "member": rng.random(rows) < 0.3,
-            "arrived": pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 2000, rows), "h"),
-            "born": (np.datetime64("1950-01-01") + rng.integers(0, 20_000, rows)).tolist(),
-            "email": [f"{i}@example.com" for i in range(rows)],
-        }
-    )
+    columns = {
+        "visit": np.arange(rows),
+        "guest": rng.integers(0, rows // 2, rows),
+        "room": rng.choice(["basic", "deluxe", "suite"], rows, p=[0.6, 0.3, 0.1]),
+        "paid": rng.integers(40, 400, rows),
+        "rating": rng.normal(4, 0.5, rows).round(1),
+        "member": rng.random(rows) < 0.3,
+        "arrived": pd.Timestamp("2025-01-01") + pd.to_timedelta(rng.integers(0, 2000, rows), "h"),
+        "born": (np.datetime64("1950-01-01") + rng.integers(0, 20_000, rows)).tolist(),
+        "email": [f"{i}@example.com" for i in range(rows)],
+    }
+    return pd.DataFrame(columns)
 
 
 def test_kinds_users_and_what_is_left_out():

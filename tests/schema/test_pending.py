@@ -55,9 +55,8 @@ def test_finished_columns_also_without_any_value():
     )
     assert not done.pending and done.provenance == "found" and done.user == "who"
     assert done.columns["fare"].edges == (0.0, 2.5, 40.0) and done.columns["fare"].null_code is not None
-    assert (
-        done.columns["city"].values == ("Bonn", "Ulm", OTHER) and done.columns["city"].overflow_code is None
-    )
+    assert done.columns["city"].values == ("Bonn", "Ulm", OTHER)
+    assert done.columns["city"].overflow_code is None
     assert (done.fields["at"].min, done.fields["at"].max) == ("1970-01-01", "1970-01-30")
     assert list(done.fields["at"].names) == ["date", "hour"]
     assert done.fields["born"].to_plain()["edges"] == ["1970-01-01", "1970-01-11", "1975-06-24"]

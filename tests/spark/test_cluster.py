@@ -53,14 +53,13 @@ def until(true, what, seconds=120):
 def test_an_executor_killed_in_the_middle_of_a_count_changes_no_integer(spark, tmp_path, monkeypatch):
     count = 300_000
     rng = np.random.default_rng(4)
-    source = pa.table(
-        {
-            "who": (rng.random(count) ** 3 * 20_000).astype(int),
-            "a": rng.integers(0, 5, count),
-            "b": rng.integers(0, 300, count),
-            "c": rng.integers(0, 2, count),
-        }
-    )
+    columns = {
+        "who": (rng.random(count) ** 3 * 20_000).astype(int),
+        "a": rng.integers(0, 5, count),
+        "b": rng.integers(0, 300, count),
+        "c": rng.integers(0, 2, count),
+    }
+    source = pa.table(columns)
     pq.write_table(source, tmp_path / "rows.parquet", row_group_size=50_000)
     schema = schema_with("who")
     want = local(ingest.read(source, schema), 2).marginals(CLIQUES, 3)

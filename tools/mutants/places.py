@@ -17,7 +17,7 @@ GROUPS = {
         "fastdp/codec/*.py",
         "fastdp/run/*.py",
         "fastdp/userkeys.py",
-        "fastdp/queries.py",
+        "fastdp/queries/*.py",
         "fastdp/measurement.py",
         "fastdp/domain.py",
         "fastdp/errors.py",

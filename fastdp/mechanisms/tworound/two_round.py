@@ -201,6 +201,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def split(self, domain: Domain, users: float) -> Shares:
         """How the rest of mu^2, after the share `users`, is divided among the rounds."""
         first, second = divided(1 - users, self.shares)
+        if self.round2 is None and len(domain) == 1:  # there is no pair to choose
+            first, second = first + second, 0.0
         weights = normalised([self.weights.get(a, 1.0) for a in domain])
         ones = {a: first * w for a, w in zip(domain, weights)}
         if self.round2 is None:
@@ -271,7 +273,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             query = m.query(domain) if m.edges else None
             cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
             lines.append(Planned(m.clique, share, cells, note="round 2"))
-        if self.round2 is None:
+        if shares.choice:
             charges.append(("private choice of pairs", shares.choice))
             charges.append(("round 2, a spanning tree of pairs", shares.second))
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
