@@ -27,6 +27,31 @@ static void do_rows(const fdp_rake_step *s, int64_t from, int64_t to, double *su
     }
 }
 
+/* Brings n cells to their targets; returns the squares of what they lacked. */
+static inline __attribute__((always_inline)) double
+reach_row(int64_t n, double least, double weight, const double *restrict goal, double *restrict u) {
+    const double below = fmax(least, NOTHING);
+    double squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (int64_t j = 0; j < n; j++) {
+        const double gap = (goal[j] - u[j]) * weight;
+        squares += gap * gap;
+        u[j] *= (goal[j] + least) / (u[j] + below);
+    }
+    return squares;
+}
+
+FDP_CLONES
+static double reach_rows(const fdp_rake_step *s, int64_t from, int64_t to) {
+    double squares = 0;
+    for (int64_t i = from; i < to; i++) {
+        double *u = s->cells + i * s->cols;
+        if (s->by) scale_row(&s->multiply, s->by, i, s->cols, u);
+        squares += reach_row(s->cols, s->least, s->weight, s->goal + i * s->cols, u);
+    }
+    return squares;
+}
+
 /* Adds up the lanes of entries [from, to) and applies the rule; returns the squares. */
 FDP_CLONES
 static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, const double *work) {
@@ -66,6 +91,8 @@ static void run_piece(void *ctx, int64_t concludes, int64_t i) {
         const int64_t k = i * FDP_RAKE_PIECE;
         const double squares = conclude(s, k, FDP_MIN(k + FDP_RAKE_PIECE, s->size), job->work);
         if (s->rule == FDP_RAKE_TARGET) job->squares[s->sum_at + i] = squares;
+    } else if (s->rule == FDP_RAKE_WHOLE) {
+        job->squares[s->sum_at + i] = reach_rows(s, s->rows * i / s->lanes, s->rows * (i + 1) / s->lanes);
     } else {
         double *sums = NULL;
         if (s->rule != FDP_RAKE_MULTIPLY) {
@@ -79,8 +106,7 @@ static void run_piece(void *ctx, int64_t concludes, int64_t i) {
 
 static int64_t run_plan(void *ctx, int64_t *concludes) {
     run_job *job = ctx;
-    if (job->at >= 0 && !job->concludes && job->steps[job->at].rule != FDP_RAKE_MULTIPLY &&
-        job->steps[job->at].size > 0) {
+    if (job->at >= 0 && !job->concludes && job->steps[job->at].size > 0) {
         job->concludes = *concludes = 1;
         return (job->steps[job->at].size + FDP_RAKE_PIECE - 1) / FDP_RAKE_PIECE;
     }

@@ -1,6 +1,8 @@
 /* See tables.h. */
 #include "tables.h"
 
+#include <float.h>
+#include <math.h>
 #include <string.h>
 
 #include "infer_exp.h"
@@ -32,6 +34,28 @@ static void cut(job *t, int64_t rows, int64_t cols, int64_t most) {
 static void run(fdp_team *team, fdp_team_piece piece, job *t) {
     fdp_team_each(team, fdp_team_worth(team, t->rows * t->cols), FDP_TEAM_BLOCK,
                   (t->rows + t->step - 1) / t->step, piece, t);
+}
+
+typedef struct {
+    char *from, *to, *first; /* `first`: where the large page with `from` in it begins */
+} pages;
+
+#define LARGE ((int64_t)1 << 21)
+#define SMALL 4096
+
+static void touch_page(void *ctx, int64_t kind, int64_t i) {
+    (void)kind;
+    const pages *t = ctx;
+    char *end = t->first + (i + 1) * LARGE;
+    for (volatile char *at = FDP_MAX(t->from, t->first + i * LARGE); at < FDP_MIN(end, t->to); at += SMALL)
+        *at = 0;
+}
+
+int fdp_tables_touch(int64_t bytes, char *out, fdp_team *team) {
+    pages t = {out, out + bytes, out - (intptr_t)((uintptr_t)out % (uintptr_t)LARGE)};
+    const int64_t n = (t.to - t.first + LARGE - 1) / LARGE;
+    fdp_team_each(team, fdp_team_worth(team, bytes / 8), FDP_TEAM_SPREAD, n, touch_page, &t);
+    return FDP_OK;
 }
 
 static void copy_rows(const job *t, int64_t from, int64_t to) {
@@ -93,6 +117,32 @@ int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *
     job t = {.a = a, .b = b, .out = out};
     cut(&t, rows, cols, 0);
     run(team, outer_block, &t);
+    return FDP_OK;
+}
+
+FDP_CLONES static double farthest_of(int64_t n, const double *restrict x) {
+    double most = 0, numbers = 0;
+#pragma omp simd reduction(max : most) reduction(+ : numbers)
+    for (int64_t j = 0; j < n; j++) {
+        const double size = fabs(x[j]);
+        most = size > most ? size : most;
+        numbers += size <= DBL_MAX ? 1.0 : 0.0;
+    }
+    return numbers < (double)n ? INFINITY : most;
+}
+
+static void farthest_block(void *ctx, int64_t kind, int64_t i) {
+    job *t = ctx;
+    ROWS_OF(t, i);
+    t->part[i] = farthest_of(to - from, t->a + from);
+}
+
+int fdp_tables_farthest(int64_t n, const double *x, fdp_team *team, double *most) {
+    job t = {.a = x};
+    cut(&t, n, 1, FDP_TABLES_BLOCKS);
+    run(team, farthest_block, &t);
+    *most = 0;
+    for (int64_t i = 0; i * t.step < n; i++) *most = FDP_MAX(*most, t.part[i]);
     return FDP_OK;
 }
 

@@ -7,7 +7,11 @@
 #include "team.h"
 
 #define FDP_TABLES_AXES 64
-#define FDP_TABLES_BLOCKS 64 /* of fdp_tables_sums and fdp_tables_squares, at most */
+#define FDP_TABLES_BLOCKS 64 /* of what is added up or compared, at most */
+
+/* Writes to every page of fresh memory, which the system then provides: whole large pages to one thread each,
+ * since threads that reach for the same one all clear a page of their own, and all but one throw it away. */
+int fdp_tables_touch(int64_t bytes, char *out, fdp_team *team);
 
 /* out, in C order: the table whose axis k has shape[k] entries, stride[k] numbers apart in `in`. */
 int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const double *in, fdp_team *team,
@@ -16,6 +20,9 @@ int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const
 /* out[rows, cols] = a[rows] times b[cols]. */
 int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *b, fdp_team *team,
                      double *out);
+
+/* *most = the largest |x| of n entries; infinity where one of them is no number. */
+int fdp_tables_farthest(int64_t n, const double *x, fdp_team *team, double *most);
 
 /* *sum = sum of ((x - y) / sigma)^2 over n entries; sigmas: one for each, or NULL: `sigma` for all. */
 int fdp_tables_squares(int64_t n, const double *x, const double *y, const double *sigmas, double sigma,

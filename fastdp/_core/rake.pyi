@@ -12,6 +12,7 @@ class View:
     size: int
     lanes: int
     room: int
+    whole: bool
     spans: NDArray[int64]
     ratio: NDArray[float64]
     def __init__(

@@ -16,6 +16,7 @@ cdef extern from "rake.h" nogil:
         FDP_RAKE_MULTIPLY
         FDP_RAKE_TARGET
         FDP_RAKE_SEPARATOR
+        FDP_RAKE_WHOLE
         FDP_RAKE_PIECE
     ctypedef struct fdp_view:
         const int32_t *base
@@ -54,9 +55,11 @@ KINDS = {"row": 0, "cell": 1, "map": 2}
 cdef class View:
     """Where the cells of a table of rows x cols lie in a marginal of `size` entries: `base` int32 per row or
     None, `along` "row", "cell" or an int32 map per column. `spans` int64 [lanes, 3]: where the sums of every
-    lane of rows lie, the first entry that they reach and how many (`dual_plan.lanes_of`)."""
+    lane of rows lie, the first entry that they reach and how many (`dual_plan.lanes_of`). `whole`: the
+    marginal is the table itself."""
 
     cdef readonly int64_t rows, cols, size, lanes, room
+    cdef readonly bint whole
     cdef readonly object ratio, spans
     cdef fdp_view at
     cdef int32_t[::1] base, map
@@ -84,13 +87,15 @@ cdef class View:
         self.lanes, self.room = len(spans), int(self.spans[:, 2].sum())
         if self.lanes < 1 or self.spans[:, 1].min() < 0 or (self.spans[:, 1] + self.spans[:, 2]).max() > size:
             raise ValueError("a lane leaves its marginal")
+        self.whole = size == rows * cols and isinstance(along, str) and along == "cell"
+        self.whole = self.whole and (rows == 1 or np.array_equal(base, np.arange(0, size, cols)))
         self.ratio = np.empty(size)  # a step fills it before another multiplies by it
 
 
 cdef class Tour:
     """Steps (cells, multiply, project, goal, to, least, weight): `cells` a flat float64 table; `multiply` and
     `project` views of it or None; `goal` float64: the target's table, or with `to` (the neighbour's view) the
-    separator as it stands."""
+    separator as it stands. A target that is `whole` leaves no ratios."""
 
     cdef fdp_rake_step *steps
     cdef int64_t n
@@ -124,11 +129,15 @@ cdef class Tour:
             out = (to if to is not None else project)
             if aim.size != project.size or out.size != project.size:
                 raise ValueError("a step's goal and view do not fit together")
+            s.goal, s.least, s.weight, s.sum_at = fill(aim, aim.size), least, weight, sums
+            if project.whole and to is None:
+                s.rule = FDP_RAKE_WHOLE
+                sums += s.lanes
+                continue
             s.rule = FDP_RAKE_SEPARATOR if to is not None else FDP_RAKE_TARGET
             s.project, s.size, s.lanes = project.at, project.size, project.lanes
             s.spans = <const fdp_span *> address(project.spans)
-            s.goal, s.ratio = fill(aim, aim.size), fill(out.ratio, out.size)
-            s.least, s.weight, s.sum_at = least, weight, sums
+            s.ratio = fill(out.ratio, out.size)
             if to is None:
                 sums += (project.size + FDP_RAKE_PIECE - 1) // FDP_RAKE_PIECE
             space = max(space, project.room)

@@ -16,12 +16,30 @@ cdef extern from "tables.h" nogil:
     enum:
         FDP_TABLES_AXES
         FDP_TABLES_BLOCKS
+    int fdp_tables_touch(int64_t, char *, fdp_team *)
     int fdp_tables_copy(int, const int64_t *, const int64_t *, const double *, fdp_team *, double *)
     int fdp_tables_outer(int64_t, int64_t, const double *, const double *, fdp_team *, double *)
+    int fdp_tables_farthest(int64_t, const double *, fdp_team *, double *)
     int fdp_tables_squares(int64_t, const double *, const double *, const double *, double, fdp_team *,
                            double *)
     int fdp_tables_sums(int64_t, int64_t, const double *, double, fdp_team *, double *, double *, double *,
                         double *)
+
+
+LARGE = 1 << 22
+"""Bytes from which on numpy asks for large pages."""
+
+
+def room(int64_t n, threads, dtype=np.float64):
+    """A flat array of n numbers without values, whose memory the team has taken from the system."""
+    cdef cnp.ndarray out = np.empty(n, dtype)
+    cdef Team team = team_of(threads)
+    cdef char *start = <char *> cnp.PyArray_DATA(out)
+    cdef int64_t size = out.nbytes
+    if size >= LARGE:
+        with nogil:
+            fdp_tables_touch(size, start, &team.c)
+    return out
 
 
 def copied(cnp.ndarray table, threads, out=None):
@@ -43,11 +61,24 @@ def copied(cnp.ndarray table, threads, out=None):
     return made
 
 
-def outer(a, b, threads):
+def rooms(sizes, threads):
+    """Flat arrays of float64 without values, side by side in one."""
+    ends = np.cumsum([0, *sizes]).tolist()
+    whole = room(ends[len(sizes)], threads)
+    return [whole[a:b] for a, b in zip(ends, ends[1:])]
+
+
+def packed(tables, threads):
+    """Copies of float64 tables of any strides in C order, side by side in one array."""
+    parts = rooms([table.size for table in tables], threads)
+    return [copied(table, threads, part).reshape(table.shape) for table, part in zip(tables, parts)]
+
+
+def outer(a, b, threads, out=None):
     """a[i] b[j], flat."""
     cdef int64_t rows = a.size, cols = b.size
     cdef Team team = team_of(threads)
-    out = np.empty(rows * cols)
+    out = np.empty(rows * cols) if out is None else out
     cdef const double *left = read(a, rows)
     cdef const double *right = read(b, cols)
     cdef double *to = fill(out, rows * cols)
@@ -56,6 +87,17 @@ def outer(a, b, threads):
         code = fdp_tables_outer(rows, cols, left, right, &team.c, to)
     check(code, "a product of tables")
     return out
+
+
+def farthest(x, threads):
+    """The largest |x|; infinity where one of them is not a number."""
+    cdef int64_t n = x.size
+    cdef Team team = team_of(threads)
+    cdef const double *values = read(x, n)
+    cdef double most = 0
+    with nogil:
+        fdp_tables_farthest(n, values, &team.c, &most)
+    return most
 
 
 def squares(x, y, sigma, threads):

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._core.tables import farthest
+from .._core.team import Team
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, as_query
@@ -24,7 +26,7 @@ class Part(NamedTuple):
     weight: np.ndarray
 
 
-def check(domain: Domain, measurements: Sequence) -> list[Part]:
+def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> list[Part]:
     """The measurements as parts, after every check that can be made of them; errors name the measurement."""
     parts: list[Part] = []
     for i, seen in enumerate(measurements):
@@ -46,8 +48,8 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(
                 f"{name}: expected {query.rows} values, one per row of query, got {y.size}"
             )
-        farthest = max(-float(y.min(initial=0.0)), float(y.max(initial=0.0)))  # no copy of y, as |y| is one
-        if not np.isfinite(farthest):
+        most_far = farthest(y, threads)
+        if not np.isfinite(most_far):
             raise MeasurementError(f"{name}: a value is NaN or infinite")
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
@@ -57,7 +59,7 @@ def check(domain: Domain, measurements: Sequence) -> list[Part]:
             raise MeasurementError(f"{name}: sigma must be positive and finite")
         if least < SHARPEST or most > DULLEST:
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
-        if farthest > FARTHEST * least and (np.abs(y) > FARTHEST * sigma).any():
+        if most_far > FARTHEST * least and (np.abs(y) > FARTHEST * sigma).any():
             raise MeasurementError(f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both")
         weight = 1.0 / (sigma * sigma)
         weight = weight if sigma.ndim else np.broadcast_to(weight, y.shape)

@@ -45,7 +45,7 @@ class Task(Struct, frozen=True):
         number = isinstance(total, int | float | np.number)
         if total is not None and not (number and 0 < total < np.inf):
             raise UsageError(f"total must be a positive number, got {total!r}")
-        parts = check(domain, measurements)
+        parts = check(domain, measurements, team)
         banned = _zeros(domain, zeros)
         cliques: list[Sequence[str]] = [m.clique for m in measurements] + list(banned)
         if warm_start is not None:
@@ -59,7 +59,8 @@ class Task(Struct, frozen=True):
         """The same problem (total, zeros) with other measurements and another start."""
         cliques = [m.clique for m in measurements] + list(self.zeros)
         cliques += [node.axes for node in warm_start.nodes] if warm_start is not None else []
-        parts, tree = check(self.domain, measurements), junction_tree(self.domain, cliques, max_cells)
+        parts = check(self.domain, measurements, self.team)
+        tree = junction_tree(self.domain, cliques, max_cells)
         return replace(self, measurements=measurements, parts=parts, tree=tree, warm_start=warm_start)
 
     def used(self) -> dict[frozenset[str], Any]:

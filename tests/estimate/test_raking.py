@@ -10,7 +10,7 @@ from fastdp.model.junction_tree import junction_tree
 from ..reference.cliques import projection
 
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2, "d": 5, "e": 2})
-CLIQUES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("d", "e"), ("b", "d")]
+CLIQUES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("e", "d"), ("b", "d")]
 
 
 def targets_of(joint, rng, bins=False):

@@ -11,11 +11,13 @@ agree on, and Stein's estimate of its risk, which asks for a centre that does no
 nearly.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from msgspec import Struct
 
+from ..._core.tables import packed
 from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...model.junction_tree import JunctionTree
@@ -141,6 +143,7 @@ class _Solver:
         self.shares = first_shares(problem, threads)
         self.centres: dict[int, np.ndarray] = {}
         self._last: tuple[list[int], Dual] | None = None
+        self._model: CliqueTables | None = None
         self.rows, self.cells = (sum(n) for n in zip(*((r.rows, r.cells) for r in problem.regions)))
 
     @property
@@ -183,11 +186,11 @@ class _Solver:
     def around(self, model: CliqueTables, numbers: Sequence[int] | None = None) -> None:
         """Make the model's marginals the centres of these regions (None: of all with several attributes)."""
         regions = self.problem.regions
-        several = [i for i, r in enumerate(regions) if r.order > 1]
-        for i in several if numbers is None else numbers:
-            self.centres[i] = merge_codes(
-                model.marginal(regions[i].clique), self.problem.partitions.maps(regions[i])
-            )
+        if numbers is None:
+            numbers = [i for i, r in enumerate(regions) if r.order > 1]
+        maps = [(regions[i].clique, self.problem.partitions.maps(regions[i])) for i in numbers]
+        tables = packed([merge_codes(model.marginal(clique), bins) for clique, bins in maps], self.threads)
+        self.centres.update(zip(numbers, tables))
 
     def staged(self, start: CliqueTables) -> dict[int, np.ndarray]:
         """The tables of all regions, each around the model of those that are not in its group."""
@@ -221,8 +224,10 @@ class _Solver:
         by_tree: bool = True,
         strength: Mapping[int, float] | None = None,
     ) -> CliqueTables:
-        """The model that has these tables, by raking: from the start to the strongest tree, then to all."""
-        model, regions = start.copy(), self.problem.regions
+        """The model that has these tables, by raking: from the start to the strongest tree, then to all. It
+        takes the place of the last one."""
+        model, regions = start.copy(self._model), self.problem.regions
+        self._model = model
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
         pairs = {i: table for i, table in tables.items() if regions[i].order == 2}
         known = strength or strengths(regions, pairs, self.threads)
@@ -254,8 +259,7 @@ class _Solver:
         for i, table in tables.items():
             r = regions[i]
             if not any(r.names != other and partitions.within(r.names, other) for other in names):
-                sigma = float(np.sqrt(np.mean(np.square(r.sigma))))
-                out.append(Target(r.clique, table, sigma, partitions.maps(r)))
+                out.append(Target(r.clique, table, math.sqrt(r.variance), partitions.maps(r)))
         return out
 
 

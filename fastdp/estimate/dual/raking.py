@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..._core.rake import Tour, View
-from ..._core.tables import copied, outer
+from ..._core.tables import copied, outer, packed, rooms
 from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...model.junction_tree import JunctionTree
@@ -54,6 +54,7 @@ class Frame:
         self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
         self._views: dict[tuple, View] = {}
+        self._crossings: dict[tuple[int, int], View] = {}
 
     def laid(self, k: int, table: np.ndarray, clique: Sequence[str]) -> np.ndarray:
         """A table with axes as in `clique` as that of clique k."""
@@ -64,9 +65,13 @@ class Frame:
         inside = [k for k, axes in enumerate(self.axes) if set(attrs) <= set(axes)]
         return min(inside, key=lambda k: self.domain.cells(self.axes[k]))
 
-    def separator(self, i: int, j: int) -> Clique:
-        """What two neighbours share, in the same order from either side."""
-        return tuple(a for a in self.axes[min(i, j)] if a in self.axes[max(i, j)])
+    def crossing(self, i: int, j: int) -> View:
+        """Where the cells of clique i lie in what it shares with its neighbour j."""
+        if (i, j) not in self._crossings:
+            one, other = self.axes[min(i, j)], self.axes[max(i, j)]
+            shared = [a for a in one if a in other]  # in the same order from either side
+            self._crossings[i, j] = self.view(i, shared, [None] * len(shared))
+        return self._crossings[i, j]
 
     def view(self, k: int, clique: Sequence[str], bins: Sequence[np.ndarray | None]) -> View:
         """Where the cells of clique k lie in a table of bins over `clique`."""
@@ -131,16 +136,23 @@ class CliqueTables:
     @classmethod
     def independent(cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float) -> CliqueTables:
         """Every attribute separately; `shares` add up to 1."""
-        tables = []
-        for axes in frame.axes:
-            table = np.full(1, total)
-            for a in axes:
-                table = outer(table, np.ascontiguousarray(shares[a], np.float64), frame.threads)
+        tables, threads = [], frame.threads
+        for axes, room in zip(frame.axes, rooms([frame.domain.cells(axes) for axes in frame.axes], threads)):
+            lead = np.full(1, total)
+            for a in axes[:-1]:
+                lead = np.multiply.outer(lead, shares[a]).reshape(-1)
+            table = outer(lead, np.ascontiguousarray(shares[axes[-1]], np.float64), threads, room)
             tables.append(table.reshape(frame.domain.shape(axes)))
         return cls(frame, tables)
 
-    def copy(self) -> CliqueTables:
-        out = CliqueTables(self.frame, [copied(table, self.frame.threads) for table in self.tables])
+    def copy(self, to: CliqueTables | None = None) -> CliqueTables:
+        """A copy, in the memory of a model that is not needed any more if one is given."""
+        threads = self.frame.threads
+        if to is None:
+            made = packed(self.tables, threads)
+        else:
+            made = [copied(a, threads, b) for a, b in zip(self.tables, to.tables)]
+        out = CliqueTables(self.frame, made)
         out._separators = {edge: sums.copy() for edge, sums in self._separators.items()}
         return out
 
@@ -152,8 +164,7 @@ class CliqueTables:
         """The separators of some edges (i, j), each added up from clique k: (i, j, k)."""
         out, steps = {}, []
         for i, j, k in edges:
-            shared = self.frame.separator(i, j)
-            view = self.frame.view(k, shared, [None] * len(shared))
+            view = self.frame.crossing(k, i + j - k)
             sums = out[min(i, j), max(i, j)] = np.zeros(view.size)
             steps.append((self.tables[k].reshape(-1), None, view, sums, view, 0.0, 0.0))
         Tour(steps, self.frame.threads).run()
@@ -199,10 +210,8 @@ class CliqueTables:
         cells = [table.reshape(-1) for table in self.tables]
 
         def tell(i: int, j: int) -> None:
-            shared = frame.separator(i, j)
-            here, there = (frame.view(k, shared, [None] * len(shared)) for k in (i, j))
-            old = self._separators[min(i, j), max(i, j)]
-            steps.append((cells[i], pending.pop(i, None), here, old, there, 0.0, 0.0))
+            old, there = self._separators[min(i, j), max(i, j)], frame.crossing(j, i)
+            steps.append((cells[i], pending.pop(i, None), frame.crossing(i, j), old, there, 0.0, 0.0))
             pending[j] = there
 
         for i, j, down in frame.walk():
@@ -212,14 +221,15 @@ class CliqueTables:
                 view, least = frame.view(j, target.clique, target.bins), floor * target.sigma
                 table = np.ascontiguousarray(target.table, np.float64).reshape(-1)
                 steps.append((cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma))
-                pending[j] = view
+                if not view.whole:
+                    pending[j] = view
             if not down and up and i is not None:
                 tell(j, i)
         return steps + [(cells[k], view, None, None, None, 0.0, 0.0) for k, view in pending.items()]
 
     def lay(self, plan: Plan) -> np.ndarray:
         """The tables of a plan's nodes, one after the other."""
-        out = np.empty(plan.cells)
+        (out,) = rooms([plan.cells], self.frame.threads)
         for node in plan.nodes:
             copied(self.marginal(node.axes), self.frame.threads, out[node.table :])
         return out

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
-from ..._core.tables import copied
+from ..._core.tables import packed
 from ..._core.team import Team
 from ...domain import Clique, Domain
 from ...queries import Binned, Identity, as_query
@@ -170,6 +170,11 @@ class Region(Struct):
     def cells(self) -> int:
         return self.y.size
 
+    @property
+    def variance(self) -> float:
+        """The mean of its cells'."""
+        return self.sigma**2 if isinstance(self.sigma, float) else float(np.mean(np.square(self.sigma)))
+
 
 class Constraint(Struct, frozen=True):
     """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total
@@ -191,10 +196,13 @@ def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Tea
     marginal, or if the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
-    for m in measurements:
-        if not isinstance(as_query(m.query, domain.cells(m.clique)), Identity | Binned):
-            return None
-        names, y, variance, constant = _laid(domain, partitions, m, threads)
+    queries = (as_query(m.query, domain.cells(m.clique)) for m in measurements)
+    if not all(isinstance(query, Identity | Binned) for query in queries):
+        return None
+    laid = [_laid(domain, partitions, m) for m in measurements]
+    copies = iter(packed([table for _, table, _, _ in laid if not table.flags.c_contiguous], threads))
+    for m, (names, table, variance, constant) in zip(measurements, laid):
+        y = (table if table.flags.c_contiguous else next(copies)).reshape(-1)
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
     if frozenset() in groups:
         return None  # all codes merged: an answer about the total alone
@@ -210,11 +218,9 @@ def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
     return Regions(problem.partitions, regions, _constraints(problem.partitions, regions, sets or []))
 
 
-def _laid(
-    domain: Domain, partitions: Partitions, m: Any, threads: int | Team
-) -> tuple[Set, np.ndarray, np.ndarray, float]:
-    """A measurement's answers and variances as a table over its partitions, axes in the region's order, and
-    the loss of answers about bins that hold no code."""
+def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarray, np.ndarray, float]:
+    """A measurement's answers as a table over its partitions, axes in the region's order, their variances,
+    flat, and the loss of answers about bins that hold no code."""
     query = as_query(m.query, domain.cells(m.clique))
     y, variance = np.asarray(m.values, np.float64), np.asarray(m.sigma, np.float64) ** 2
     shape = query.bins if isinstance(query, Binned) else domain.shape(m.clique)
@@ -241,10 +247,9 @@ def _laid(
     # merged into a single bin: no axis
     lone = tuple(i for i, a in enumerate(m.clique) if a not in dict(kept))
     turn = [order.index(a) for a in partitions.axes(kept)]
-    turned = cube.squeeze(lone).transpose(turn)
-    table = (turned if turned.flags.c_contiguous else copied(turned, threads)).reshape(-1)
+    table = cube.squeeze(lone).transpose(turn)
     if variance.ndim == 0:
-        return kept, table, np.broadcast_to(variance, table.shape), constant
+        return kept, table, np.broadcast_to(variance, table.size), constant
     return kept, table, spread.squeeze(lone).transpose(turn).reshape(-1), constant
 
 
@@ -298,8 +303,7 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
 
     def spread(i: int, s: Set) -> float:
         """The variance of a cell of s summed up from region i."""
-        variance = float(np.mean(np.square(regions[i].sigma)))
-        return variance * regions[i].cells / partitions.cells(s)
+        return regions[i].variance * regions[i].cells / partitions.cells(s)
 
     owner = {}
     for s in sets:

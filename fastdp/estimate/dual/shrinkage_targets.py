@@ -5,6 +5,7 @@ Stein's estimate of a region's risk requires a centre that does not depend on th
 `partition_groups` deals regions into groups, and a region's centre comes from a model of the other groups.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from ..._core.tables import sums
 from ..._core.team import Team
 from ..._util.disjoint import DisjointSets
-from .region_graph import Region, Regions
+from .region_graph import Region, Regions, Set
 
 GROUPS = 4
 """Number of groups: the strongest tree, and the other regions in three parts. With six or eight groups the
@@ -41,23 +42,31 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
 def first_shares(problem: Regions, threads: int | Team = 1) -> dict[str, np.ndarray]:
     """The share of every code of the measured attributes: from the attribute's own marginal, or summed up
     from the region that has it with the least noise."""
-    out = {}
-    for a in {a for r in problem.regions for a in r.clique}:
-        about = [r for r in problem.regions if a in r.clique]
-        r = min(about, key=lambda r: (r.order > 1, float(np.mean(np.square(r.sigma))) * r.cells))
+    out: dict[str, np.ndarray] = {}
+    singles: dict[Set, list[np.ndarray]] = {}
+    ranked = sorted(problem.regions, key=lambda r: (r.order > 1, r.variance * r.cells))
+    for a in {a for r in ranked for a in r.clique}:
+        r = next(r for r in ranked if a in r.clique)
         axis = r.clique.index(a)
         if r.order == 1:
             shares = first_centre(problem, r)
         else:
-            by_row, last, _ = sums(r.y.reshape(-1, r.shape[-1]), 0.0, threads)
-            lead = by_row.reshape(r.shape[:-1])
-            added = last if axis == lead.ndim else lead.sum(axis=tuple({*range(lead.ndim)} - {axis}))
-            noise = float(np.sqrt(np.mean(np.square(r.sigma)) * (r.cells // r.shape[axis])))
-            shares = np.maximum(added, 0.5 * noise)
+            if r.names not in singles:
+                singles[r.names], _ = _added_up(r.y.reshape(r.shape), 0.0, threads)
+            noise = math.sqrt(r.variance * (r.cells // r.shape[axis]))
+            shares = np.maximum(singles[r.names][axis], 0.5 * noise)
         bins = problem.partitions.bins[a][dict(r.names)[a]]
         shares = (shares / np.bincount(bins))[bins]
         out[a] = shares / shares.sum()
     return out
+
+
+def _added_up(table: np.ndarray, least: float, threads: int | Team) -> tuple[list[np.ndarray], float]:
+    """The marginals of a table's single attributes, and the sum of x log(max(x, least))."""
+    by_row, last, logs = sums(table.reshape(-1, table.shape[-1]), least, threads)
+    lead = by_row.reshape(table.shape[:-1])
+    axes = range(lead.ndim)
+    return [*(lead.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes), last], logs
 
 
 def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], total: float) -> np.ndarray:
@@ -79,10 +88,8 @@ def _dependence(table: np.ndarray, threads: int | Team) -> float:
     def entropy(cells: np.ndarray) -> float:
         return sums(cells.reshape(1, -1), LEAST_CELL, 1)[2]
 
-    by_row, last, whole = sums(table.reshape(-1, table.shape[-1]), LEAST_CELL, threads)
-    rows, axes = by_row.reshape(table.shape[:-1]), range(table.ndim - 1)
-    singles = [*(rows.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes), last]
-    total = float(last.sum())
+    singles, whole = _added_up(table, LEAST_CELL, threads)
+    total = float(singles[-1].sum())
     if not total > 0:
         return 0.0
     return whole - sum(map(entropy, singles)) + (table.ndim - 1) * total * float(np.log(total))
