@@ -7,7 +7,6 @@
 #include "dual_lane.h"
 
 #define FOLD 512 /* entries of a fold worked on at a time */
-#define WORTH 4  /* a cell is as much work as so many of a table that is only multiplied */
 
 #define LEAST_VARIANCE 1e-12 /* of a constraint's side, in rows^2 */
 
@@ -110,7 +109,8 @@ static int64_t evaluate_plan(void *ctx, int64_t *kind) {
 }
 
 static void run_task(fdp_team *team, fdp_team_plan plan, fdp_team_piece piece, task *t) {
-    fdp_team_steps(team, fdp_team_worth(team, WORTH * t->dual->cells), FDP_TEAM_SPREAD, plan, piece, t);
+    fdp_team_steps(team, fdp_team_worth(team, FDP_DUAL_WORTH * t->dual->cells), FDP_TEAM_SPREAD, plan, piece,
+                   t);
 }
 
 void fdp_dual_by_region(const fdp_dual *dual, int64_t n, const double *of_items, double *out) {
@@ -275,7 +275,7 @@ static void answer_piece(void *ctx, int64_t kind, int64_t i) {
 int fdp_dual_answer(const fdp_dual *dual, const double *x, fdp_team *team, const fdp_dual_work *work,
                     double *out) {
     task t = {.dual = dual, .work = work, .x = x};
-    fdp_team_each(team, fdp_team_worth(team, WORTH * dual->cells), FDP_TEAM_SPREAD, dual->n_items,
+    fdp_team_each(team, fdp_team_worth(team, FDP_DUAL_WORTH * dual->cells), FDP_TEAM_SPREAD, dual->n_items,
                   answer_piece, &t);
     fdp_dual_by_region(dual, 1, work->sums, out);
     return FDP_OK;

@@ -23,12 +23,15 @@
 #include "team.h"
 #include "view.h"
 
+#define FDP_DUAL_WORTH 4 /* a cell is as much work as so many of a table that is only multiplied */
+
 typedef struct {
     fdp_view view;
-    int64_t at;            /* offset of the segment in the vector */
+    int64_t at, size;      /* of the segment in the vector */
     const fdp_span *spans; /* [lanes] of the segment, in the edge space */
     double sign;
-    int32_t again; /* an earlier link has the same entries and spans, and projects into them */
+    int32_t
+        again; /* not 0: link again - 1 of the region lies alike and has the same spans, and projects into them */
 } fdp_dual_link;
 
 typedef struct {
@@ -90,6 +93,48 @@ typedef struct {
     double *dots;    /* [3, pieces] */
 } fdp_dual_work;
 
+/* Where all tables that products take have the same last axis (`cols` codes), and with it the first one (`codes`;
+ * 1: it is not shared), and so have all segments but TOTALS, which have one entry, multipliers of different
+ * codes meet in no cell: the Hessian falls into BLOCKS. A block is a code of the first axis and one of `parts`
+ * of the last; a LINE is what a block holds of a row. Multipliers are `lines` lines, segment after segment, and
+ * cells are `cell_lines`. A LAYER is a table's part of a block. Those of its links that lie alike are a BUNDLE:
+ * row i lies on line line_of[i] of each of their segments, the STRANDS. */
+#define FDP_DUAL_TOTALS 4
+#define FDP_DUAL_BUNDLES 3 /* of a layer, at most */
+
+typedef struct {
+    int64_t at, lines; /* offset in the vector, lines of a block */
+} fdp_dual_segment;
+
+typedef struct {
+    int64_t line, sign; /* its first line in a block */
+} fdp_dual_strand;
+
+typedef struct {
+    int64_t line_of, lines, first, n_strands; /* line_of: where its rows' lines begin */
+} fdp_dual_bundle;
+
+typedef struct {
+    int64_t rows, first, n_bundles;
+    int64_t totals, straight; /* whether it is in a total; whether its one bundle has row i on line i */
+} fdp_dual_layer;
+
+typedef struct {
+    int64_t codes, cols, parts, lines, cell_lines;
+    int64_t bundle_lines; /* room of bundles with several strands, for any layer */
+    int64_t n_segments, n_totals;
+    fdp_dual_segment *segments; /* [links], at most, like bundles and strands */
+    fdp_dual_layer *layers;     /* [regions] */
+    fdp_dual_bundle *bundles;
+    fdp_dual_strand *strands;
+    int32_t *line_of; /* [rows of all links], at most */
+    int64_t *totals;  /* [links], at most: entries of the vector */
+    int64_t *sides;   /* [regions, n_totals] signs, or 0 */
+    int64_t stride;   /* numbers of a block's room: 7 lines, 2 bundle_lines and cell_lines, rounded up */
+    double *room;     /* [codes, parts, stride] */
+    double *sums;     /* [codes, parts, 2 + n_totals] */
+} fdp_dual_blocks;
+
 /* At multipliers x[P], strengths tau[regions] (time) and kappa[regions] (factor of the centres): gradient
  * g[P], the diagonal of the Hessian, and per region sums[regions, 2] = (|u / sigma - y|^2, sum of phi').
  * cells: u, in rows, or NULL; seen: u in sigma, or NULL. state[3]: the worst violation of a constraint, in
@@ -106,6 +151,17 @@ int fdp_dual_evaluate(const fdp_dual *dual, const double *x, const double *way, 
 int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const double *diagonal, double tol,
                    int64_t most, fdp_team *team, const fdp_dual_work *work, double *out, int64_t *products,
                    double *along);
+
+/* Finds the blocks of the tables that products take, of about `lane_cells` cells each; the caller gives the
+ * arrays, and room and sums afterwards. Returns 1, or 0 where there are none, or too few for the work. */
+int fdp_dual_find_blocks(const fdp_dual *dual, int64_t lane_cells, fdp_dual_blocks *blocks);
+
+/* The same by blocks: one step of the team for an iteration, in memory that one thread works on. `slope`: those
+ * of the work. With `ahead`[P] that is filled with from[P] + out. */
+int fdp_dual_solve_blocks(const fdp_dual *dual, const fdp_dual_blocks *blocks, const double *b, double sign,
+                          const double *diagonal, double tol, int64_t most, fdp_team *team,
+                          const float *slope, const double *from, double *out, double *ahead,
+                          int64_t *products, double *along);
 
 /* The derivative of the gradient in the direction of random signs times sigma on all answers: b[P]; the signs
  * follow from `seed` and the cell's number. The work's edges keep the regions' parts of it for
@@ -132,6 +188,10 @@ int fdp_dual_centre(const fdp_dual *dual, int64_t region, const double *table, c
  * room: [items, n, n]. */
 int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *team, double *room,
                   double *gram);
+
+/* weights[n] >= 0 that add up to 1 and make weights' gram weights + 2 gain' weights least: the best of the
+ * stationary points on all faces of the simplex. */
+int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *weights);
 
 /* Makes mixtures of the candidates, with weights[regions, n], the answers and the centres of all regions;
  * cells that are not possible stay so. y and inverse are those of `dual`. */

@@ -1,4 +1,5 @@
 /* Work of the dual on cells alone (see dual.h): their answers and centres, and mixtures of candidates. */
+#include <math.h>
 #include <string.h>
 
 #include "dual.h"
@@ -91,6 +92,58 @@ int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *
     for (int64_t k = 0; k < dual->n_regions; k++)
         for (int64_t a = 0; a < n; a++)
             for (int64_t b = a + 1; b < n; b++) gram[(k * n + a) * n + b] = gram[(k * n + b) * n + a];
+    return FDP_OK;
+}
+
+/* Solves a x = b of m unknowns, columns exchanged for rows of largest pivots; a[m][m + 1] has b at the end of
+ * its rows, and then x. */
+static void solve_small(int m, double a[][FDP_DUAL_SEEN + 2]) {
+    for (int k = 0; k < m; k++) {
+        int best = k;
+        for (int i = k + 1; i < m; i++) best = fabs(a[i][k]) > fabs(a[best][k]) ? i : best;
+        for (int j = k; j <= m; j++) {
+            const double kept = a[k][j];
+            a[k][j] = a[best][j], a[best][j] = kept;
+        }
+        for (int i = 0; i < m; i++) {
+            const double by = i == k ? 0.0 : a[i][k] / a[k][k];
+            for (int j = k; j <= m; j++) a[i][j] -= by * a[k][j];
+        }
+    }
+    for (int k = 0; k < m; k++) a[k][m] /= a[k][k];
+}
+
+int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *weights) {
+    double scale = 1, least = INFINITY, sum = 0;
+    if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
+    for (int64_t i = 0; i < n; i++) scale += gram[i * n + i];
+    for (unsigned face = 1; face < 1u << n; face++) {
+        double a[FDP_DUAL_SEEN + 1][FDP_DUAL_SEEN + 2];
+        int64_t corner[FDP_DUAL_SEEN];
+        int m = 0, inside = 1;
+        for (int64_t i = 0; i < n; i++)
+            if (face >> i & 1) corner[m++] = i;
+        for (int i = 0; i < m;
+             i++) { /* gram w + gain is the same, less `last`, at all corners, and w adds up to 1 */
+            for (int j = 0; j < m; j++)
+                a[i][j] = gram[corner[i] * n + corner[j]] / scale + (i == j ? 1e-9 : 0.0);
+            a[i][m] = a[m][i] = 1;
+            a[i][m + 1] = -gain[corner[i]] / scale;
+        }
+        a[m][m] = 0, a[m][m + 1] = 1;
+        solve_small(m + 1, a);
+        double value = -a[m][m + 1];
+        for (int i = 0; i < m; i++) {
+            value += gain[corner[i]] / scale * a[i][m + 1];
+            inside &= a[i][m + 1] >= -1e-12;
+        }
+        if (!inside || !(value < least)) continue;
+        least = value, sum = 0;
+        memset(weights, 0, (size_t)n * sizeof *weights);
+        for (int i = 0; i < m; i++) sum += weights[corner[i]] = FDP_MAX(a[i][m + 1], 0.0);
+    }
+    if (!(sum > 0)) return FDP_ERR_ARGUMENT;
+    for (int64_t i = 0; i < n; i++) weights[i] /= sum;
     return FDP_OK;
 }
 

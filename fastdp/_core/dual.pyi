@@ -3,11 +3,14 @@ from typing import Any
 from numpy import float64, int64
 from numpy.typing import NDArray
 
+def mixture(gram: NDArray[float64], gain: NDArray[float64]) -> NDArray[float64]: ...
+
 class Dual:
     size: int
     cells: int
     products: int
     n_regions: int
+    n_blocks: int
     y: NDArray[float64]
     inverse: NDArray[float64]
     offsets: NDArray[int64]
@@ -34,8 +37,10 @@ class Dual:
         most: int,
         sign: float = 1.0,
         out: NDArray[float64] | None = None,
+        x: NDArray[float64] | None = None,
+        ahead: NDArray[float64] | None = None,
     ) -> NDArray[float64]: ...
-    def step(self, tol: float, most: int) -> float: ...
+    def step(self, tol: float, most: int, x: NDArray[float64], ahead: NDArray[float64]) -> float: ...
     def probe(self, seed: int, tol: float, most: int) -> NDArray[float64]: ...
     def centre(
         self, region: int, table: NDArray[Any], given: NDArray[Any], possible: NDArray[Any] | None = None

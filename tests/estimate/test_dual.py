@@ -44,9 +44,9 @@ def problem_of(seed, cliques=None, louder=1.0):
     return seen, make_regions(DOMAIN, seen), joint
 
 
-def made(problem, total, rng):
+def made(problem, total, rng, threads=1):
     """A dual with random centres."""
-    solver = newton.Dual(problem, total, 1)
+    solver = newton.Dual(problem, total, threads)
     around = [rng.gamma(1.0, 20.0, r.shape) + 0.1 for r in problem.regions]
     for i, centre in enumerate(around):
         solver.centre(i, centre)
@@ -116,6 +116,42 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
     solver.core.evaluate(x, smooth, kappa)
     expected = twin.through_multipliers(problem, 2000.0, x, smooth, kappa, centres, 7)
     np.testing.assert_allclose(solver.core.probe(7, 1e-10, 500), expected, rtol=1e-3, atol=1e-3)
+
+
+def blocks_of(seed, sizes, lane_cells, threads=1):
+    """A dual, evaluated, whose regions all have the first and the last attribute, some with a sigma per
+    cell."""
+    domain, rng = Domain(dict(zip("fbcdl", sizes))), np.random.default_rng(seed)
+    seen = []
+    for clique in ["fbcl", "fcdl", "fcl", "fbdl", "fbl"][: 5 - seed % 2]:
+        cells = domain.cells(tuple(clique))
+        sigma = rng.uniform(5, 30, cells) if rng.random() < 0.5 else 12.0
+        noisy = rng.gamma(0.5, 40, cells) + sigma * rng.normal(size=cells)
+        seen.append(Measurement(tuple(clique), noisy, sigma))
+    problem, ones = make_regions(domain, seen), np.ones(len(seen))
+    with mock.patch.object(dual_plan, "LANE_CELLS", lane_cells):
+        solver, centres = made(problem, 2000.0, rng, threads)
+    x = rng.normal(size=solver.x.size) * 0.01
+    solver.core.evaluate(x, ones, ones)
+    return problem, solver.core, (2000.0, x, ones, ones, centres)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_blocks_are_solved_as_the_twin(seed):
+    problem, core, at = blocks_of(seed, (3, 2, 4, 3, 17), 100)
+    hessian = twin.evaluate(problem, *at)[1]
+    b = hessian @ np.random.default_rng(seed).normal(size=core.size)
+    assert core.n_blocks == 3 * 2  # codes of f, parts of l
+    np.testing.assert_allclose(hessian @ core.solve(b, 1e-10, 500), b, rtol=1e-3, atol=1e-3 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("tol, most", [(1e-10, 500), (0.1, 500), (0.0, 3), (0.0, 0)])
+def test_blocks_do_not_depend_on_threads(tol, most):
+    cores = [blocks_of(0, (7, 9, 8, 3, 60), 1000, threads)[1] for threads in (1, 2, 5)]
+    first, *others = [core.solve(core.gradient, tol, most) for core in cores]
+    assert cores[0].n_blocks == 7 * 7 and first.any() == (most > 0)
+    for other in others:
+        np.testing.assert_array_equal(other, first)
 
 
 def test_candidates_are_multiplied_and_mixed_cell_by_cell():

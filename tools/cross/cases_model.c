@@ -169,21 +169,48 @@ static void vectors(cross_case *c) {
     free(out);
 }
 
-/* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 5]: at, base, kind, map, first span;
- * 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 spans [, 3]; 8 feeds [, 4]; 9 right sides; 10 y;
+/* The solution of the case below by blocks, where there are any. */
+static void dual_blocks(cross_case *c, const fdp_dual *d, int64_t links, const fdp_dual_work *work,
+                        const double *diagonal, double *solution) {
+    int64_t rows = 0, products = 0;
+    double along;
+    for (int64_t i = 0; i < d->n_regions; i++) rows += d->regions[i].rows * d->regions[i].n_links;
+    fdp_dual_blocks k = {.segments = zeros(links, sizeof *k.segments),
+                         .layers = zeros(d->n_regions, sizeof *k.layers),
+                         .bundles = zeros(links, sizeof *k.bundles),
+                         .strands = zeros(links, sizeof *k.strands),
+                         .line_of = zeros(rows, 4),
+                         .totals = zeros(links, 8),
+                         .sides = zeros(links * d->n_regions, 8)};
+    if (fdp_dual_find_blocks(d, 16384, &k)) {
+        k.room = zeros(k.codes * k.parts * k.stride, 8),
+        k.sums = zeros(k.codes * k.parts * (2 + k.n_totals), 8);
+        cross_code(c, fdp_dual_solve_blocks(d, &k, AT(double, 15), 1.0, diagonal, REAL_AT(16),
+                                            AT(int64_t, 17)[1], &c->team, work->slope, NULL, solution, NULL,
+                                            &products, &along));
+        cross_same(c, 23, solution);
+    }
+    void *rooms[] = {k.segments, k.layers, k.bundles, k.strands, k.line_of,
+                     k.totals,   k.sides,  k.room,    k.sums};
+    for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++) free(rooms[i]);
+}
+
+/* 0 regions [, 5]: rows, cols, cell, lanes, links; 1 sigmas; 2 links [, 6]: at, base, kind, map, first span,
+ * size; 3 signs; 4 bases and maps; 5 items [, 2]; 6 pieces [, 4]; 7 spans [, 3]; 8 feeds [, 4]; 9 right sides; 10 y;
  * 11 inverse; 12 x; 13 tau; 14 kappa; 15 b; 16 (tolerance); 17 (edges, most); 18 weights [regions, 2] -> 19
  * gradient, 20 diagonal, 21 sums, 22 cells, 23 solution; at x + b / 2: 24 state, 25 cells in sigma; of both
  * evaluations as candidates: 26 gram, 27 y and 28 inverse of their mixture */
 static void dual(cross_case *c) {
-    int64_t n = COUNT(0) / 5, links = COUNT(2) / 5, items = COUNT(5) / 2, at = 0, size = COUNT(9),
+    int64_t n = COUNT(0) / 5, links = COUNT(2) / 6, items = COUNT(5) / 2, at = 0, size = COUNT(9),
             products = 0;
     fdp_dual_region *regions = zeros(n, sizeof *regions);
     fdp_dual_link *all = zeros(links, sizeof *all);
     for (int64_t i = 0; i < links; i++) {
-        const int64_t *l = AT(int64_t, 2) + 5 * i;
+        const int64_t *l = AT(int64_t, 2) + 6 * i;
         all[i] = (fdp_dual_link){.view = {l[1] < 0 ? NULL : AT(int32_t, 4) + l[1],
                                           l[3] < 0 ? NULL : AT(int32_t, 4) + l[3], (int32_t)l[2]},
                                  .at = l[0],
+                                 .size = l[5],
                                  .spans = (const fdp_span *)c->a[7].data + l[4],
                                  .sign = AT(double, 3)[i]};
     }
@@ -191,7 +218,8 @@ static void dual(cross_case *c) {
         const int64_t *r = AT(int64_t, 0) + 5 * i;
         regions[i] = (fdp_dual_region){r[0], r[1], r[2], r[3], 1.0, AT(double, 1) + r[2], r[4], all + at};
         for (int64_t l = at; l < at + r[4]; l++)
-            for (int64_t k = at; k < l; k++) all[l].again |= all[k].spans->edge == all[l].spans->edge;
+            for (int64_t k = l - 1; k >= at; k--)
+                if (all[k].spans->edge == all[l].spans->edge) all[l].again = (int32_t)(k - at + 1);
         at += r[4];
     }
     int64_t edges = AT(int64_t, 17)[0], cells = COUNT(10), pieces = COUNT(6) / 4;
@@ -224,6 +252,7 @@ static void dual(cross_case *c) {
     cross_same(c, 21, sums);
     cross_same(c, 22, u);
     cross_same(c, 23, solution);
+    dual_blocks(c, &d, links, &work, diagonal, solution);
     cross_code(c, fdp_dual_evaluate(&d, AT(double, 12), AT(double, 15), 0.5, AT(double, 13), AT(double, 14),
                                     &c->team, &work, ahead, g, diagonal, sums, NULL, seen + cells, state));
     cross_same(c, 24, state);

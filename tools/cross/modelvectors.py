@@ -10,7 +10,7 @@ import numpy as np
 import fastdp
 from fastdp._core import cliques, halve, infer, rake, sample as sample_core, tables, treesize
 from fastdp.domain import Domain
-from fastdp.estimate.dual.dual_plan import Cut, plan_dual
+from fastdp.estimate.dual.dual_plan import DualPlan, plan_dual
 from fastdp.estimate.dual.region_graph import Regions
 from fastdp.estimate.flow import functionals
 from fastdp.model import layout
@@ -134,8 +134,8 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
         state = np.array([core.worst, core.rms**2 * max(1, core.size), core.along])
         gram, weights = core.gram(seen)[:n], rng.dirichlet([1.0, 1.0], n)
         core.mix(seen, weights)
-        cut = plans[0].evaluate
-        inputs = [*flat_dual(cut), right_sides(problem, 2000.0), y, inverse, x, tau, kappa, b]
+        cut = plans[0].lanes
+        inputs = [*flat_dual(plans[0]), right_sides(problem, 2000.0), y, inverse, x, tau, kappa, b]
         inputs += [np.array([0.0]), [cut.edges, 4], weights]
         outputs = [gradient, diagonal, sums, cells, solution, state, seen[1], gram, core.y, core.inverse]
         out.case("dual", inputs, [a.copy() for a in outputs], 1e-6)
@@ -157,22 +157,23 @@ def right_sides(problem: Regions, total: float) -> np.ndarray:
     return np.repeat(np.array(sides), sizes)
 
 
-def flat_dual(cut: Cut) -> list[np.ndarray]:
+def flat_dual(plan: DualPlan) -> list[np.ndarray]:
     """Arrays 0 to 8 of a case of the dual."""
     pool, shapes, sigmas, links, signs, first = Pool("i4"), [], [], [], [], 0
-    for table, cell, lanes in zip(cut.tables, cut.cells.tolist(), cut.lanes):
+    cut = plan.lanes
+    for table, cell, lanes in zip(plan.tables, plan.cells.tolist(), cut.lanes):
         shapes.append([table.rows, table.cols, cell, lanes, len(table.links)])
         cells = table.rows * table.cols
         sigmas.append(np.broadcast_to(np.asarray(table.sigma, np.float64).reshape(-1), (cells,)))
         for link in table.links:
             kind = {"row": 0, "cell": 1}[link.along] if isinstance(link.along, str) else 2
             along = None if kind < 2 else link.along
-            links.append([link.at, pool.add(link.base), kind, pool.add(along), first])
+            links.append([link.at, pool.add(link.base), kind, pool.add(along), first, link.size])
             signs.append(link.sign)
             first += lanes
     spans = np.concatenate(cut.spans)
     return [
-        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 5), np.array(signs, np.float64), pool.all()),
+        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 6), np.array(signs, np.float64), pool.all()),
         *(cut.items, cut.pieces, spans, cut.feeds),
     ]
 

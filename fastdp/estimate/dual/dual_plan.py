@@ -5,7 +5,8 @@ Everything follows from sizes, never from the number of threads (csrc/dual.h say
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +53,10 @@ class Table(NamedTuple):
 
 
 class Cut(Struct, frozen=True):
-    """One way through the tables, whose cells begin at `cells`. `spans` [of a link's lanes, 3], one array a
-    link, tables in order; `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`:
-    numbers of the edge space."""
+    """How tables are cut into lanes. `spans` [of a link's lanes, 3], one array a link, tables in order;
+    `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`: numbers of the edge
+    space."""
 
-    tables: Sequence[Table]
-    cells: np.ndarray
     lanes: list[int]
     spans: list[np.ndarray]
     items: np.ndarray
@@ -67,15 +66,21 @@ class Cut(Struct, frozen=True):
 
 
 class DualPlan(Struct, frozen=True):
-    """How the dual is evaluated, and how it is multiplied by its Hessian: there a table with an `inner` one
-    is replaced by that, whose slopes are `folds` [, 5] times `scale` [folds] of an evaluation. `slopes`: how
-    many there are in all."""
+    """How the dual is evaluated, by `tables` whose cells begin at `cells`, and how it is multiplied by its
+    Hessian: there a table with an inner one is replaced by that, whose slopes are `folds` [, 5] times `scale`
+    [folds] of an evaluation. `slopes`: how many there are in all. The core asks for the lanes of products
+    where the Hessian does not fall into blocks, of about `lane_cells`."""
 
-    evaluate: Cut
-    product: Cut
+    tables: Sequence[Table]
+    cells: np.ndarray
+    lanes: Cut
+    inner: Sequence[Table]
+    inner_cells: list[int]
+    inner_lanes: Callable[[], Cut]
     folds: np.ndarray
     scale: np.ndarray
     slopes: int
+    lane_cells: int
 
 
 def plan_dual(tables: Sequence[Table]) -> DualPlan:
@@ -94,11 +99,11 @@ def plan_dual(tables: Sequence[Table]) -> DualPlan:
         cells.append(end)
         inner.append(small)
         end += size
-    whole, products = _cut(tables, starts), _cut(inner, np.array(cells, np.int64))
-    return DualPlan(whole, products, _rows(folds, 5), np.array(scale), end)
+    ways = (tables, starts, _cut(tables)), (inner, cells, partial(_cut, inner))
+    return DualPlan(*ways[0], *ways[1], _rows(folds, 5), np.array(scale), end, LANE_CELLS)
 
 
-def _cut(tables: Sequence[Table], cells: np.ndarray) -> Cut:
+def _cut(tables: Sequence[Table]) -> Cut:
     lanes, spans, edges = [], [], 0
     fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]] = {}
     for table in tables:
@@ -108,10 +113,9 @@ def _cut(tables: Sequence[Table], cells: np.ndarray) -> Cut:
         edges += sum(int(span[:, 2].sum()) for link, span in zip(table.links, made) if link.same is None)
         for link, span in zip(table.links, made):
             fed.setdefault((link.at, link.size), []).append((span, int(link.sign)))
-    items = [(i, lane) for i, count in enumerate(lanes) for lane in range(count)]
-    items.sort(key=lambda item: -tables[item[0]].rows * tables[item[0]].cols // lanes[item[0]])
-    pieces, feeds = _pieces(fed)
-    return Cut(tables, cells, lanes, spans, _rows(items, 2), _rows(pieces, 4), feeds, edges)
+    order = sorted(range(len(tables)), key=lambda i: -tables[i].rows * tables[i].cols // lanes[i])
+    items = np.array([(i, lane) for i in order for lane in range(lanes[i])], np.int64).reshape(-1, 2)
+    return Cut(lanes, spans, items, *_pieces(fed), edges)
 
 
 def _rows(values: list, width: int) -> np.ndarray:
@@ -154,19 +158,29 @@ def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndar
     return low + int(link.along.min()), high + int(link.along.max()) + 1
 
 
-def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[list, np.ndarray]:
+def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[np.ndarray, np.ndarray]:
     """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the parts of
     spans that lie in a piece."""
-    pieces: list = []
-    feeds: list = [np.empty((0, 4), np.int64)]
-    count = 0
-    for (at, size), sources in fed.items():
-        edge, low, length = np.concatenate([spans for spans, _ in sources]).T
-        sign = np.repeat([sign for _, sign in sources], [len(spans) for spans, _ in sources])
-        for start in range(0, size, PIECE):
-            end = min(start + PIECE, size)
-            a, b = np.maximum(low, start), np.minimum(low + length, end)
-            feeds.append(np.stack([edge + a - low, at + a, b - a, sign], axis=1)[a < b])
-            pieces.append((at + start, end - start, count, len(feeds[-1])))
-            count += len(feeds[-1])
-    return pieces, np.concatenate(feeds)
+    spans = [(k, span, sign) for k, sources in enumerate(fed.values()) for span, sign in sources]
+    lengths = [len(span) for _, span, _ in spans]
+    edge, low, length = np.concatenate([span for _, span, _ in spans]).T
+    segment, sign = (np.repeat([one[i] for one in spans], lengths) for i in (0, 2))
+    at, size = np.array(list(fed), np.int64).T
+    of, start = _counted(-(-size // PIECE))  # the pieces' segments and places in them
+    first, last = low // PIECE, (low + length - 1) // PIECE
+    which, nth = _counted(last - first + 1)  # the feeds' spans
+    piece = first[which] + nth
+    number = np.searchsorted(of, segment[which]) + piece
+    order = np.argsort(number, kind="stable")
+    which, piece, number = which[order], piece[order], number[order]
+    a, b = np.maximum(low[which], piece * PIECE), np.minimum((low + length)[which], (piece + 1) * PIECE)
+    feeds = np.stack([(edge - low)[which] + a, at[segment[which]] + a, b - a, sign[which]], axis=1)
+    count = np.bincount(number, minlength=of.size)
+    sizes = np.minimum(PIECE, size[of] - start * PIECE)
+    return np.stack([at[of] + start * PIECE, sizes, np.cumsum(count) - count, count], axis=1), feeds
+
+
+def _counted(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every index as often as `times` says, and how often it came before."""
+    index = np.repeat(np.arange(times.size), times)
+    return index, np.arange(index.size) - (np.cumsum(times) - times)[index]

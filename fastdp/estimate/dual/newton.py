@@ -10,12 +10,12 @@ expected to be empty). Tables are in rows; multipliers in 1 / rows.
 
 import math
 from collections.abc import Callable, Sequence
-from itertools import combinations
 
 import numpy as np
 from msgspec.structs import replace
 
-from ..._core.dual import Dual as Core
+from ..._core.dual import Dual as Core, mixture
+from ..._core.tables import room
 from ..._core.team import Team
 from .dual_plan import Link, Table, plan_dual
 from .region_graph import Partitions, Region, Regions, Set, expand
@@ -111,7 +111,8 @@ class Dual:
         for _ in range(STEPS):
             if core.worst <= tol:
                 break
-            slope, length = abs(core.step(max(FINEST, min(0.1, 0.3 * core.rms)), PRODUCTS)), 1.0
+            rest = max(FINEST, min(0.1, 0.3 * core.rms))
+            slope, length = abs(core.step(rest, PRODUCTS, self.x, self._ahead)), 1.0
             while True:
                 sums = self.evaluate(tau, kappa, cells, length)
                 if core.along <= ENOUGH * slope or length < SHORTEST:
@@ -122,7 +123,7 @@ class Dual:
 
     def tables(self, tau: np.ndarray, kappa: np.ndarray, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
         """The regions' tables, in rows, where the constraints hold, and what `solve` returns."""
-        cells = np.empty(self.core.cells)
+        cells = room(self.cells, self.core.team)
         sums = self.solve(tau, kappa, tol, cells)
         return [cells[span].reshape(r.shape) for span, r in zip(self.spans, self.problem.regions)], sums
 
@@ -187,11 +188,11 @@ def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[
     """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence
     of each region."""
     single, freedom = dual.orders == 1, []
-    seen = np.empty((len(candidates), dual.core.cells), np.float32)
+    seen = room(len(candidates) * dual.cells, dual.core.team, np.float32).reshape(-1, dual.cells)
     for (tau, kappa), cells in zip(candidates, seen):
         taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
         freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH, cells)))
-    return seen, np.array(freedom).T
+    return seen, np.stack(freedom, axis=1)
 
 
 def _blend(gram: np.ndarray, weights: np.ndarray, bound: float) -> np.ndarray:
@@ -207,28 +208,3 @@ def _blend(gram: np.ndarray, weights: np.ndarray, bound: float) -> np.ndarray:
         return weights + min(1.0, max(0.0, -b / a)) * way if a > 0 else weights
     share = (-b + math.sqrt(root)) / a if squares < bound else (-b - math.sqrt(root)) / a
     return weights + min(1.0, max(0.0, share)) * way
-
-
-def mixture(gram: np.ndarray, gain: np.ndarray) -> np.ndarray:
-    """Weights w >= 0 that add up to 1 and make w' gram w + 2 gain' w least, for every problem of a stack:
-    the best of the stationary points on all faces of the simplex."""
-    n, k = gain.shape
-    scale = np.trace(gram, axis1=1, axis2=2)[:, None, None] + 1.0
-    q = gram / scale + 1e-9 * np.eye(k)
-    b = gain / scale[:, :, 0]
-    best, value = np.zeros((n, k)), np.full(n, np.inf)
-    for m in range(1, k + 1):
-        faces = np.array(list(combinations(range(k), m)))
-        system = np.zeros((n, len(faces), m + 1, m + 1))
-        system[..., :m, :m] = q[:, faces[:, :, None], faces[:, None, :]]
-        system[..., :m, m] = system[..., m, :m] = 1.0
-        right = np.concatenate([-b[:, faces], np.ones((n, len(faces), 1))], 2)
-        w = np.linalg.solve(system, right[..., None])[..., :m, 0]
-        risk = np.einsum("nfi,nfij,nfj->nf", w, system[..., :m, :m], w)
-        risk += 2 * np.einsum("nfi,nfi->nf", b[:, faces], w)
-        risk[(w < -1e-12).any(2)] = np.inf
-        for i in np.flatnonzero(risk.min(1) < value):
-            f = risk[i].argmin()
-            best[i], value[i] = 0.0, risk[i, f]
-            best[i, faces[f]] = np.maximum(w[i, f], 0)
-    return best / best.sum(1, keepdims=True)
