@@ -137,12 +137,11 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
         yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows show little, too."
 
 
-ASIDE = ("private", "rows", "columns", "baselines", "seconds")
-
-
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     """Print the scores of every metric and, if they were computed, those of random samples of the truth."""
     from rich.table import Table
+
+    from ..metrics.scores import FACTS
 
     console, samples = _console(), results.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
@@ -150,7 +149,7 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     for name in ("synthetic", *samples):
         table.add_column(name, justify="right")
     for metric, scores in results.items():
-        if metric in ASIDE or not isinstance(scores, Mapping):
+        if metric in FACTS or not isinstance(scores, Mapping):
             continue
         for key, value in scores.items():
             if isinstance(value, float):

@@ -182,9 +182,7 @@ class Pair:
         return replace(self, synthetic=dict(synthetic), rows=(self.rows[0], rows))
 
 
-def coded(
-    source: Any, schema: Schema, what: str, *, users: bool = False, threads: int | None = None
-) -> Table:
+def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Table:
     """A table of codes unchanged; any other source read as public rows, with the schema's columns that it
     has. `users`: also its users, where it has their ids, which are taken as they are: synthetic ones may be
     wider."""
@@ -198,7 +196,7 @@ def coded(
     schema = replace(schema.select(wanted), user_dtype=None)
     if not users or schema.user not in present:
         schema = replace(schema, user=None, max_rows_per_user=None)
-    return read(source, schema, public=True, threads=threads)
+    return read(source, schema, public=True)
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:

@@ -23,14 +23,12 @@ def available() -> bool:
     return find_spec("sklearn") is not None
 
 
-def score(
-    pair: Pair, target: str | None = None, *, seed: int = 0, max_rows: int = MAX_ROWS
-) -> dict[str, Any]:
+def score(pair: Pair, target: str | None = None, *, seed: int = 0) -> dict[str, Any]:
     """How well `target` is predicted on one half of the truth by three models: `synthetic` (trained on the
     synthetic table), `truth` (trained on the other half of the truth) and `constant` (always the same value).
     Each number is the accuracy if the target has at most 20 codes, else the R2 of the codes. `score` is
     max(0, (synthetic - constant) / (truth - constant)); it can exceed 1, and is None if truth is no better
-    than constant. Each model is trained, and tested, on at most `max_rows` rows.
+    than constant. Each model is trained, and tested, on at most MAX_ROWS rows.
     """
     try:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -48,8 +46,8 @@ def score(
     rng = np.random.default_rng(seed)
     order = rng.permutation(pair.rows[0])
     half = len(order) // 2
-    parts = (order[:half][:max_rows], order[half:][:max_rows])
-    made = rng.permutation(pair.rows[1])[:max_rows]
+    parts = (order[:half][:MAX_ROWS], order[half:][:MAX_ROWS])
+    made = rng.permutation(pair.rows[1])[:MAX_ROWS]
     classes = pair.sizes[target] <= 20
     forest = RandomForestClassifier if classes else RandomForestRegressor
     quality_of = accuracy_score if classes else r2_score

@@ -41,10 +41,10 @@ def allowed_draws(epsilon: float, delta: float) -> int:
     return MOST if log2 >= 62 else int(2.0**log2 * _SAFE)
 
 
-def largest_epsilon(delta: float, draws: int = FEWEST) -> float:
-    """The largest epsilon at which `draws` numbers stay within what is allowed (0 if there is none)."""
+def largest_epsilon(delta: float) -> float:
+    """The largest epsilon at which FEWEST numbers stay within what is allowed (0 if there is none)."""
     limit = delta * SHARE if delta > 0 else PURE
-    log2 = math.log2(limit) - noise.LOG2_DISTANCE - math.log2(max(1, draws))
+    log2 = math.log2(limit) - noise.LOG2_DISTANCE - math.log2(FEWEST)
     return 0.0 if log2 <= 1 else math.log(2.0**log2 - 1) * _SAFE
 
 

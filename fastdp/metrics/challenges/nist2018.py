@@ -43,7 +43,7 @@ def score(
     return {"score": float(np.mean(scored)), **parts, **about}
 
 
-def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
+def conjunctions(pair: Pair, *, seed: int = 0) -> float:
     """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions, where p is the share of rows of the
     truth that meet the condition and q the same share of the synthetic table.
 
@@ -55,8 +55,8 @@ def conjunctions(pair: Pair, *, seed: int = 0, tests: int = TESTS) -> float:
         return float(pair.rows[0] == pair.rows[1])
     rng = np.random.default_rng(seed)
     occurring = {n: np.flatnonzero(np.bincount(pair.truth[n], minlength=pair.sizes[n])) for n in pair.names}
-    errors = np.empty(tests)
-    for t in range(tests):
+    errors = np.empty(TESTS)
+    for t in range(TESTS):
         chosen = np.flatnonzero(rng.random(len(pair.names)) < TAKES_PART)
         if len(chosen) == 0:
             chosen = rng.integers(0, len(pair.names), 1)

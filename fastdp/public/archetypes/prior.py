@@ -38,11 +38,11 @@ def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int
     return Model.from_plan(plan, tables, total=total, ended="public counts")
 
 
-def tree_cliques(domain: Domain, cliques: Sequence[Clique], max_cells: int | None = None) -> list[Clique]:
+def tree_cliques(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
     """The cliques of a junction tree over `cliques` and all other columns: these have to be counted."""
     covered = {a for c in cliques for a in c}
     wanted = [*cliques, *((a,) for a in domain if a not in covered)]
-    plan = make_plan(domain, junction_tree(domain, wanted, max_cells), {frozenset(c): None for c in wanted})
+    plan = make_plan(domain, junction_tree(domain, wanted), {frozenset(c): None for c in wanted})
     return list(dict.fromkeys(domain.canonical((*n.sep, *n.res)) for n in plan.nodes))
 
 
