@@ -32,9 +32,9 @@
 #define AHEAD 64      /* additions between fetching a cell and adding to it */
 #define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there: an estimate */
 #define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions: an estimate */
-#define MOST_ROUND (1 << 22) /* rows of a round: 16 MB of weights */
+#define MOST_ROUND (1 << 22) /* rows of a round that looks up weights: 16 MB of them */
+#define MOST_PLAIN (1 << 23) /* rows of one that does not: at its end threads wait for the last */
 #define UNIT (1 << 14)       /* rows that a thread takes at a time */
-#define CLEARED (1 << 15)    /* cells of the tables that a thread clears at a time */
 #define APART 4096           /* bytes by whose multiples copies of tables lie apart */
 #define MERGES 64            /* parts of a table whose copies are added up by one thread each */
 
@@ -129,10 +129,11 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
 }
 
 /* A clique within a round: rows from `next` on are not taken yet; `threads` count it. Its tables: the first
- * is the caller's, copies follow; a table is held by one thread at a time, `busy` says which are. */
+ * is the caller's (not `clear` before a thread takes it, and has it in its caches then), copies follow; a
+ * table is held by one thread at a time, `busy` says which are. */
 typedef struct {
     atomic_llong next;
-    int threads, tables;
+    int threads, tables, clear;
     int64_t **table;
     uint8_t *busy;
     char apart[64];
@@ -142,8 +143,7 @@ typedef struct {
     const fdp_rows *rows;
     const fdp_plan *plan;
     int split, copies, most; /* tables of a clique, at most */
-    int64_t unit, round, total;
-    int64_t *tables;
+    int64_t unit, round;
     uint32_t *weights;    /* [round], where they have to be looked up */
     char *more;           /* room for copies */
     size_t used, room;    /* bytes of it */
@@ -161,6 +161,7 @@ static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t e
     const int64_t cells = plan->cells[k], lo = cells * part / job->split;
     const int64_t hi = cells * (part + 1) / job->split;
     if (lo == hi) return; /* a table of fewer cells than parts */
+    if (!job->copies && begin == 0) memset(table + lo, 0, (size_t)(hi - lo) * sizeof *table);
     uint32_t cell[BLOCK];
     for (int64_t row = begin; row < end; row += BLOCK) {
         const int n = (int)FDP_MIN(BLOCK, end - row);
@@ -197,8 +198,9 @@ static int free_table(const count_job *job, int64_t k) {
     return fits && c->tables < job->most ? c->tables : -1;
 }
 
-/* The clique that a thread shall count next (see "Who"), with its table in *table; -1: none. */
-static int64_t choose(count_job *job, int64_t last, int64_t end, int *table) {
+/* The clique that a thread shall count next (see "Who"), with its table in *table, and whether that is clear;
+ * -1: none. */
+static int64_t choose(count_job *job, int64_t last, int64_t end, int *table, int *clear) {
     const fdp_plan *plan = job->plan;
     int64_t best = -1;
     double most = 0;
@@ -220,6 +222,8 @@ static int64_t choose(count_job *job, int64_t last, int64_t end, int *table) {
             job->used += bytes_of(plan->cells[best]);
         }
         c->busy[*table] = 1;
+        *clear = *table > 0 || c->clear;
+        c->clear = 1;
         c->threads++;
     }
     pthread_mutex_unlock(&job->lock);
@@ -227,9 +231,10 @@ static int64_t choose(count_job *job, int64_t last, int64_t end, int *table) {
 }
 
 static void count_round(count_job *job, int64_t begin, int64_t end, int64_t *last) {
-    int table = 0;
-    for (int64_t k; (k = choose(job, *last, end, &table)) >= 0; *last = k) {
+    int table = 0, clear = 0;
+    for (int64_t k; (k = choose(job, *last, end, &table, &clear)) >= 0; *last = k) {
         clique_state *c = job->clique + k;
+        if (!clear) memset(c->table[0], 0, (size_t)job->plan->cells[k] * sizeof(int64_t));
         for (int64_t row; (row = atomic_fetch_add(&c->next, job->unit)) < end;)
             count_rows(job, k, row, FDP_MIN(end, row + job->unit), begin, 0, c->table[table]);
         pthread_mutex_lock(&job->lock);
@@ -244,18 +249,16 @@ static void count_work(fdp_team *team, int number, void *ctx) {
     const fdp_rows *rows = job->rows;
     const int64_t cliques = job->plan->cliques;
     int64_t phase = 0, last = -1;
-    FDP_TEAM_SHARE(&job->turns, phase, i, (job->total + CLEARED - 1) / CLEARED) {
-        const int64_t at = i * CLEARED, n = FDP_MIN(CLEARED, job->total - at);
-        memset(job->tables + at, 0, (size_t)n * sizeof *job->tables);
-    }
-    fdp_team_turn(team, number, &job->turns, &phase);
     for (int64_t begin = 0; begin < rows->rows; begin += job->round) {
         const int64_t end = FDP_MIN(rows->rows, begin + job->round);
-        for (int64_t k = 0; number == 0 && k < cliques; k++) atomic_store(&job->clique[k].next, begin);
-        FDP_TEAM_SHARE(&job->turns, phase, i, job->weights ? (end - begin + UNIT - 1) / UNIT : 0)
-        look_up(rows->weight, rows->user + begin + i * UNIT, FDP_MIN(UNIT, end - begin - i * UNIT),
-                job->weights + i * UNIT);
-        fdp_team_turn(team, number, &job->turns, &phase);
+        for (int64_t k = 0; begin > 0 && number == 0 && k < cliques; k++)
+            atomic_store(&job->clique[k].next, begin);
+        if (job->weights) {
+            FDP_TEAM_SHARE(&job->turns, phase, i, (end - begin + UNIT - 1) / UNIT)
+            look_up(rows->weight, rows->user + begin + i * UNIT, FDP_MIN(UNIT, end - begin - i * UNIT),
+                    job->weights + i * UNIT);
+        }
+        if (begin > 0 || job->weights) fdp_team_turn(team, number, &job->turns, &phase);
         if (job->copies)
             count_round(job, begin, end, &last);
         else
@@ -280,7 +283,7 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     for (int64_t k = 0; k < cliques; k++)
         if (plan->start[k] >= plan->start[k + 1]) return FDP_ERR_ARGUMENT;
     const int threads = (int)FDP_MIN(team ? team->most : 1, 1 + all * cliques / FDP_MIN(chunk, BLOCK));
-    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1, .total = total, .tables = tables};
+    count_job job = {.rows = rows, .plan = plan, .split = 1, .copies = 1};
     /* Half as many lanes again as threads: cliques differ in what they cost. */
     if (2 * cliques < 3 * (int64_t)threads)
         job.split = (int)FDP_MIN(threads, (3 * threads + 2 * cliques - 1) / (2 * cliques));
@@ -288,8 +291,9 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     if (job.copies) job.split = 1;
     job.most = job.copies ? threads : 1;
     job.unit = FDP_MIN(chunk, UNIT);
-    job.round = FDP_MIN(FDP_MAX(1, all), FDP_MIN(FDP_MAX(chunk, MOST_ROUND), chunk * threads));
     const int looks = rows->user != NULL && rows->weight != NULL;
+    const int64_t most = FDP_MIN(FDP_MAX(chunk, MOST_ROUND), chunk * threads);
+    job.round = FDP_MIN(FDP_MAX(1, all), looks || threads == 1 ? most : MOST_PLAIN);
     job.weights = looks ? malloc(sizeof *job.weights * (size_t)job.round) : NULL;
     job.clique = calloc((size_t)cliques, sizeof *job.clique);
     int64_t **held = calloc((size_t)(cliques * job.most), sizeof *held);

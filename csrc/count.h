@@ -27,7 +27,7 @@ typedef struct {
     const int64_t *cells;
 } fdp_plan;
 
-/* Fills tables[total] with the weighted marginals of all cliques of the plan, and with zeros elsewhere.
+/* Fills the tables of all cliques of the plan, in tables[total], with their weighted marginals.
  * chunk: at most so many rows are one unit of work. budget: bytes that further copies of the tables may take
  * where there are fewer cliques than threads. Codes must be below their size: checked one floor above. Bits
  * depend on neither of the three. */

@@ -1,5 +1,6 @@
 /* A team of threads: made when a job first needs them, kept for the jobs that follow, joined when the team is
- * freed. Work must be divided by the data, never by the number of threads: then no result depends on it.
+ * freed (fits and counts leave theirs to the next one: fastdp/_core/team.pyx). Work must be divided by the
+ * data, never by the number of threads: then no result depends on it.
  *
  * A job in STEPS (fdp_team_steps, fdp_team_each). A step has numbered pieces, and ends when all of them are
  * done, not when all threads have come: a thread that lost its processor, or has not woken yet, delays nobody

@@ -104,7 +104,8 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     holding: dict[str, list[frozenset[str]]] = {}
     for names in sorted(unique, key=len, reverse=True):
         # What contains it is larger, so it is kept already, and holds the rarest of its attributes, too.
-        rivals = min((holding.get(name, []) for name in names), key=len) if names else kept
+        few = len(kept) < 16 or not names
+        rivals = kept if few else min((holding.get(name, []) for name in names), key=len)
         if not any(names < other for other in rivals):
             kept.add(names)
             for name in names:

@@ -109,7 +109,7 @@ cdef class Ancestors:
         shape.rows, shape.first, shape.column = self.rows, &self.first[0], &self.column[0]
         shape.mask, shape.parts, shape.place = &self.mask[0], &self.parts[0], &self.place[0]
         with nogil:
-            code = fdp_ancestors_fill(&shape, &m[0], &f[0], &variance[0], time, total, &self.team.c,
+            code = fdp_ancestors_fill(&shape, &m[0], &f[0], &variance[0], time, total, self.team.c,
                                       &self.values[0])
         check(code, "the approximate inverse of the covariance")
         np.take(self.values, self.t_at, out=np.asarray(self.t_values))
@@ -121,7 +121,7 @@ cdef class Ancestors:
         if x.shape[0] != self.rows:
             raise ValueError("one number per functional")
         with nogil:
-            code = fdp_sparse_product(&self.factor_, &x[0], &self.team.c, &self.between[0])
+            code = fdp_sparse_product(&self.factor_, &x[0], self.team.c, &self.between[0])
         check(code, "a product with the approximate inverse")
         return np.asarray(self.between)
 
@@ -132,7 +132,7 @@ cdef class Ancestors:
         out = np.empty(self.rows)
         cdef double[::1] view = out
         with nogil:
-            code = fdp_sparse_product(&self.turned, &self.between[0], &self.team.c, &view[0])
+            code = fdp_sparse_product(&self.turned, &self.between[0], self.team.c, &view[0])
         check(code, "a product with the approximate inverse")
         return out
 
@@ -154,7 +154,7 @@ cdef class Ancestors:
         cdef const double *diagonal = read(soft, self.rows)
         cdef const double *here = read(slope, self.rows)
         with nogil:
-            code = fdp_direction(&self.factor_, &self.turned, n, s, change, diagonal, here, &self.team.c,
+            code = fdp_direction(&self.factor_, &self.turned, n, s, change, diagonal, here, self.team.c,
                                  &self.room[0], &self.part[0], to, &descent)
         check(code, "a direction of L-BFGS")
         return way, descent
@@ -200,6 +200,6 @@ cdef class SparseRows:
             raise ValueError("one number per column")
         if self.rows and self.cols:
             with nogil:
-                code = fdp_sparse_product(&self.c, &x[0], &team.c, &view[0])
+                code = fdp_sparse_product(&self.c, &x[0], team.c, &view[0])
             check(code, "a product with the measured rows")
         return out[: self.rows]

@@ -161,7 +161,7 @@ def joined(chunks, dtype, threads):
                 from_[i], start[i], bytes[i] = address(chunk), to, chunk.nbytes
                 to += bytes[i]
             with nogil:
-                code = fdp_join(count, from_, bytes, start, &team.c)
+                code = fdp_join(count, from_, bytes, start, team.c)
     finally:
         free(from_)
         free(start)

@@ -30,7 +30,9 @@ def cells(rows: Rows, size: NDArray[np.uint64], threads: int | Team) -> NDArray[
 def sparse(
     rows: Rows, keys: NDArray[np.uint64], bits: int, threads: int | Team
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]: ...
-def project(
-    levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, int, NDArray[np.int64]]]],
-    threads: int | Team,
-) -> None: ...
+
+class Projections:
+    def __init__(
+        self, levels: Sequence[Sequence[tuple[NDArray[np.int64], int, int, NDArray[np.int64]]]]
+    ) -> None: ...
+    def run(self, threads: int | Team) -> None: ...

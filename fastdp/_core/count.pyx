@@ -5,10 +5,16 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport free, malloc
 
+from itertools import accumulate
+
 import numpy as np
 
+cimport numpy as cnp
+from fastdp._core.arrays cimport address, kept
 from fastdp._core.status cimport FDP_OK, check
 from fastdp._core.team cimport Team, fdp_team, team_of
+
+cnp.import_array()
 
 
 cdef extern from "count.h" nogil:
@@ -104,7 +110,7 @@ def count(
     plan.offset = &offset[0]
     plan.cells = &cells[0]
     with nogil:
-        code = fdp_count(&rows.c, &plan, &team.c, chunk, budget, tables.shape[0], &tables[0])
+        code = fdp_count(&rows.c, &plan, team.c, chunk, budget, tables.shape[0], &tables[0])
     check(code, "counting rows")
 
 
@@ -116,7 +122,7 @@ def cells(Rows rows, const uint64_t[::1] size, threads):
     cdef Team team = team_of(threads)
     if rows.c.rows and size.shape[0]:
         with nogil:
-            code = fdp_cells(&rows.c, <int>size.shape[0], &size[0], &team.c, &view[0])
+            code = fdp_cells(&rows.c, <int>size.shape[0], &size[0], team.c, &view[0])
         check(code, "counting rows")
     return out
 
@@ -132,43 +138,48 @@ def sparse(Rows rows, uint64_t[::1] keys, int bits, threads):
         with nogil:
             code = fdp_row_weights(&rows.c, &view[0])
             if code == FDP_OK:
-                code = fdp_sparse(rows.c.rows, &keys[0], &view[0], bits, &team.c, &distinct)
+                code = fdp_sparse(rows.c.rows, &keys[0], &view[0], bits, team.c, &distinct)
         check(code, "counting rows")
     return np.asarray(keys)[:distinct].copy(), sums[:distinct].copy()
 
 
-def project(levels, threads):
-    """Runs levels of steps (table, outer, middle, inner, out): int64[outer * inner] out becomes the table
-    [outer, middle, inner] summed over its middle axis. Steps of one level are independent of each other."""
-    steps = [step for level in levels for step in level]
-    cdef Py_ssize_t n = len(steps), i
-    cdef const int64_t[::1] table
-    cdef int64_t[::1] out
-    cdef int code
-    cdef Team team = team_of(threads)
-    if n == 0:
-        return
-    first = np.cumsum([0, *map(len, levels)], dtype=np.int32)
-    shape = np.array([step[1:4] for step in steps], np.int64).T.copy()
-    pointers = np.zeros((2, n), np.uintp)
-    cdef const int32_t[::1] firsts = first
-    cdef const int64_t[:, ::1] shapes = shape
-    cdef uintptr_t[:, ::1] places = pointers
-    for i in range(n):
-        table, out = steps[i][0], steps[i][4]
-        kept = shapes[0, i] * shapes[2, i]
-        if table.shape[0] != kept * shapes[1, i] or out.shape[0] != kept:
-            raise ValueError("a table is not of the shape it is projected from or to")
-        if table.shape[0]:
-            places[0, i] = <uintptr_t>&table[0]
-        if out.shape[0]:
-            places[1, i] = <uintptr_t>&out[0]
+cdef class Projections:
+    """Levels of steps (table, axis, end, out): the table summed over its axes axis .. end - 1 goes to `out`.
+    Steps of one level are independent of each other."""
+
     cdef fdp_projections c
-    c.levels = <int>(firsts.shape[0] - 1)
-    c.first = &firsts[0]
-    c.outer, c.middle, c.inner = &shapes[0, 0], &shapes[1, 0], &shapes[2, 0]
-    c.in_ = <const int64_t *const *>&places[0, 0]
-    c.out = <int64_t *const *>&places[1, 0]
-    with nogil:
-        code = fdp_project(&c, &team.c)
-    check(code, "counting rows")
+    cdef list keep
+
+    def __cinit__(self, levels):
+        cdef cnp.ndarray table, out
+        cdef Py_ssize_t axis, end, i, k
+        steps = [step for level in levels for step in level]
+        self.keep = [steps]
+        numbers = np.ones((3, len(steps)), np.int64)
+        places = np.zeros((2, len(steps)), np.uintp)
+        cdef int64_t[:, ::1] shape = numbers
+        cdef uintptr_t[:, ::1] place = places
+        for i in range(len(steps)):
+            table, axis, end, out = steps[i]
+            for k in range(cnp.PyArray_NDIM(table)):
+                shape[(k >= axis) + (k >= end), i] *= cnp.PyArray_DIM(table, k)
+            if cnp.PyArray_TYPE(table) != cnp.NPY_INT64 or cnp.PyArray_TYPE(out) != cnp.NPY_INT64:
+                raise TypeError("tables are of int64")
+            if cnp.PyArray_SIZE(out) != shape[0, i] * shape[2, i]:
+                raise ValueError("a table is not of the shape it is projected to")
+            place[0, i], place[1, i] = <uintptr_t>address(table), <uintptr_t>address(out)
+        self.c.levels = <int>len(levels)
+        self.c.first = <const int32_t *>kept(self.keep, [0, *accumulate(map(len, levels))], np.int32)
+        self.c.outer = <const int64_t *>kept(self.keep, numbers[0], np.int64)
+        self.c.middle = <const int64_t *>kept(self.keep, numbers[1], np.int64)
+        self.c.inner = <const int64_t *>kept(self.keep, numbers[2], np.int64)
+        self.c.in_ = <const int64_t *const *>kept(self.keep, places[0], np.uintp)
+        self.c.out = <int64_t *const *>kept(self.keep, places[1], np.uintp)
+
+    def run(self, threads):
+        """Runs them, level after level."""
+        cdef int code
+        cdef Team team = team_of(threads)
+        with nogil:
+            code = fdp_project(&self.c, team.c)
+        check(code, "counting rows")

@@ -248,7 +248,7 @@ cdef class Dual:
                 start, to = to, NULL
         self.ahead = NULL
         with nogil:
-            code = fdp_dual_evaluate(&self.at, start, way, length, &tau[0], &kappa[0], &self.team.c,
+            code = fdp_dual_evaluate(&self.at, start, way, length, &tau[0], &kappa[0], self.team.c,
                                      &self.work, to, g, diagonal, &totals[0, 0], u, seen, state)
         check(code, "the dual")
         self.worst, self.rms, self.along = state[0], sqrt(state[1] / max(1, self.size)), state[2]
@@ -268,10 +268,10 @@ cdef class Dual:
         with nogil:
             if self.n_blocks:
                 code = fdp_dual_solve_blocks(&self.product, &self.blocks, right, sign, diagonal, tol, most,
-                                             &self.team.c, self.work.slope, start, filled, to, &products,
+                                             self.team.c, self.work.slope, start, filled, to, &products,
                                              &self.along)
             else:
-                code = fdp_dual_solve(&self.product, right, sign, diagonal, tol, most, &self.team.c,
+                code = fdp_dual_solve(&self.product, right, sign, diagonal, tol, most, self.team.c,
                                       &self.product_work, filled, &products, &self.along)
         check(code, "a step of the dual")
         self.products += products
@@ -293,12 +293,12 @@ cdef class Dual:
         cdef const double *x = read(through, self.size)
         cdef int code
         with nogil:
-            code = fdp_dual_probe(&self.at, seed, &self.team.c, &self.work, right)
+            code = fdp_dual_probe(&self.at, seed, self.team.c, &self.work, right)
         check(code, "the divergence of the dual")
         self.solve(b, tol, most, -1.0, through)
         if self.size:
             with nogil:
-                code = fdp_dual_answer(&self.at, x, &self.team.c, &self.work, filled)
+                code = fdp_dual_answer(&self.at, x, self.team.c, &self.work, filled)
             check(code, "the divergence of the dual")
         return out[: self.n_regions]
 
@@ -317,7 +317,7 @@ cdef class Dual:
         if mask is not None and mask.size != cells:
             raise ValueError("a mask has one bool for every cell of its region")
         with nogil:
-            code = fdp_dual_centre(&self.at, region, centre, answers, some, &self.team.c, y, inverse)
+            code = fdp_dual_centre(&self.at, region, centre, answers, some, self.team.c, y, inverse)
         check(code, "the centre of a region")
 
     def gram(self, const float[:, ::1] seen):
@@ -329,7 +329,7 @@ cdef class Dual:
         if seen.shape[1] != self.cells:
             raise ValueError("a candidate has one number for every cell")
         with nogil:
-            code = fdp_dual_gram(&self.at, n, &seen[0, 0], &self.team.c, &part[0, 0, 0], &whole[0, 0, 0])
+            code = fdp_dual_gram(&self.at, n, &seen[0, 0], self.team.c, &part[0, 0, 0], &whole[0, 0, 0])
         check(code, "the candidates of the dual")
         return out
 
@@ -342,7 +342,7 @@ cdef class Dual:
         if seen.shape[1] != self.cells or weights.shape[1] != n or weights.shape[0] != self.n_regions:
             raise ValueError("a mixture has one weight for every candidate and region")
         with nogil:
-            code = fdp_dual_mix(&self.at, n, &seen[0, 0], &weights[0, 0], &self.team.c, y, inverse)
+            code = fdp_dual_mix(&self.at, n, &seen[0, 0], &weights[0, 0], self.team.c, y, inverse)
         check(code, "the candidates of the dual")
 
 

@@ -147,7 +147,7 @@ cdef class Engine:
         cdef int code
         cdef State state = State(tables, np.empty(self.rows), m)
         cdef const double *potentials = read(theta, self.size)
-        cdef fdp_team *team = &self.team.c
+        cdef fdp_team *team = self.team.c
         with nogil:
             if self.single:
                 code = fdp_infer_f32(&self.tree, potentials, total, team, &self.work, &state.at, &log_z)
@@ -162,7 +162,7 @@ cdef class Engine:
     def adopt(self, State state, double total):
         """Row sums and marginals of a state whose cells are true."""
         cdef int code
-        cdef fdp_team *team = &self.team.c
+        cdef fdp_team *team = self.team.c
         with nogil:
             if self.single:
                 code = fdp_adopt_f32(&self.tree, total, team, &self.work, &state.at)
@@ -173,7 +173,7 @@ cdef class Engine:
     def normalise(self, State state, double total):
         """Makes the state's cells true."""
         cdef int code
-        cdef fdp_team *team = &self.team.c
+        cdef fdp_team *team = self.team.c
         with nogil:
             if self.single:
                 code = fdp_normalise_f32(&self.tree, total, team, &self.work, &state.at)
@@ -189,7 +189,7 @@ cdef class Engine:
         cdef double *totals = fill(sums, self.n_targets * FDP_DIRECT_SUM)
         cdef const double *change = read(delta, self.size)
         cdef void *mean = address(x)
-        cdef fdp_team *team = &self.team.c
+        cdef fdp_team *team = self.team.c
         with nogil:
             if self.single:
                 code = fdp_move_f32(&self.tree, self.targets, self.n_targets, change, size, mix, total, team,
@@ -212,7 +212,7 @@ def step(double a, dx, double b, dz, cnp.ndarray w, out, threads):
     cdef int code
     if n:
         with nogil:
-            code = fdp_step(n, a, x, b, z, weight, &team.c, to)
+            code = fdp_step(n, a, x, b, z, weight, team.c, to)
         check(code, "a step")
 
 
@@ -230,7 +230,7 @@ def arrive(m, t, dz, cnp.ndarray w, delta, out, threads):
     cdef int code
     if n:
         with nogil:
-            code = fdp_arrive(n, marginal, target, z, weight, change, &team.c, to, &distance, &curvature)
+            code = fdp_arrive(n, marginal, target, z, weight, change, team.c, to, &distance, &curvature)
         check(code, "a step")
     return distance, curvature
 
@@ -246,7 +246,7 @@ def blend(double a, new, cnp.ndarray w, d, threads):
     cdef int code
     if n:
         with nogil:
-            code = fdp_blend(n, a, newest, weight, &team.c, to, &loss)
+            code = fdp_blend(n, a, newest, weight, team.c, to, &loss)
         check(code, "a step")
     return loss
 
@@ -263,7 +263,7 @@ def average(double a, cnp.ndarray x, cnp.ndarray y, threads):
         raise ValueError("tables to be averaged are alike in length, and both float64 or both float32")
     with nogil:
         if single:
-            code = fdp_average_f32(n, a, <const float *> newest, &team.c, <float *> to)
+            code = fdp_average_f32(n, a, <const float *> newest, team.c, <float *> to)
         else:
-            code = fdp_average_f64(n, a, <const double *> newest, &team.c, <double *> to)
+            code = fdp_average_f64(n, a, <const double *> newest, team.c, <double *> to)
     check(code, "averaging tables")

@@ -153,6 +153,6 @@ cdef class Tour:
         cdef double *squares = fill(self.squares, 1)
         cdef int code
         with nogil:
-            code = fdp_rake_run(self.n, self.steps, &self.team.c, work, squares)
+            code = fdp_rake_run(self.n, self.steps, self.team.c, work, squares)
         check(code, "raking")
         return float(np.sum(self.squares))

@@ -38,7 +38,7 @@ def room(int64_t n, threads, dtype=np.float64):
     cdef int64_t size = out.nbytes
     if size >= LARGE:
         with nogil:
-            fdp_tables_touch(size, start, &team.c)
+            fdp_tables_touch(size, start, team.c)
     return out
 
 
@@ -56,7 +56,7 @@ def copied(cnp.ndarray table, threads, out=None):
     cdef const double *start = <const double *> cnp.PyArray_DATA(table)
     if table.size:
         with nogil:
-            code = fdp_tables_copy(axes, shape, stride, start, &team.c, to)
+            code = fdp_tables_copy(axes, shape, stride, start, team.c, to)
         check(code, "a copy of a table")
     return made
 
@@ -84,7 +84,7 @@ def outer(a, b, threads, out=None):
     cdef double *to = fill(out, rows * cols)
     cdef int code
     with nogil:
-        code = fdp_tables_outer(rows, cols, left, right, &team.c, to)
+        code = fdp_tables_outer(rows, cols, left, right, team.c, to)
     check(code, "a product of tables")
     return out
 
@@ -96,7 +96,7 @@ def farthest(x, threads):
     cdef const double *values = read(x, n)
     cdef double most = 0
     with nogil:
-        fdp_tables_farthest(n, values, &team.c, &most)
+        fdp_tables_farthest(n, values, team.c, &most)
     return most
 
 
@@ -111,7 +111,7 @@ def squares(x, y, sigma, threads):
     cdef double sum = 0
     cdef int code
     with nogil:
-        code = fdp_tables_squares(n, left, right, sigmas, one, &team.c, &sum)
+        code = fdp_tables_squares(n, left, right, sigmas, one, team.c, &sum)
     check(code, "the squares of a table")
     return sum
 
@@ -129,6 +129,6 @@ def sums(table, double least, threads):
     cdef double logs = 0
     cdef int code
     with nogil:
-        code = fdp_tables_sums(rows, cols, cells, least, &team.c, space, to_row, to_col, &logs)
+        code = fdp_tables_sums(rows, cols, cells, least, team.c, space, to_row, to_col, &logs)
     check(code, "the sums of a table")
     return by_row[:rows], by_col[:cols], logs

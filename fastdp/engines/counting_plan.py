@@ -1,8 +1,8 @@
 """Plans what to count: the maximal cliques in one pass over the rows, the other cliques by projection.
 Touches no data."""
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -73,74 +73,67 @@ class Projections:
     """Sums over axes of contiguous tables, recorded first and then run together: a table can be projected
     further before it is filled. Projections that do not depend on each other run on several threads."""
 
-    def __init__(self, threads: int | Team = 1):
-        self.threads = threads
-        self._levels: list[list[tuple]] = []
-        self._level: dict[int, tuple[int, np.ndarray]] = {}  # by id, with the table: it must live as long
-        self._pending = 0
+    def __init__(self, threads: int | Team, fill: Callable[[], None] | None):
+        self.threads, self._fill = threads, fill
+        self._levels: list[dict[int, list[tuple]]] = [{}]  # steps by the table that they read
+        self._run = self.pending = 0  # levels that were run before; cells of tables that nobody asked for
 
-    def project(self, table: np.ndarray, have: Clique, want: Clique) -> np.ndarray:
-        """The marginal over `want` (names of `have` in the same order) of a table over `have`, filled by
-        `run`; the table itself where nothing has to be summed. Leading axes are summed first: they shrink the
-        table at full speed."""
-        shape = list(table.shape)
-        keep = [name in want for name in have]
-        while not all(keep):
-            axis = keep.index(False)
-            end = keep.index(True, axis) if True in keep[axis:] else len(keep)
-            outer, middle, inner = (math.prod(shape[a:b]) for a, b in ((0, axis), (axis, end), (end, None)))
-            out = np.empty(outer * inner, np.int64)
-            level = self._level[id(table)][0] if id(table) in self._level else 0
-            while len(self._levels) <= level:
-                self._levels.append([])
-            self._levels[level].append((table.reshape(-1), outer, middle, inner, out))
-            del keep[axis:end], shape[axis:end]
-            table = out.reshape(shape)
-            self._level[id(table)] = (level + 1, table)
-            if not all(keep):
-                self._pending += table.size
-        return table
+    def project(self, table: np.ndarray, level: int, keep: list[int]) -> tuple[np.ndarray, int]:
+        """The sum of a table of that level over all axes but those to keep (not 0 in `keep`), filled by
+        `run`, and its level. Leading axes are summed first: they shrink the table at full speed."""
+        level = max(level, self._run)
+        while 0 in keep:
+            axis = end = keep.index(0)
+            while end < len(keep) and not keep[end]:
+                end += 1
+            out = np.empty(table.shape[:axis] + table.shape[end:], np.int64)
+            self._levels[level - self._run].setdefault(id(table), []).append((table, axis, end, out))
+            table, level = out, level + 1
+            if level - self._run == len(self._levels):
+                self._levels.append({})
+            del keep[axis:end]
+            self.pending += out.size if 0 in keep else 0
+        return table, level
 
     def run(self) -> None:
         """Fill all tables that `project` returned so far. Within a level the largest come first, so that
-        threads end at about the same time."""
-
-        for level in self._levels:
-            level.sort(key=lambda step: step[0].size, reverse=True)
-        count.project(self._levels, self.threads)
-        self._levels, self._level, self._pending = [], {}, 0
-
-    def relieve(self) -> None:
-        """Run the recorded projections where intermediate tables would take too much memory."""
-        if self._pending > PENDING_CELLS:
-            self.run()
+        threads end at about the same time, and those that read the same table follow each other."""
+        levels = [sorted(level.values(), key=lambda steps: -steps[0][0].size) for level in self._levels]
+        work = count.Projections([list(chain.from_iterable(level)) for level in levels])
+        if self._fill is not None:
+            self._fill()
+        work.run(self.threads)
+        self._fill, self._levels, self._run, self.pending = None, [{}], self._run + len(levels), 0
 
 
 def project_all(
-    domain: Domain, tables: dict[Clique, np.ndarray], wanted: Sequence[Clique], threads: int | Team = 1
+    domain: Domain, tables: dict, wanted: Sequence[Clique], threads: int | Team = 1, fill=None
 ) -> dict[Clique, np.ndarray]:
     """Every wanted marginal from the smallest table at hand that contains it; large ones first, so that they
-    serve the smaller ones. Results are contiguous and do not share memory with each other."""
+    serve the smaller ones. Results are contiguous and do not share memory with each other. fill: fills the
+    tables, which are read after it; called when all is planned, so that no thread waits for the plan."""
+    bit = {name: 1 << i for i, name in enumerate(domain)}
     given = sorted(tables.items(), key=lambda item: item[1].size, reverse=True)
-    held: dict[frozenset[str], tuple[Clique, np.ndarray]] = {frozenset(c): (c, t) for c, t in given}
-    work = Projections(threads)
-    for clique in sorted(dict.fromkeys(wanted), key=domain.cells, reverse=True):
-        names = frozenset(clique)
+    # By the clique as bits: the order of its columns, its table and level. Small tables come last.
+    held = {sum(map(bit.__getitem__, c)): (c, table, 0) for c, table in given}
+    work = Projections(threads, fill)
+    wanted = list(dict.fromkeys(wanted))
+    masks = [sum(map(bit.__getitem__, clique)) for clique in wanted]
+    for names in sorted(masks, key=dict(zip(masks, map(domain.cells, wanted))).__getitem__, reverse=True):
         if names not in held:
-            have, table = next(held[k] for k in reversed(held) if names <= k)  # small ones come last
-            order = tuple(name for name in have if name in names)
-            held[names] = (order, work.project(table, have, order))
-            work.relieve()
+            have, table, level = held[next(k for k in reversed(held) if names & k == names)]
+            made = work.project(table, level, [bit[name] & names for name in have])
+            held[names] = (tuple(name for name in have if bit[name] & names), *made)
+            if work.pending > PENDING_CELLS:
+                work.run()
     work.run()
     out: dict[Clique, np.ndarray] = {}
-    handed_out: set[frozenset[str]] = set()
-    for clique in wanted:
-        if clique in out:
-            continue
-        order, table = held[frozenset(clique)]
-        turned = table.transpose([order.index(name) for name in clique])
-        out[clique] = np.array(turned, order="C", copy=True if frozenset(clique) in handed_out else None)
-        handed_out.add(frozenset(clique))
+    for clique, names in zip(wanted, masks, strict=True):
+        order, table, level = held[names]
+        if order != clique or level < 0:
+            turned = table.transpose([order.index(name) for name in clique])
+            table = np.array(turned, order="C", copy=True if level < 0 else None)
+        out[clique], held[names] = table, (clique, table, -1)  # -1: it is somebody's
     return out
 
 

@@ -4,6 +4,7 @@ for any number of threads."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -27,7 +28,7 @@ CHUNK_ROWS = 1 << 18
 """Rows of one unit of work: enough for a clique's table to stay in a cache, few enough to keep threads
 busy."""
 
-PRIVATE_TABLE_BYTES = 1 << 29
+COPIES_BYTES = 1 << 29
 """With fewer cliques than threads, several threads count one clique, each into its own copy of the table, up
 to this many bytes of copies in all; beyond it they divide the cells of the table among them instead."""
 
@@ -124,13 +125,12 @@ class LocalCounter:
         domain = self.table.domain
         plan = planning.fuse(domain, [c for c in planning.outer(cliques) if c])
         space = np.empty(plan.total, np.int64)  # threads touch its pages first
-        rows, sets = self._rows(plan.columns, weights), (plan.start, plan.column, plan.size)
-        places = (plan.offset, plan.cells)
-        count.count(rows, *sets, *places, team, CHUNK_ROWS, PRIVATE_TABLE_BYTES, space)
+        how = (plan.start, plan.column, plan.size, plan.offset, plan.cells, team)
+        fill = partial(count.count, self._rows(plan.columns, weights), *how, CHUNK_ROWS, COPIES_BYTES, space)
         tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
         if () in cliques and not tables:
             tables[()] = np.array(self._total(weights), np.int64)
-        return planning.project_all(domain, tables, cliques, team)
+        return planning.project_all(domain, tables, cliques, team, fill)
 
     def _total(self, weights: np.ndarray | None) -> int:
         if weights is None:

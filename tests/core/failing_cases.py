@@ -62,7 +62,7 @@ def counting():
     arrays = (np.array(v, t) for v, t in (([0, 2, 3], "i4"), ([0, 1, 0], "i4"), ([7, 9, 7], "u4")))
     count.count(rows(), *arrays, np.array([0, 63]), np.array([63, 7]), THREADS, 4096, 1 << 20, table)
     down = np.zeros(7, np.int64)
-    count.project([[(table[:63], 7, 9, 1, down)]], THREADS)
+    count.Projections([[(table[:63].reshape(7, 9), 1, 2, down)]]).run(THREADS)
     return table.tobytes(), down.tobytes()
 
 

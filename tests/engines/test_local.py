@@ -40,7 +40,7 @@ def test_marginals_equal_the_slow_twin(made, clip, chunk, budget, threads, data)
     cliques = data.draw(st.sampled_from([possible, [c[::-1] for c in possible]]) | some)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fastdp.engines.local.CHUNK_ROWS", chunk)
-        patch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
+        patch.setattr("fastdp.engines.local.COPIES_BYTES", budget)
         counts = marginals(table, cliques, clip=clip, threads=threads)
     weights = slow.row_weights(list(range(table.rows) if ids is None else ids.tolist()), clip)
     assert list(counts) == cliques
@@ -78,7 +78,7 @@ def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch
     """Thousands of short units, threads that share the rows and threads that share the cells: a table handed
     over too early, or a weight looked up too late, would show here."""
     monkeypatch.setattr("fastdp.engines.local.CHUNK_ROWS", 50)
-    monkeypatch.setattr("fastdp.engines.local.PRIVATE_TABLE_BYTES", budget)
+    monkeypatch.setattr("fastdp.engines.local.COPIES_BYTES", budget)
     rng = np.random.default_rng(8)
     domain = {name: 6 for name in "abcdefghij"} | {"k": 300}
     codes = {n: (rng.random(60_000) ** 2 * s).astype(np.uint16) for n, s in domain.items()}

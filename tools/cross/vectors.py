@@ -111,7 +111,7 @@ def count_cases(out: File, rng: np.random.Generator) -> None:
         out.case("cells_and_sparse", [*given, wide, 18], [numbers, keys, sums])
     for shape in ((1, 5, 1), (4, 30, 50), (60, 3, 1), (1, 70, 33)):
         table, kept = rng.integers(0, 2**40, shape).astype(np.int64), np.zeros(shape[0] * shape[2], np.int64)
-        count.project([[(table.reshape(-1), *shape, kept)]], 1)
+        count.Projections([[(table, 1, 2, kept)]]).run(1)
         out.case("project", [table, list(shape)], [kept])
 
 
