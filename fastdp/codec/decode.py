@@ -30,8 +30,10 @@ from .ordered import Item, OrderGroup
 from .possible import known
 from .violations import numbers_of
 
-# Rows decoded at a time. Ranges up to the second size are decoded by a table, longer ones by a sum.
-_CHUNK, _LISTED = 1 << 18, 1 << 20
+# Rows decoded at a time by each of several threads, and by one alone: each of 16 threads that write a shard
+# would wait for Python's lock four times as often with the first. Ranges up to the last size are decoded by a
+# table, longer ones by a sum.
+_CHUNK, _ALONE, _LISTED = 1 << 18, 1 << 20, 1 << 20
 
 
 def decode(
@@ -55,14 +57,15 @@ def decode(
         raise UsageError("codes: expected at least one column, and columns of equal length")
     if offset < 0:
         raise UsageError(f"offset: expected a row number >= 0, got {offset}")
-    total = rows.pop()
-    starts = range(0, total, _CHUNK) if total else [0]
+    total, threads = rows.pop(), resolve(threads)
+    size = _CHUNK if threads > 1 else _ALONE
+    starts = range(0, total, size) if total else [0]
 
     def chunk(start: int) -> pa.RecordBatch:
-        part = {name: array[start : start + _CHUNK] for name, array in columns.items()}
+        part = {name: array[start : start + size] for name, array in columns.items()}
         return _decode_rows(schema, part, seed, offset + start, outputs)
 
-    return pa.Table.from_batches(each(chunk, starts, resolve(threads)))
+    return pa.Table.from_batches(each(chunk, starts, threads))
 
 
 def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:
