@@ -139,7 +139,10 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         job.after_ones(ones)
         public = PublicMarginals.of(job.public)
         if public is None:
-            return spanning_tree(session, ones, for_choice, zeros=job.zeros), ones, rest, {}
+            tree = spanning_tree(session, ones, for_choice, zeros=job.zeros)
+            if any(len(s) == 2 for s in tree):
+                return tree, ones, rest, {}
+            return [(a,) for a in session.domain], ones, rest + for_choice, {}
         merged = merge(session.domain, public.ones(ones), RARE, impossible=job.zeros.impossible)
         screened = screen_pairs(session, merged, public, for_choice)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))

@@ -89,6 +89,21 @@ def test_a_single_column_gets_the_whole_budget_once(mechanism, rows, tmp_path):
     assert part["event"]["mu"] * (1 - 1e-9) < part["spent"]["mu"] <= part["event"]["mu"]
 
 
+@pytest.mark.parametrize("mechanism", ["adagrid", "mst", "tworound"])
+@pytest.mark.parametrize("public", [False, True])
+def test_where_no_pair_can_be_chosen_the_budget_is_spent_nevertheless(mechanism, public):
+    """One column, two of which one follows from the other, and two whose pair has too many cells."""
+    for rules, b in ([], None), ([{"column": "b", "follows": "a // 10"}], 3), ([], 999_999):
+        columns = {n: {"kind": "integer", "max": top} for n, top in (("a", 39), ("b", b)) if top is not None}
+        schema = fastdp.Schema.from_dict({"columns": columns, "constraints": rules})
+        private, known = (
+            pa.table({"a": x, "b": x // 10}).select([*columns]) for x in np.arange(1800).reshape(2, -1) % 40
+        )
+        options = {"schema": schema, "public": known if public else None, "seed": 1}
+        part = fastdp.synthesize(private, mechanism, 1.0, 1e-6, **options).privacy["parts"][0]
+        assert part["event"]["mu"] * (1 - 1e-9) < part["spent"]["mu"] <= part["event"]["mu"]
+
+
 # Mechanisms that merge rare codes release which codes were merged, and only where any were.
 
 

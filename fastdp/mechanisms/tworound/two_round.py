@@ -152,12 +152,12 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         zeros = compression.zeros(masks)
 
         full_zeros = StructuralZeros(masks, job.zeros.settled)
-        wanted = self.choose(session, compression, merged, shares.choice, full_zeros)
+        wanted, second = self.choose(session, compression, merged, shares, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
         limits = (self.max_marginal, self.limit)
         kept, dropped = affordable(compression.domain, list(weight), *limits, list(zeros), weight)
         chosen = [m for m in wanted if m.clique in kept]
-        pairs = self.measure_round2(session, compression, chosen, shares.second)
+        pairs = self.measure_round2(session, compression, chosen, second)
         model = job.fit(compression.domain, [*merged, *pairs], zeros=zeros, stop=self.stop)
         frequencies = public_frequencies(job, compression)
         return Outcome(
@@ -214,14 +214,18 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         session: Session,
         compression: Compression,
         ones: Sequence[Measurement],
-        share: float,
+        shares: Shares,
         zeros: StructuralZeros,
-    ) -> list[Marginal]:
-        """Marginals of round 2; `share` of mu^2 pays for a private choice."""
+    ) -> tuple[list[Marginal], float]:
+        """(marginals of round 2, share of mu^2 for measuring them). Where no pair is chosen, single columns
+        are measured again."""
         if self.round2 is not None:
-            return self.listed
-        pairs = spanning_tree(session, ones, share, compression.codes, zeros)
-        return [Marginal(clique=p) for p in pairs if len(p) == 2]
+            return self.listed, shares.second
+        tree = spanning_tree(session, ones, shares.choice, compression.codes, zeros)
+        if pairs := [Marginal(clique=p) for p in tree if len(p) == 2]:
+            return pairs, shares.second
+        again = [Marginal(clique=(a,)) for a in compression.domain] if shares.second else []
+        return again, shares.second + shares.choice
 
     def measure_round2(
         self, session: Session, compression: Compression, marginals: Sequence[Marginal], share: float
