@@ -6,7 +6,8 @@ from ..schema.columns import Column
 
 def null_code(column: Column) -> int:
     """The code of a null, or DROP."""
-    target = column.null_target
+    null = column.null
+    target = column.code_of(null.value) if null.action == "value" else column.null_code
     return core.DROP if target is None else target
 
 

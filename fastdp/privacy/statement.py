@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,27 +39,8 @@ WEAK_DELTA = 1e-3
 KEYS_NOTE = "by private key selection"
 """What `select_keys` writes into a schema's provenance."""
 
-WRITER_NOTE = (
-    "text files are read in a dialect in which a line is not read by itself (newlines in values, UTF-16 or "
-    "UTF-32): the promise assumes that whoever wrote them did so correctly, whatever the values"
-)
-"""What a statement says where `schema.dialect.trusts_writer`."""
-
-LEARNT_NOTE = "lines of the schema are marked LEARNT, drafted from data"
-SCHEMA_PUBLIC = "the schema, its code lists, bin edges and bounds, which must come from public sources"
-SCHEMA_FOUND = (
-    "of the schema, all but the values, edges, bounds and means of the columns under schema.found, which "
-    "were found privately and are covered; the rest must come from public sources"
-)
-NOT_PROTECTED = (
-    SCHEMA_PUBLIC,
-    "the public data named here, and everything learnt from it",
-    "facts about groups: the promise weakens with the number of users that act together",
-    "what the synthetic data teaches about the population, which holds whether or not a given user is in the "
-    "data",
-    "how long the run took, how much memory it used, and traces in swap or in core dumps",
-    "the ledger, logs, timings and the report made with the truth, which are not for release",
-)
+SAID: dict[str, Any] = tomllib.loads(Path(__file__).with_name("said.toml").read_text("utf-8"))
+"""Fixed texts of statements, and of what `verify` says about them."""
 
 
 def part(
@@ -128,9 +110,7 @@ def build(
         },
         "mechanism": dict(mechanism or {}),
         "public_data": [dict(p) for p in public_data],
-        "not_protected": [
-            SCHEMA_FOUND if found is not None and text == SCHEMA_PUBLIC else text for text in NOT_PROTECTED
-        ],
+        "not_protected": [SAID["schema_public" if found is None else "schema_found"], *SAID["not_protected"]],
         "ledger": dict(reference),
         "versions": versions(),
     }
@@ -143,37 +123,25 @@ def build(
 def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, seeded: bool) -> Iterator[str]:
     yield from weak_promise(epsilon, delta)
     if not reference["counts_other_runs"]:
-        yield "no ledger was used: other runs on the same data are not counted"
+        yield SAID["no_ledger"]
     if KEYS_NOTE in (schema.provenance or ""):
-        yield (
-            "values of the schema were selected from private data, which cost an epsilon and delta of its "
-            "own: see its provenance"
-        )
+        yield SAID["keys"]
     if schema.learnt:
         more = ", ..." if len(schema.learnt) > 3 else ""
-        yield (
-            f"{LEARNT_NOTE} ({', '.join(schema.learnt[:3])}{more}): unless that data is public, "
-            "the guarantee does not hold for what they say"
-        )
+        yield SAID["learnt"].format(lines=", ".join(schema.learnt[:3]) + more)
     if schema.dialect.trusts_writer:
-        yield WRITER_NOTE
+        yield SAID["writer"]
     if seeded:
-        yield "the noise was drawn from a known seed: this run protects nobody"
+        yield SAID["seeded"]
 
 
 def weak_promise(epsilon: float, delta: float) -> list[str]:
     """What a reader must know where epsilon or delta are so large that the promise says little."""
     texts = []
     if epsilon > WEAK_EPSILON:
-        texts.append(
-            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}: whoever suspects that a person is in the "
-            "data may become all but certain of it; such a promise protects next to nothing"
-        )
+        texts.append(SAID["weak_epsilon"].format(epsilon=epsilon, most=WEAK_EPSILON))
     if delta > WEAK_DELTA:
-        texts.append(
-            f"delta {delta:g} is above {WEAK_DELTA:g}: with that probability a person's rows may be "
-            "published as they are; delta should be far below 1 / number of people"
-        )
+        texts.append(SAID["weak_delta"].format(delta=delta, most=WEAK_DELTA))
     return texts
 
 

@@ -12,7 +12,7 @@ import msgspec
 from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
 from ..mechanisms.base import Outcome
-from ..privacy.statement import file_hash, write as write_statement
+from ..privacy.statement import SAID, file_hash, write as write_statement
 from ..release.reserve import Reserved
 from ..schema import Schema
 from ..tables.table import Table
@@ -22,12 +22,6 @@ from .output import Output, stamped, write_measurements
 from .public_data import public_entry
 from .result import Run
 from .spec import RunSpec
-
-NULL_IDS = {
-    "drop": "rows without an id in the user column {user!r} are left out of everything",
-    "own": "each row without an id in the user column {user!r} counts as a user of its own",
-}
-"""The note on rows without a user id, by the schema's policy for them."""
 
 
 def finalize(
@@ -61,7 +55,7 @@ def finalize(
         found |= missing_rows(spec.schema, list(found), outcome.measurements)
         notes += missing_notes(found)
     if spec.schema.user is not None and spec.configs[i].unit == "user":
-        note = NULL_IDS[spec.schema.null_user].format(user=spec.schema.user)
+        note = SAID["null_ids"][spec.schema.null_user].format(user=spec.schema.user)
         if nulls := outcome.details.get("users", {}).get("without_id"):
             low, high = nulls["share_interval"]
             note += f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"

@@ -18,6 +18,7 @@ from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
+from ..privacy.statement import SAID
 from ..release.reserve import Reserved
 from ..tables.linked_tables import Links
 from ..tables.table import Table
@@ -31,13 +32,6 @@ from .output import Output, spawned_seeds
 from .result import Run
 
 Codes = dict[str, np.ndarray]
-NOTES = (
-    "the unit is one key of {parent} with its rows in all tables; of several rows of {parent} with one key, "
-    "the first by a hash of the key counts",
-    "rows of {children} whose key is not in {parent} {orphans}",
-    "rows of one parent are drawn independently of each other, given the parent's columns and the number of "
-    "rows",
-)
 
 
 class CodeRows:
@@ -76,7 +70,7 @@ def measure_linked(
     dropped = [name for name, action in links.linked.orphans.items() if action == "drop"]
     facts = {"parent": links.linked.parent, "children": ", ".join(dropped or links.linked.orphans)}
     facts["orphans"] = "are left out" if dropped else "count as rows of a parent without values"
-    notes = tuple(text.format(**facts) for text in NOTES)
+    notes = tuple(text.format(**facts) for text in SAID["linked"])
     try:
         for i, session in enumerate(reserved.sessions([one.counter for one in opened])):
             spec.reporter.begin(i, spec.label(i))

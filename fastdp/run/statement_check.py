@@ -2,7 +2,7 @@
 
 A statement is made of a few facts: each part's releases, the reference to the ledger, the schema, and
 whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it does so
-again, and every difference is a problem. `UNPROVED` lists what remains the statement's own word.
+again, and every difference is a problem. `unproved` in said.toml lists what remains the statement's own word.
 """
 
 import math
@@ -25,16 +25,6 @@ from ..schema import Schema
 from ..schema.columns import Categorical, Numeric
 from .folder_check import schema_of
 
-UNPROVED = (
-    "nothing in the folder proves which program and second accountant ran, the mechanism's settings and its "
-    "own notes, which public data was used, that more noise was added than the charges need, and that the "
-    "ledger's "
-    "budget counts all other runs; with the run's ledger (ledger=) these are at least what the run published"
-)
-OTHER_BUILD = (
-    "the statement names another build of fastdp than this one, so its fixed texts were not compared; its "
-    "figures were"
-)
 ASKED = 1 + 1e-4
 """A request may exceed the bound that it led to by this factor: noise is rounded up."""
 TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")

@@ -23,18 +23,9 @@ from ..privacy.ledger import Ledger
 from . import folder_check
 from .folder_check import guarded, read_json
 from .result import LinkedRun, Run
-from .statement_check import OTHER_BUILD, UNPROVED, recomputed_problems, same_build
+from .statement_check import recomputed_problems, same_build
 
-WITHOUT_LEDGER = (
-    "no ledger was given: a folder that was forged consistently (true counts in place of noisy ones, "
-    "private rows in place of synthetic ones, new hashes) cannot be distinguished from a true one; give the "
-    "run's ledger, ledger="
-)
-UNSEEN = (
-    "the ledger holds no hash of this folder's statement; its noisy answers were compared, its other files "
-    "not"
-)
-UNREAD = "the files are not those that the statement lists, so their contents were not read"
+SAID = statements.SAID["verify"]
 MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 
@@ -88,7 +79,7 @@ def inspect(
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
-    notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER, UNPROVED)
+    notes = verdict.notes if book is not None else (*verdict.notes, SAID["without_ledger"], SAID["unproved"])
     problems = dict.fromkeys(_plain(text) for text in verdict.problems)
     return replace(verdict, problems=tuple(problems), notes=tuple(dict.fromkeys(notes)))
 
@@ -106,10 +97,10 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     problems += [f"the statement has no {name!r}" for name in required if name not in statement]
     notes: list[str] = []
     if changed:
-        notes.append(UNREAD)
+        notes.append(SAID["unread"])
     else:
         problems += _content_problems(folder, statement, ledger)
-        notes += [] if same_build(statement) else [OTHER_BUILD]
+        notes += [] if same_build(statement) else [SAID["other_build"]]
     for part in parts:
         verdict = _inspect(part, ledger, inner=True)
         problems += [f"{part.name}: {p}" for p in verdict.problems]
@@ -236,7 +227,7 @@ def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: li
     except LedgerError as error:
         return [f"ledger: {error}"]
     if not published:
-        notes.append(UNSEEN)
+        notes.append(SAID["unseen"])
     elif statements.file_hash(folder / statements.NAME) not in published:
         return [f"ledger: {statements.NAME} differs from the statement that the run published"]
     return []

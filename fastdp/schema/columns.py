@@ -151,11 +151,6 @@ class Column(SourceColumn):
         raise NotImplementedError
 
     @property
-    def null_target(self) -> int | None:
-        """The code a null is counted under, None if its row is dropped."""
-        return self.code_of(self.null.value) if self.null.action == "value" else self.null_code
-
-    @property
     def overflow_target(self) -> int | None:
         """The code that values outside the domain are counted under; None if they are dropped or clamped."""
         if self.overflow.action == "value":

@@ -33,13 +33,6 @@ class Places(Column):
     def can_overflow(self) -> bool:
         return False
 
-    def base_labels(self) -> list[str]:
-        return [*(f"{g.at:g} + k * {g.step:g}" for g in self.grids), "other"]
-
-    def code_of(self, value: Any) -> int | None:
-        code = places(np.array([value], np.float64), self.grids)[0]
-        return int(code) if code < self.base else None
-
     def _own_plain(self) -> dict[str, Any]:
         return {} if self.grids == DIGITS else {"grids": msgspec.to_builtins(self.grids)}
 

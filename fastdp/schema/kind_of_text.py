@@ -3,7 +3,7 @@ counted, never written."""
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from .columns import Column
 
@@ -32,9 +32,3 @@ class TextKind(Column):
     @property
     def can_overflow(self) -> bool:
         return False
-
-    def base_labels(self) -> list[str]:
-        return list(KINDS)
-
-    def code_of(self, value: Any) -> int | None:
-        return KINDS.index(value) if value in KINDS else None

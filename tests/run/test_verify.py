@@ -16,8 +16,7 @@ import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.run import folder_check, parquet_limits
-from fastdp.run.statement_check import UNPROVED
-from fastdp.run.verify import UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
+from fastdp.run.verify import SAID, inspect, verify
 
 from ..audit.test_documents import damaged
 from ..builders import open_ledger, statement_of
@@ -78,7 +77,7 @@ def test_an_honest_folder_verifies_with_and_without_its_ledger(finished, monkeyp
     monkeypatch.setattr(parquet_limits, "BATCH_ROWS", rows)
     for name in ("run", "both"):
         alone = verify(place / name)
-        assert alone.notes == (WITHOUT_LEDGER, UNPROVED)
+        assert alone.notes == (SAID["without_ledger"], SAID["unproved"])
         assert verify(place / name, ledger).notes == ()
     assert verify(place / "both" / "eps-3", ledger).ok
 
@@ -103,7 +102,7 @@ def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, r
     problems = inspect(folder, ledger).problems
     assert any("differ from those that were drawn" in p for p in problems)
     assert any("differs from the statement that the run published" in p for p in problems)
-    assert WITHOUT_LEDGER in inspect(folder).notes
+    assert SAID["without_ledger"] in inspect(folder).notes
 
 
 def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tmp_path):
@@ -115,7 +114,7 @@ def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tm
         patch.setattr(fastdp.Ledger, "release", lambda self, name, published=(): real(self, name))
         options = {"delta": 1e-6, "ledger": ledger, "dataset": "d", "out": tmp_path / "run"}
         fastdp.synthesize(table, RECIPE, 2.0, **options)
-    assert verify(tmp_path / "run", ledger).notes == (UNSEEN,)
+    assert verify(tmp_path / "run", ledger).notes == (SAID["unseen"],)
     true_counts(tmp_path / "run", table)
     rehash(tmp_path / "run")
     assert any("differ from those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems)
@@ -344,7 +343,8 @@ def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
         file.write(b"x")
     verdict = inspect(folder, ledger)
     assert verdict.problems == ("synthetic.parquet was changed: its hash differs from the stated one",)
-    assert UNREAD in verdict.notes and {UNREAD, WITHOUT_LEDGER} <= set(inspect(folder).notes)
+    assert SAID["unread"] in verdict.notes
+    assert {SAID["unread"], SAID["without_ledger"]} <= set(inspect(folder).notes)
 
 
 def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path, monkeypatch):
