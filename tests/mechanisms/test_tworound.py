@@ -48,13 +48,9 @@ def test_bins_of_a_marginal_begin_at_its_edges():
     assert query.product(counts.ravel()).tolist() == np.ravel(sums).tolist()
 
 
-@pytest.mark.parametrize(
-    "edges, says",
-    [((0, 5), "has 5 codes"), ((1, 2), "starting at 0"), ((0, 2, 2), "ascending"), ((), "codes")],
-)
-def test_edges_that_are_no_bins_of_the_column_are_refused(edges, says):
-    with pytest.raises(UsageError, match=says):
-        synth(small(), round2=[{"clique": ["a", "b"], "edges": {"b": edges}}], keep=["b"])
+def test_edges_beyond_the_codes_of_the_column_are_refused():
+    with pytest.raises(UsageError, match="has 5 codes"):
+        synth(small(), round2=[{"clique": ["a", "b"], "edges": {"b": (0, 5)}}], keep=["b"])
 
 
 def test_a_marginal_over_the_limit_is_left_out_and_said():
