@@ -3,6 +3,7 @@
 #define FDP_BOUND_H
 
 #include "fdp.h"
+#include "team.h"
 
 #define USERS_AT_ONCE 1024 /* users a thread takes at a time */
 
@@ -79,24 +80,36 @@ int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint
 typedef struct fdp_ids fdp_ids;
 
 /* words: 1 for ids that are exact 64-bit words, 2 for 128-bit keyed hashes of strings. threads: whether one
- * or several will number them; no number depends on it. */
+ * or several will look ids up; no number depends on it. */
 int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out);
 void fdp_ids_free(fdp_ids *ids);
 int64_t fdp_ids_count(const fdp_ids *ids);
-const uint64_t *fdp_ids_hash(const fdp_ids *ids);
 
-/* Ids of n rows: key has `words` words each; hash[i] is the value's public hash, kept for ids seen the first
- * time. valid == NULL or valid[i] != 0; else the row is a user of its own. number: out. */
+/* Ids of n rows: key has `words` words each; hash[i] is the public hash of a string's value (NULL for 64-bit
+ * ids). valid == NULL or valid[i] != 0; else the row is a user of its own. place: out. */
 typedef struct {
     int64_t n;
     const uint64_t *key, *hash;
     const uint8_t *valid;
-    uint32_t *number;
+    uint32_t *place;
 } fdp_ids_batch;
 
-/* Numbers the ids of n batches in order. FDP_ERR_OVERFLOW beyond 2^32-2 users; after an error the map is of no
- * more use. */
-int fdp_ids_add(fdp_ids *ids, int64_t n, const fdp_ids_batch *batches, int threads);
+/* Finds the entry of every id, or makes one; several threads may do so at once. Row i is at position + i in
+ * the order of all rows; positions are from 2^32 to 2^63 - 1. (*fresh)[*found]: the rows that may be the
+ * first ones of their ids, in order; the caller frees them. FDP_ERR_OVERFLOW where there are about 2^32 users; after an error the map is of no more
+ * use. */
+int fdp_ids_find(fdp_ids *ids, uint64_t position, const fdp_ids_batch *batch, uint32_t **fresh,
+                 int64_t *found);
+
+/* Numbers the ids whose first rows are in the batch. By one thread at a time, batch after batch in the order of
+ * positions, when all batches up to this one have been found. n, fresh: as found. */
+int fdp_ids_settle(fdp_ids *ids, uint64_t position, const uint32_t *place, int64_t n, const uint32_t *fresh);
+
+/* Replaces places, of batches that are settled, by numbers. */
+int fdp_ids_number(const fdp_ids *ids, int64_t n, uint32_t *place, fdp_team *team);
+
+/* hash[count]: the public hash of every user's id value, 0 for users without an id. All batches are settled. */
+int fdp_ids_hashes(const fdp_ids *ids, uint64_t *hash, fdp_team *team);
 
 /* hash[i] = public hash of a 64-bit id. */
 int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash);

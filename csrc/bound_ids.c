@@ -8,33 +8,46 @@
  * Open addressing with linear probes. A slot is (32 bits of the hash, place + 1), so that a probe rarely has
  * to look at the keys; slots are prefetched some ids ahead, since with millions of users each is a cache miss.
  *
- * For several threads, ids are divided by four bits of their hash into parts, each with a table of its own;
- * that costs half as much again. Every part marks the rows of ids that it has not seen, marks are counted in
- * the order of rows, and places are replaced by numbers: numbers go by first rows, for any threads. */
+ * Threads enter the ids of their batches in any order (fdp_ids_find). Ids are divided by bits of their hash
+ * into parts, each with a table and a lock of its own. An entry holds the position of the first row of its id
+ * that was seen so far. The batches are then settled in order (fdp_ids_settle): a row that is still the first
+ * one of its id gives it the next number. So numbers go by first rows, for any threads. Entries never move,
+ * and one that was settled is not written to any more: settling and finding may go on at the same time. */
 #include "bound.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "team.h"
-
-#define PARTS 16
+#define PARTS 64    /* where there are several threads; more of them than threads, so that few have to wait */
 #define PIECE 32768 /* rows whose parts are found together; their places in it fit 16 bits */
 #define AHEAD 32
+#define CHUNK 4096 /* entries that a part takes at a time */
 #define PUBLIC_KEY 0x66617374647075ULL
+#define ALWAYS_INLINE inline __attribute__((always_inline))
 #define MAX_USERS 0xfffffffeLL
+#define MANY 16384          /* users from which on keys are fetched ahead: they leave the nearest cache */
+#define NOBODY (1ULL << 63) /* in the position of a row without an id */
 
 typedef struct {
-    int64_t count, room;
-    uint64_t mask, *slot, *key; /* of an id: its words; its number, where there are several parts */
+    pthread_mutex_t lock;
+    uint32_t next, left; /* place of the next entry; how many the part still has */
+    uint64_t used, mask, *slot;
     char apart[64];
 } ids_part;
 
+/* An entry: the words of the key; a position, or once it is settled a number, which is less than any position
+ * (of an entry that nobody has, the last position); of a string also the public hash. */
+typedef _Atomic uint64_t ids_word;
+
 struct fdp_ids {
     int words, parts;
+    int straight; /* whether every number is its entry's place */
     uint64_t secret;
-    int64_t count, room;
-    uint64_t *hash;
+    int64_t count;
+    atomic_uint chunks, turn;
+    ids_word **chunk; /* [2^32 / CHUNK] */
     ids_part part[PARTS];
 };
 
@@ -42,26 +55,35 @@ int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out) {
     *out = NULL;
     if (words != 1 && words != 2) return FDP_ERR_ARGUMENT;
     fdp_ids *ids = calloc(1, sizeof *ids);
-    *out = ids;
     if (ids == NULL) return FDP_ERR_MEMORY;
     ids->words = words;
-    ids->parts = threads > 1 ? PARTS : 1;
     ids->secret = secret;
-    for (int p = 0; p < ids->parts; p++) {
-        ids->part[p].mask = 127;
-        ids->part[p].slot = calloc(ids->part[p].mask + 1, sizeof *ids->part[p].slot);
-        if (ids->part[p].slot == NULL) return FDP_ERR_MEMORY;
+    ids->straight = 1;
+    ids->chunk = calloc((1ULL << 32) / CHUNK, sizeof *ids->chunk);
+    int ready = ids->chunk != NULL;
+    for (const int parts = threads > 1 ? PARTS : 1; ready && ids->parts < parts; ids->parts++) {
+        ids_part *part = ids->part + ids->parts;
+        part->mask = 127;
+        part->slot = calloc(part->mask + 1, sizeof *part->slot);
+        ready = part->slot != NULL && pthread_mutex_init(&part->lock, NULL) == 0;
+        if (!ready) free(part->slot);
     }
-    return FDP_OK;
+    if (ready) {
+        *out = ids;
+        return FDP_OK;
+    }
+    fdp_ids_free(ids);
+    return FDP_ERR_MEMORY;
 }
 
 void fdp_ids_free(fdp_ids *ids) {
     if (ids == NULL) return;
-    for (int p = 0; p < PARTS; p++) {
+    for (int p = 0; p < ids->parts; p++) {
+        pthread_mutex_destroy(&ids->part[p].lock);
         free(ids->part[p].slot);
-        free(ids->part[p].key);
     }
-    free(ids->hash);
+    for (unsigned c = 0; c < atomic_load(&ids->chunks) && c < (1ULL << 32) / CHUNK; c++) free(ids->chunk[c]);
+    free(ids->chunk);
     free(ids);
 }
 
@@ -69,29 +91,56 @@ int64_t fdp_ids_count(const fdp_ids *ids) {
     return ids->count;
 }
 
-const uint64_t *fdp_ids_hash(const fdp_ids *ids) {
-    return ids->hash;
+/* The hash of a key, of which the first word is enough. */
+static inline uint64_t spread(const fdp_ids *ids, int words, uint64_t key) {
+    return words == 1 ? fdp_mix(key ^ ids->secret) : key;
 }
 
-static inline uint64_t spread(const fdp_ids *ids, const uint64_t *key) {
-    return ids->words == 1 ? fdp_mix(key[0] ^ ids->secret) : key[0];
+static inline ids_word *entry(const fdp_ids *ids, int words, uint32_t place) {
+    return ids->chunk[place / CHUNK] + (size_t)(place % CHUNK) * 2 * (size_t)words;
 }
 
-static inline uint64_t *id_of(const fdp_ids *ids, const ids_part *part, int64_t place) {
-    return part->key + place * (ids->words + (ids->parts > 1));
-}
+/* Rows that may be the first ones of their ids. */
+typedef struct {
+    uint32_t *row;
+    int64_t n, room;
+} ids_fresh;
 
-static int append(const fdp_ids *ids, ids_part *part, const uint64_t *key) {
-    if (part->count >= MAX_USERS) return FDP_ERR_OVERFLOW;
-    if (part->count == part->room) {
-        int64_t room = part->room ? part->room + part->room / 2 : 64;
-        uint64_t *k = realloc(part->key, sizeof *k * (size_t)(room * (ids->words + (ids->parts > 1))));
-        if (k == NULL) return FDP_ERR_MEMORY;
-        part->key = k;
-        part->room = room;
+static inline int note(ids_fresh *fresh, int64_t row) {
+    if (fresh->n == fresh->room) {
+        const int64_t room = FDP_MAX(1024, 2 * fresh->room);
+        uint32_t *more = realloc(fresh->row, sizeof *more * (size_t)room);
+        if (more == NULL) return FDP_ERR_MEMORY;
+        fresh->row = more;
+        fresh->room = room;
     }
-    for (int w = 0; w < ids->words; w++) id_of(ids, part, part->count)[w] = key ? key[w] : 0;
-    part->count++;
+    fresh->row[fresh->n++] = (uint32_t)row;
+    return FDP_OK;
+}
+
+/* Relaxed: a lock or the caller puts whatever has to be seen before. */
+static inline uint64_t word(const ids_word *at) {
+    return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static inline void put(ids_word *at, uint64_t value) {
+    atomic_store_explicit(at, value, memory_order_relaxed);
+}
+
+/* The place of the part's next entry. */
+static int take_place(fdp_ids *ids, ids_part *part, uint32_t *place) {
+    if (part->left == 0) {
+        const unsigned c = atomic_fetch_add(&ids->chunks, 1);
+        if (c >= (1ULL << 32) / CHUNK - 1) return FDP_ERR_OVERFLOW;
+        ids->chunk[c] = malloc(sizeof(ids_word) * CHUNK * 2 * (size_t)ids->words);
+        if (ids->chunk[c] == NULL) return FDP_ERR_MEMORY;
+        for (int i = 0; i < CHUNK; i++)
+            put(ids->chunk[c] + (size_t)i * 2 * (size_t)ids->words + ids->words, NOBODY - 1);
+        part->next = c * CHUNK;
+        part->left = CHUNK;
+    }
+    part->left--;
+    *place = part->next++;
     return FDP_OK;
 }
 
@@ -100,7 +149,7 @@ static int grow(const fdp_ids *ids, ids_part *part) {
     if (slot == NULL) return FDP_ERR_MEMORY;
     for (uint64_t i = 0; i <= part->mask; i++) {
         if (old[i] == 0) continue;
-        uint64_t p = spread(ids, id_of(ids, part, (int64_t)(uint32_t)old[i] - 1)) & mask;
+        uint64_t p = spread(ids, ids->words, word(entry(ids, ids->words, (uint32_t)old[i] - 1))) & mask;
         while (slot[p]) p = (p + 1) & mask;
         slot[p] = old[i];
     }
@@ -110,208 +159,204 @@ static int grow(const fdp_ids *ids, ids_part *part) {
     return FDP_OK;
 }
 
-/* The place of an id, or of nobody's where key is NULL, in its part; that of an id not seen before is the
- * last one, and *status says whether there was room for it. Slots are at most 2/3 full. */
-static inline __attribute__((always_inline)) int64_t place_of(const fdp_ids *ids, ids_part *part, uint64_t h,
-                                                              const uint64_t *key, int *status) {
+/* The place of an id, or of nobody's where key is NULL; *first: whether the row at this position is the first
+ * one of its id so far. Slots are at most 2/3 full. */
+static ALWAYS_INLINE int place_of(fdp_ids *ids, int words, ids_part *part, uint64_t h, const uint64_t *key,
+                                  const uint64_t *hash, uint64_t position, uint32_t *place, int *first) {
     const uint64_t tag = h >> 32 << 32;
     uint64_t at = h & part->mask, s;
     for (; key && (s = part->slot[at]) != 0; at = (at + 1) & part->mask) {
         if ((s ^ tag) >> 32) continue;
-        const uint64_t *other = id_of(ids, part, (int64_t)(uint32_t)s - 1);
-        if (other[0] == key[0] && (ids->words == 1 || other[1] == key[1])) return (int64_t)(uint32_t)s - 1;
+        ids_word *other = entry(ids, words, (uint32_t)s - 1);
+        if (word(other) != key[0] || (words == 2 && word(other + 1) != key[1])) continue;
+        *place = (uint32_t)s - 1;
+        *first = position < word(other + words);
+        if (*first) put(other + words, position);
+        return FDP_OK;
     }
-    if ((*status = append(ids, part, key)) != FDP_OK) return 0;
-    if (key) part->slot[at] = tag | (uint64_t)part->count;
-    if ((uint64_t)(part->count + 1) * 3 > part->mask * 2) *status = grow(ids, part);
-    return part->count - 1;
+    const int status = take_place(ids, part, place);
+    if (status != FDP_OK) return status;
+    ids_word *own = entry(ids, words, *place);
+    for (int w = 0; w < words; w++) put(own + w, key ? key[w] : 0);
+    put(own + words, key ? position : position | NOBODY);
+    if (words == 2) put(own + 3, key ? *hash : 0);
+    *first = 1;
+    if (!key) return FDP_OK;
+    part->slot[at] = tag | (uint64_t)(*place + 1);
+    return (++part->used + 1) * 3 > part->mask * 2 ? grow(ids, part) : FDP_OK;
 }
 
-/* Rows [from, from + n) of a batch, those of one part together, and how many of them are first rows. */
+/* Rows of a batch from one on, divided by the parts of their ids. */
 typedef struct {
-    const fdp_ids_batch *batch;
-    int64_t from, fresh;
     int32_t n, start[PARTS + 1];
-    uint16_t *row;   /* [n] by part; in this order, so that no two threads write side by side: */
-    uint32_t *place; /* [n] in the part */
-    uint8_t *mark;   /* [n] 0, or the part of an id that is seen the first time, + 1 */
+    uint16_t row[PIECE];  /* those of one part together, in order */
+    uint8_t first[PIECE]; /* the row's part; later whether it is the first row of its id */
 } ids_piece;
 
-typedef struct {
-    fdp_ids *ids;
-    ids_piece *pieces;
-    int64_t n;
-    atomic_int code;
-    fdp_team_turns turns;
-} ids_job;
+/* Finds n ids of a batch in their part: those of the piece's rows, or, where there is one part, all from row
+ * `from` on. Keys are fetched ahead where they are many. */
+static ALWAYS_INLINE int find_places(fdp_ids *ids, int words, int alone, ids_part *part, uint64_t position,
+                                     const fdp_ids_batch *batch, int64_t from, int32_t n, const uint16_t *row,
+                                     ids_piece *piece, ids_fresh *fresh) {
+    const uint64_t *key = batch->key + from * words;
+    const uint8_t *valid = batch->valid ? batch->valid + from : NULL;
+    const int many = part->used * (uint64_t)ids->parts > MANY;
+#define ROW(j) (alone ? (j) : (int32_t)row[j])
+    for (int32_t begin = 0; begin < n; begin += AHEAD) {
+        const int32_t end = FDP_MIN(n, begin + AHEAD);
+        uint64_t h[AHEAD], s;
+        for (int32_t j = begin; j < end; j++) {
+            h[j - begin] = spread(ids, words, key[(int64_t)ROW(j) * words]);
+            __builtin_prefetch(&part->slot[h[j - begin] & part->mask]);
+        }
+        for (int32_t j = begin; many && j < end; j++)
+            if ((s = part->slot[h[j - begin] & part->mask]) != 0)
+                __builtin_prefetch(entry(ids, words, (uint32_t)s - 1));
+        for (int32_t j = begin; j < end; j++) {
+            const int32_t i = ROW(j);
+            const uint64_t *own = valid && !valid[i] ? NULL : key + (int64_t)i * words;
+            const uint64_t *hash = words == 2 ? batch->hash + from + i : NULL;
+            int first = 0,
+                status = place_of(ids, words, part, h[j - begin], own, hash, position + (uint64_t)(from + i),
+                                  batch->place + from + i, &first);
+            if (alone && first && status == FDP_OK) status = note(fresh, from + i);
+            if (status != FDP_OK) return status;
+            if (!alone) piece->first[i] = (uint8_t)first;
+        }
+    }
+#undef ROW
+    return FDP_OK;
+}
 
-static void divide(const fdp_ids *ids, ids_piece *piece) {
-    const uint64_t *key = piece->batch->key + piece->from * ids->words;
+static ALWAYS_INLINE void divide(const fdp_ids *ids, int words, const uint64_t *key, ids_piece *piece) {
     int32_t at[PARTS + 1] = {0};
     for (int32_t i = 0; i < piece->n; i++) {
-        piece->mark[i] = (uint8_t)(spread(ids, key + (int64_t)i * ids->words) >> 60);
-        at[piece->mark[i] + 1]++;
+        piece->first[i] = (uint8_t)(spread(ids, words, key[(int64_t)i * words]) / (UINT64_MAX / PARTS + 1));
+        at[piece->first[i] + 1]++;
     }
     for (int p = 0; p < PARTS; p++) at[p + 1] += at[p];
     memcpy(piece->start, at, sizeof at);
-    for (int32_t i = 0; i < piece->n; i++) piece->row[at[piece->mark[i]]++] = (uint16_t)i;
+    for (int32_t i = 0; i < piece->n; i++) piece->row[at[piece->first[i]]++] = (uint16_t)i;
 }
 
-/* The places in part p of the piece's ids that belong to it. */
-static int find_places(const fdp_ids *ids, ids_part *part, int p, const ids_piece *piece) {
-    const uint64_t *key = piece->batch->key + piece->from * ids->words;
-    const uint8_t *valid = piece->batch->valid ? piece->batch->valid + piece->from : NULL;
-    int status = FDP_OK;
-    for (int32_t first = piece->start[p]; first < piece->start[p + 1]; first += AHEAD) {
-        const int32_t last = FDP_MIN(piece->start[p + 1], first + AHEAD);
-        uint64_t h[AHEAD];
-        for (int32_t j = first; j < last; j++) {
-            h[j - first] = spread(ids, key + (int64_t)piece->row[j] * ids->words);
-            __builtin_prefetch(&part->slot[h[j - first] & part->mask]);
-        }
-        for (int32_t j = first; j < last; j++) {
-            const int32_t i = piece->row[j];
-            const int64_t before = part->count;
-            const uint64_t *own = valid && !valid[i] ? NULL : key + (int64_t)i * ids->words;
-            piece->place[j] = (uint32_t)place_of(ids, part, h[j - first], own, &status);
-            if (status != FDP_OK) return status;
-            piece->mark[j] = part->count > before ? (uint8_t)(p + 1) : 0;
-        }
+/* Each part that has rows in the piece, in turn; those that other threads are at come last. */
+static ALWAYS_INLINE int find_piece(fdp_ids *ids, int words, uint64_t position, const fdp_ids_batch *batch,
+                                    int64_t from, ids_piece *piece) {
+    int status = FDP_OK, left = 0, p = (int)(atomic_fetch_add(&ids->turn, 1) * 5 % PARTS);
+    uint8_t wanted[PARTS];
+    for (int q = 0; q < PARTS; q++) left += wanted[q] = piece->start[q + 1] > piece->start[q];
+    for (int turn = 0; left > 0; turn++, p = (p + 1) % PARTS) {
+        ids_part *part = ids->part + p;
+        if (!wanted[p] || (turn < PARTS && pthread_mutex_trylock(&part->lock) != 0)) continue;
+        if (turn >= PARTS) pthread_mutex_lock(&part->lock);
+        const int32_t begin = piece->start[p], n = piece->start[p + 1] - begin;
+        if (status == FDP_OK)
+            status =
+                find_places(ids, words, 0, part, position, batch, from, n, piece->row + begin, piece, NULL);
+        pthread_mutex_unlock(&part->lock);
+        wanted[p] = 0;
+        left--;
     }
-    return FDP_OK;
-}
-
-static int make_room(fdp_ids *ids, int64_t count) {
-    if (count > MAX_USERS) return FDP_ERR_OVERFLOW;
-    if (count <= ids->room) return FDP_OK;
-    const int64_t room = FDP_MAX(FDP_MAX(count, 64), ids->room + ids->room / 2);
-    uint64_t *hash = realloc(ids->hash, sizeof *hash * (size_t)room);
-    if (hash == NULL) return FDP_ERR_MEMORY;
-    ids->hash = hash;
-    ids->room = room;
-    return FDP_OK;
-}
-
-/* Room for the hashes of all first rows; piece->fresh becomes the first of their numbers. */
-static int count_all(ids_job *job) {
-    int64_t count = job->ids->count;
-    for (int64_t k = 0; k < job->n; k++) {
-        const int64_t fresh = job->pieces[k].fresh;
-        job->pieces[k].fresh = count;
-        count += fresh;
-    }
-    const int status = make_room(job->ids, count);
-    if (status == FDP_OK) job->ids->count = count;
     return status;
 }
 
-/* The next numbers to the first rows, in their order. The batch's room for numbers holds meanwhile where in
- * the piece they stand. */
-static void give_numbers(fdp_ids *ids, const ids_piece *piece) {
-    const uint64_t *hash = piece->batch->hash + piece->from;
-    const uint8_t *valid = piece->batch->valid ? piece->batch->valid + piece->from : NULL;
-    uint32_t *first = piece->batch->number + piece->from;
-    int64_t next = piece->fresh;
-    for (int32_t j = 0; j < piece->n; j++) first[piece->row[j]] = piece->mark[j] ? (uint32_t)j + 1 : 0;
-    for (int32_t i = 0; i < piece->n; i++) {
-        if (!first[i]) continue;
-        const uint32_t j = first[i] - 1;
-        ids->hash[next] = valid && !valid[i] ? 0 : hash[i];
-        id_of(ids, ids->part + piece->mark[j] - 1, piece->place[j])[ids->words] = (uint64_t)next++;
-    }
-}
-
-static void replace(const fdp_ids *ids, const ids_piece *piece) {
-    uint32_t *number = piece->batch->number + piece->from;
-    for (int p = 0; p < PARTS; p++)
-        for (int32_t j = piece->start[p]; j < piece->start[p + 1]; j++)
-            number[piece->row[j]] = (uint32_t)id_of(ids, ids->part + p, piece->place[j])[ids->words];
-}
-
-static void add_some(fdp_team *team, int number, void *ctx) {
-    ids_job *job = ctx;
-    fdp_ids *ids = job->ids;
-    int64_t phase = 0;
-#define EACH_PIECE(k) FDP_TEAM_SHARE(&job->turns, phase, k, job->n)
-    EACH_PIECE(k) divide(ids, job->pieces + k);
-    fdp_team_turn(team, number, &job->turns, &phase);
-    FDP_TEAM_SHARE(&job->turns, phase, p, PARTS) {
-        int code = FDP_OK;
-        for (int64_t k = 0; k < job->n && code == FDP_OK; k++)
-            code = find_places(ids, ids->part + p, (int)p, job->pieces + k);
-        if (code != FDP_OK) atomic_store(&job->code, code);
-    }
-    fdp_team_turn(team, number, &job->turns, &phase);
-    EACH_PIECE(k) {
-        int64_t fresh = 0;
-        for (int32_t i = 0; i < job->pieces[k].n; i++) fresh += job->pieces[k].mark[i] != 0;
-        job->pieces[k].fresh = fresh;
-    }
-    fdp_team_turn(team, number, &job->turns, &phase);
-    if (number == 0 && atomic_load(&job->code) == FDP_OK) atomic_store(&job->code, count_all(job));
-    fdp_team_turn(team, number, &job->turns, &phase);
-    if (atomic_load(&job->code) != FDP_OK) return;
-    EACH_PIECE(k) give_numbers(ids, job->pieces + k);
-    fdp_team_turn(team, number, &job->turns, &phase);
-    EACH_PIECE(k) replace(ids, job->pieces + k);
-#undef EACH_PIECE
-}
-
-/* A batch by one thread: places are numbers. */
-static int add_alone(fdp_ids *ids, const fdp_ids_batch *batch) {
-    ids_part *part = ids->part;
+static ALWAYS_INLINE int find(fdp_ids *ids, int words, uint64_t position, const fdp_ids_batch *batch,
+                              ids_fresh *fresh) {
     int status = FDP_OK;
-    for (int64_t first = 0; first < batch->n; first += AHEAD) {
-        const int64_t last = FDP_MIN(batch->n, first + AHEAD);
-        uint64_t h[AHEAD];
-        if ((status = make_room(ids, FDP_MIN(MAX_USERS, ids->count + AHEAD))) != FDP_OK) return status;
-        for (int64_t i = first; i < last; i++) {
-            h[i - first] = spread(ids, batch->key + i * ids->words);
-            __builtin_prefetch(&part->slot[h[i - first] & part->mask]);
-        }
-        for (int64_t i = first; i < last; i++) {
-            const int null = batch->valid && !batch->valid[i];
-            const uint64_t *key = null ? NULL : batch->key + i * ids->words;
-            batch->number[i] = (uint32_t)place_of(ids, part, h[i - first], key, &status);
-            if (status != FDP_OK) return status;
-            if (part->count > ids->count) ids->hash[ids->count++] = null ? 0 : batch->hash[i];
-        }
+    if (ids->parts == 1) {
+        pthread_mutex_lock(&ids->part->lock);
+        for (int64_t from = 0; from < batch->n && status == FDP_OK; from += PIECE)
+            status = find_places(ids, words, 1, ids->part, position, batch, from,
+                                 (int32_t)FDP_MIN(PIECE, batch->n - from), NULL, NULL, fresh);
+        pthread_mutex_unlock(&ids->part->lock);
+        return status;
+    }
+    ids_piece *piece = malloc(sizeof *piece);
+    if (piece == NULL) return FDP_ERR_MEMORY;
+    for (int64_t from = 0; from < batch->n && status == FDP_OK; from += PIECE) {
+        piece->n = (int32_t)FDP_MIN(PIECE, batch->n - from);
+        divide(ids, words, batch->key + from * words, piece);
+        status = find_piece(ids, words, position, batch, from, piece);
+        for (int32_t i = 0; i < piece->n && status == FDP_OK; i++)
+            if (piece->first[i]) status = note(fresh, from + i);
+    }
+    free(piece);
+    return status;
+}
+
+int fdp_ids_find(fdp_ids *ids, uint64_t position, const fdp_ids_batch *batch, uint32_t **fresh,
+                 int64_t *found) {
+    ids_fresh rows = {0};
+    *fresh = NULL;
+    *found = 0;
+    if (batch->n < 0 || position < 1ULL << 32 || position >= NOBODY - (uint64_t)batch->n)
+        return FDP_ERR_ARGUMENT;
+    const int status =
+        ids->words == 1 ? find(ids, 1, position, batch, &rows) : find(ids, 2, position, batch, &rows);
+    if (status != FDP_OK) {
+        free(rows.row);
+        return status;
+    }
+    *fresh = rows.row;
+    *found = rows.n;
+    return FDP_OK;
+}
+
+int fdp_ids_settle(fdp_ids *ids, uint64_t position, const uint32_t *place, int64_t n, const uint32_t *fresh) {
+    for (int64_t j = 0; j < n; j++) {
+        if (j + AHEAD < n) __builtin_prefetch(entry(ids, ids->words, place[fresh[j + AHEAD]]));
+        ids_word *own = entry(ids, ids->words, place[fresh[j]]) + ids->words;
+        const uint64_t first = word(own);
+        if ((first & ~NOBODY) != position + fresh[j]) continue;
+        if (ids->count >= MAX_USERS) return FDP_ERR_OVERFLOW;
+        ids->straight &= place[fresh[j]] == (uint64_t)ids->count;
+        put(own, (uint64_t)ids->count++ | (first & NOBODY));
     }
     return FDP_OK;
 }
 
-int fdp_ids_add(fdp_ids *ids, int64_t n, const fdp_ids_batch *batches, int threads) {
-    int status = FDP_OK;
-    for (int64_t b = 0; ids->parts == 1 && b < n && status == FDP_OK; b++)
-        status = add_alone(ids, batches + b);
-    if (ids->parts == 1) return status;
-    int64_t rows = 0, pieces = 0;
-    for (int64_t b = 0; b < n; b++) {
-        rows += batches[b].n;
-        pieces += (batches[b].n + PIECE - 1) / PIECE;
+#define NUMBERS 65536
+
+typedef struct {
+    const fdp_ids *ids;
+    int64_t n;
+    uint32_t *place;
+    uint64_t *hash;
+} number_job;
+
+static void number_some(void *ctx, int64_t kind, int64_t piece) {
+    const number_job *job = ctx;
+    (void)kind;
+    for (int64_t i = piece * NUMBERS, end = FDP_MIN(job->n, i + NUMBERS); i < end; i++)
+        job->place[i] = (uint32_t)word(entry(job->ids, job->ids->words, job->place[i]) + job->ids->words);
+}
+
+int fdp_ids_number(const fdp_ids *ids, int64_t n, uint32_t *place, fdp_team *team) {
+    number_job job = {.ids = ids, .n = n, .place = place};
+    if (!ids->straight)
+        fdp_team_each(team, fdp_team_worth(team, n), FDP_TEAM_BLOCK, (n + NUMBERS - 1) / NUMBERS, number_some,
+                      &job);
+    return FDP_OK;
+}
+
+static void hash_chunk(void *ctx, int64_t kind, int64_t c) {
+    const number_job *job = ctx;
+    const int words = job->ids->words;
+    (void)kind;
+    for (uint32_t i = 0; i < CHUNK; i++) {
+        const ids_word *own = entry(job->ids, words, (uint32_t)c * CHUNK + i);
+        const uint64_t number = word(own + words);
+        if ((number & ~NOBODY) >= (uint64_t)job->ids->count) continue;
+        const uint64_t hash = words == 1 ? fdp_mix2(PUBLIC_KEY, word(own)) : word(own + 3);
+        job->hash[number & ~NOBODY] = number & NOBODY ? 0 : hash;
     }
-    if (rows == 0) return FDP_OK;
-    ids_job job = {.ids = ids, .n = pieces};
-    job.pieces = malloc(sizeof *job.pieces * (size_t)pieces);
-    uint16_t *row = malloc(sizeof *row * (size_t)rows);
-    uint32_t *place = malloc(sizeof *place * (size_t)rows);
-    uint8_t *mark = malloc((size_t)rows);
-    const int ready = job.pieces && row && place && mark;
-    int64_t k = 0, at = 0;
-    for (int64_t b = 0; ready && b < n; b++)
-        for (int64_t from = 0; from < batches[b].n; from += PIECE) {
-            const int32_t size = (int32_t)FDP_MIN(PIECE, batches[b].n - from);
-            job.pieces[k] = (ids_piece){.batch = batches + b, .from = from, .n = size, .row = row + at};
-            job.pieces[k].place = place + at, job.pieces[k++].mark = mark + at;
-            at += size;
-        }
-    fdp_team_turns_make(&job.turns);
-    if (ready) fdp_team_run((int)FDP_MIN(FDP_MIN(threads, PARTS), pieces), add_some, &job);
-    free(mark);
-    free(place);
-    free(row);
-    free(job.pieces);
-    return ready ? atomic_load(&job.code) : FDP_ERR_MEMORY;
+}
+
+int fdp_ids_hashes(const fdp_ids *ids, uint64_t *hash, fdp_team *team) {
+    number_job job = {.ids = ids, .hash = hash};
+    fdp_team_each(team, fdp_team_worth(team, ids->count), FDP_TEAM_BLOCK, (int64_t)atomic_load(&ids->chunks),
+                  hash_chunk, &job);
+    return FDP_OK;
 }
 
 FDP_CLONES static void hash_words(int64_t n, const uint64_t *restrict id, uint64_t *restrict hash) {

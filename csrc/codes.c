@@ -269,26 +269,26 @@ uint32_t fdp_largest(const void *codes, int width, size_t n) {
     return width == 1 ? largest_8(codes, n) : width == 2 ? largest_16(codes, n) : largest_32(codes, n);
 }
 
-typedef struct {
-    int64_t n;
-    const void *const *from;
-    const size_t *bytes;
-    void *const *to;
-    atomic_llong next;
-} join_job;
-
-static void join_work(fdp_team *team, int number, void *ctx) {
-    join_job *job = ctx;
-    (void)team, (void)number;
-    for (int64_t i; (i = fdp_team_next(&job->next)) < job->n;)
-        memcpy(job->to[i], job->from[i], job->bytes[i]);
+/* The large page of its column that a piece fills: whoever touches a page first has to wait until the system
+ * has cleared it, and so has everybody else who comes meanwhile. */
+static void join_page(void *ctx, int64_t kind, int64_t page) {
+    const struct fdp_joint *joint = ctx;
+    (void)kind;
+    for (; page >= fdp_join_pages(joint); joint++) page -= fdp_join_pages(joint);
+    const uintptr_t start = (uintptr_t)joint->to, end = start + joint->bytes;
+    const uintptr_t first = (start / FDP_ROOM_PAGE + (uintptr_t)page) * FDP_ROOM_PAGE;
+    size_t from = FDP_MAX(first, start) - start, to = FDP_MIN(first + FDP_ROOM_PAGE, end) - start, at = 0;
+    for (int64_t k = 0; k < joint->chunks && at < to; at += joint->sizes[k++]) {
+        if (at + joint->sizes[k] <= from) continue;
+        const size_t begin = FDP_MAX(at, from), some = FDP_MIN(at + joint->sizes[k], to) - begin;
+        memcpy((char *)joint->to + begin, (const char *)joint->from[k] + (begin - at), some);
+    }
 }
 
-int fdp_join(int64_t n, const void *const *from, const size_t *bytes, void *const *to, fdp_team *team) {
-    join_job job = {.n = n, .from = from, .bytes = bytes, .to = to};
-    size_t all = 0;
-    for (int64_t i = 0; i < n; i++) all += bytes[i];
-    fdp_team_do(team, fdp_team_worth(team, (int64_t)(all / sizeof(double))), join_work, &job);
+int fdp_join(int64_t n, struct fdp_joint *joints, fdp_team *team) {
+    int64_t pages = 0;
+    for (int64_t i = 0; i < n; i++) pages += fdp_join_pages(joints + i);
+    fdp_team_each(team, (int)FDP_MIN(pages, team ? team->most : 1), FDP_TEAM_BLOCK, pages, join_page, joints);
     return FDP_OK;
 }
 

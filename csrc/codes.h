@@ -3,6 +3,7 @@
 #define FDP_CODES_H
 
 #include "fdp.h"
+#include "room.h"
 #include "team.h"
 
 /* Element types of a source or output column. */
@@ -50,8 +51,22 @@ struct fdp_encode_job {
 /* The largest of n codes of `width` 1, 2 or 4 bytes; 0 of none. */
 uint32_t fdp_largest(const void *codes, int width, size_t n);
 
-/* Copies bytes[i] bytes from from[i] to to[i], for each of n pieces, which do not overlap. */
-int fdp_join(int64_t n, const void *const *from, const size_t *bytes, void *const *to, fdp_team *team);
+/* Chunks, of so many bytes each, that are put together in one room. */
+struct fdp_joint {
+    int64_t chunks;
+    const void **from;
+    size_t *sizes, bytes;
+    void *to;
+};
+
+/* The large pages that a room of some bytes lies in. */
+static inline int64_t fdp_join_pages(const struct fdp_joint *joint) {
+    const uintptr_t start = (uintptr_t)joint->to, end = start + joint->bytes;
+    return joint->bytes ? (int64_t)((end - 1) / FDP_ROOM_PAGE - start / FDP_ROOM_PAGE + 1) : 0;
+}
+
+/* Copies the chunks of n rooms. */
+int fdp_join(int64_t n, struct fdp_joint *joints, fdp_team *team);
 
 /* out[i] = table[codes[i]], elements of `size` bytes (1, 2, 4, 8). Codes must be < the table's length. */
 int fdp_lookup(const void *codes, int width, size_t n, const void *table, int size, void *out);

@@ -1,12 +1,13 @@
 """Thin Cython over csrc/bound*.c. Arguments are checked in bound.py, userids.py and engines/users.py."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memcpy
 
 import numpy as np
 
 from fastdp._core.status cimport check
+from fastdp._core.team cimport Team, fdp_team, team_of
 
 
 cdef extern from "bound.h" nogil:
@@ -34,14 +35,16 @@ cdef extern from "bound.h" nogil:
     int fdp_ids_new(int, uint64_t, int, fdp_ids **)
     void fdp_ids_free(fdp_ids *)
     int64_t fdp_ids_count(const fdp_ids *)
-    const uint64_t *fdp_ids_hash(const fdp_ids *)
     ctypedef struct fdp_ids_batch:
         int64_t n
         const uint64_t *key
         const uint64_t *hash
         const uint8_t *valid
-        uint32_t *number
-    int fdp_ids_add(fdp_ids *, int64_t, const fdp_ids_batch *, int)
+        uint32_t *place
+    int fdp_ids_find(fdp_ids *, uint64_t, const fdp_ids_batch *, uint32_t **, int64_t *)
+    int fdp_ids_settle(fdp_ids *, uint64_t, const uint32_t *, int64_t, const uint32_t *)
+    int fdp_ids_number(const fdp_ids *, int64_t, uint32_t *, fdp_team *)
+    int fdp_ids_hashes(const fdp_ids *, uint64_t *, fdp_team *)
     int fdp_ids_hash_words(int64_t, const uint64_t *, uint64_t *)
     int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *,
                              uint64_t *)
@@ -248,14 +251,14 @@ def hash_strings(const int64_t[::1] offset, const uint8_t[::1] data, const uint6
 
 
 cdef class Ids:
-    """A growing map from ids to dense numbers; see csrc/bound_ids.c."""
+    """A growing map from ids to dense numbers; see csrc/bound_ids.c. Any thread may call `find`; one calls
+    the other methods. threads: whether one or several look ids up."""
 
     cdef fdp_ids *c
     cdef readonly int words
-    cdef int threads
 
     def __cinit__(self, int words, uint64_t secret, int threads=1):
-        self.words, self.threads = words, threads
+        self.words = words
         check(fdp_ids_new(words, secret, threads, &self.c), "the users", USERS)
 
     def __dealloc__(self):
@@ -264,37 +267,56 @@ cdef class Ids:
     def __len__(self):
         return fdp_ids_count(self.c)
 
-    def add(self, list batches):
-        """uint32 numbers of the ids of every batch (key, hash, valid or None); rows that are not valid become
-        users of their own."""
-        cdef const uint64_t[::1] key, hash
-        cdef const uint8_t[::1] valid
-        cdef uint32_t[::1] number
-        cdef int64_t n = 0
+    def find(self, const uint64_t[::1] key, const uint64_t[::1] hash, const uint8_t[::1] valid,
+             uint64_t position):
+        """(place of each id's entry, rows that may be the first ones of their ids), uint32; the rows begin at
+        this position. hash: of strings, else None. Rows that are not valid become users of their own."""
+        cdef int64_t n = key.shape[0] // self.words, found = 0
+        cdef fdp_ids_batch batch
+        cdef uint32_t *rows = NULL
         cdef int code
-        cdef fdp_ids_batch *given = <fdp_ids_batch *>calloc(max(len(batches), 1), sizeof(fdp_ids_batch))
-        if given == NULL:
-            raise MemoryError
-        out = [np.empty(len(hashes), np.uint32) for _, hashes, _ in batches]
-        try:
-            for (key, hash, valid), number in zip(batches, out):
-                if hash.shape[0]:
-                    given[n].n, given[n].key, given[n].hash = hash.shape[0], &key[0], &hash[0]
-                    given[n].valid = &valid[0] if valid is not None else NULL
-                    given[n].number = &number[0]
-                    n += 1
+        place = np.empty(n, np.uint32)
+        cdef uint32_t[::1] view = place
+        if n:
+            if self.words == 2 and (hash is None or hash.shape[0] < n) or valid is not None and valid.shape[0] < n:
+                raise ValueError("as many hashes and flags as ids are needed")
+            batch.n, batch.key, batch.place = n, &key[0], &view[0]
+            batch.hash = &hash[0] if hash is not None else NULL
+            batch.valid = &valid[0] if valid is not None else NULL
             with nogil:
-                code = fdp_ids_add(self.c, n, given, self.threads)
-        finally:
-            free(given)
-        check(code, "the users", USERS)
-        return out
+                code = fdp_ids_find(self.c, position, &batch, &rows, &found)
+            check(code, "the users", USERS)
+        fresh = np.empty(found, np.uint32)
+        if found:
+            view = fresh
+            memcpy(&view[0], rows, found * sizeof(uint32_t))
+        free(rows)
+        return place, fresh
 
-    def hashes(self):
+    def settle(self, const uint32_t[::1] place, const uint32_t[::1] fresh, uint64_t position):
+        """Numbers the ids whose first rows are in this batch; batch after batch, in the order of positions."""
+        cdef int code = 0
+        if fresh.shape[0] > 1000:
+            with nogil:
+                code = fdp_ids_settle(self.c, position, &place[0], fresh.shape[0], &fresh[0])
+        elif fresh.shape[0]:  # microseconds: to wait for Python's lock takes longer
+            code = fdp_ids_settle(self.c, position, &place[0], fresh.shape[0], &fresh[0])
+        check(code, "the users", USERS)
+
+    def number(self, uint32_t[::1] place, threads=1):
+        """Replaces places, of batches that are settled, by numbers."""
+        cdef Team team = team_of(threads)
+        if place.shape[0]:
+            with nogil:
+                fdp_ids_number(self.c, place.shape[0], &place[0], team.c)
+
+    def hashes(self, threads=1):
         """uint64[len(self)]: the public hash of every user's id value (0 for users without an id)."""
         cdef int64_t n = fdp_ids_count(self.c)
+        cdef Team team = team_of(threads)
         out = np.empty(n, np.uint64)
         cdef uint64_t[::1] view = out
         if n:
-            memcpy(&view[0], fdp_ids_hash(self.c), n * sizeof(uint64_t))
+            with nogil:
+                fdp_ids_hashes(self.c, &view[0], team.c)
         return out

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
+from libc.string cimport memchr
 
 import numpy as np
 
@@ -47,7 +48,13 @@ cdef extern from "codes.h" nogil:
         int width
         void *out
         uint8_t *keep
-    int fdp_join(int64_t n, const void **from_, const size_t *bytes, void **to, fdp_team *team)
+    struct fdp_joint:
+        int64_t chunks
+        const void **from_ "from"
+        size_t *sizes
+        size_t bytes
+        void *to
+    int fdp_join(int64_t n, fdp_joint *joints, fdp_team *team)
     uint32_t fdp_largest(const void *codes, int width, size_t n)
     int fdp_encode(const void *x, int type, size_t n, const fdp_map *map, const uint8_t *valid, int64_t bit0,
                    int width, void *out, uint8_t *keep)
@@ -93,81 +100,82 @@ cdef class Map:
         self.m.nan, self.m.null = nan, null
 
 
-def encode(jobs):
+def encode(jobs, columns=(), keep=None):
     """For each (x, rule, valid, bit0, out, keep): out[i] = code of x[i]; `valid` an Arrow bitmap as uint8
-    array or None; `keep` uint8 or None. Python's lock is given back once for all of them: with many threads
-    each time costs."""
-    cdef int64_t count = len(jobs), i
+    array or None; `keep` uint8 or None. Returns the largest code of each of the columns (0 of an empty one)
+    and whether no row of `keep` is 0. Python's lock is given back once for all: with many threads each time
+    costs."""
+    cdef int64_t count = len(jobs), wide = len(columns), i
     cdef int code = 0
     cdef Map own
     cdef cnp.ndarray x, out
-    cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + 1) * sizeof(fdp_encode_job))
+    cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + wide + 1) * sizeof(fdp_encode_job))
+    cdef const void *kept = NULL
+    cdef size_t rows = 0
+    cdef bint every = True
     if job == NULL:
         check(FDP_ERR_MEMORY, "coding a column")
+    largest = np.zeros(wide + 1, np.uint32)
+    cdef uint32_t[::1] largest_v = largest
     try:
-        for i, (x, rule, valid, bit0, out, keep) in enumerate(jobs):
+        for i, (x, rule, valid, bit0, out, keeping) in enumerate(jobs):
             own = rule
             job[i].x, job[i].type, job[i].n, job[i].map = address(x), type_of(x), out.size, &own.m
             job[i].valid = NULL
             if valid is not None:
                 job[i].valid = <const uint8_t *>address(valid)
             job[i].bit0, job[i].width, job[i].out = bit0, out.itemsize, address(out)
-            job[i].keep = NULL if keep is None else <uint8_t *>address(keep)
+            job[i].keep = NULL if keeping is None else <uint8_t *>address(keeping)
+        for i, out in enumerate(columns, count):
+            job[i].x, job[i].n, job[i].width = address(out), out.size, out.itemsize
+        if keep is not None:
+            kept, rows = address(keep), len(keep)
         with nogil:
             for i in range(count):
                 if code == 0:
                     code = fdp_encode(job[i].x, job[i].type, job[i].n, job[i].map, job[i].valid,
                                       job[i].bit0, job[i].width, job[i].out, job[i].keep)
+            for i in range(wide):
+                largest_v[i] = fdp_largest(job[count + i].x, job[count + i].width, job[count + i].n)
+            every = kept == NULL or memchr(kept, 0, rows) == NULL
     finally:
         free(job)
     check(code, "coding a column")
+    return largest[:wide].tolist(), every
 
 
-def largest(columns):
-    """The largest code of each column, 0 of an empty one; Python's lock is given back once for all."""
-    cdef int64_t count = len(columns), i
-    cdef cnp.ndarray column
-    cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + 1) * sizeof(fdp_encode_job))
-    if job == NULL:
-        check(FDP_ERR_MEMORY, "looking at codes")
-    found = np.zeros(count + 1, np.uint32)
-    cdef uint32_t[::1] found_v = found
-    try:
-        for i, column in enumerate(columns):
-            job[i].x, job[i].n, job[i].width = address(column), column.size, column.itemsize
-        with nogil:
-            for i in range(count):
-                found_v[i] = fdp_largest(job[i].x, job[i].width, job[i].n)
-    finally:
-        free(job)
-    return found[:count].tolist()
-
-
-def joined(chunks, dtype, threads):
-    """The chunks one after the other, copied by a team of threads: a new array."""
-    cdef int64_t count = len(chunks), i
+def joined(columns, threads):
+    """For each column, a list of one chunk or more: the chunks one after the other, as a new array.
+    Copied by a team of threads."""
+    cdef int64_t count = len(columns), every = sum(map(len, columns)), i
     cdef Team team = team_of(threads)
-    cdef cnp.ndarray chunk, out = np.empty(sum(map(len, chunks)), dtype)
-    cdef char *to = <char *>address(out)
-    cdef const void **from_ = <const void **>malloc((count + 1) * sizeof(void *))
-    cdef void **start = <void **>malloc((count + 1) * sizeof(void *))
-    cdef size_t *bytes = <size_t *>malloc((count + 1) * sizeof(size_t))
+    cdef cnp.ndarray chunk, out
+    cdef fdp_joint *joint = <fdp_joint *>malloc((count + 1) * sizeof(fdp_joint))
+    cdef const void **from_ = <const void **>malloc((every + 1) * sizeof(void *))
+    cdef size_t *sizes = <size_t *>malloc((every + 1) * sizeof(size_t))
     cdef int code = FDP_ERR_MEMORY
+    made = []
     try:
-        if from_ != NULL and start != NULL and bytes != NULL:
-            for i, chunk in enumerate(chunks):
-                if chunk.dtype != out.dtype:
-                    raise ValueError(f"chunks of {chunk.dtype} cannot be joined to {out.dtype}")
-                from_[i], start[i], bytes[i] = address(chunk), to, chunk.nbytes
-                to += bytes[i]
+        if joint != NULL and from_ != NULL and sizes != NULL:
+            every = 0
+            for i, chunks in enumerate(columns):
+                out = np.empty(sum(map(len, chunks)), chunks[0].dtype)
+                made.append(out)
+                joint[i].chunks, joint[i].from_, joint[i].sizes = len(chunks), from_ + every, sizes + every
+                joint[i].bytes, joint[i].to = out.nbytes, address(out)
+                for chunk in chunks:
+                    if chunk.dtype != out.dtype:
+                        raise ValueError(f"chunks of {chunk.dtype} cannot be joined to {out.dtype}")
+                    from_[every], sizes[every] = address(chunk), chunk.nbytes
+                    every += 1
             with nogil:
-                code = fdp_join(count, from_, bytes, start, team.c)
+                code = fdp_join(count, joint, team.c)
     finally:
+        free(joint)
         free(from_)
-        free(start)
-        free(bytes)
+        free(sizes)
     check(code, "joining columns")
-    return out
+    return made
 
 
 def lookup(codes, table, out):

@@ -79,10 +79,12 @@ cdef class _Columns:
         self.out = <fdp_text_column *>calloc(max(count, 1), sizeof(fdp_text_column))
         if self.out == NULL:
             check(FDP_ERR_MEMORY, "reading lines")
+        offsets, bits = np.empty((count, lines + 1), np.int32), (lines >> 3) + 1
+        # One room for all, which is filled without giving Python's lock back.
+        every = np.frombuffer(bytearray(b"\xff") * max(count * bits, 1), np.uint8)
         for i in range(count):
-            offset, data = np.empty(lines + 1, np.int32), np.empty(size + FDP_LINES_SLACK, np.uint8)
-            valid = np.full((lines >> 3) + 1, 255, np.uint8)
-            self.arrays.append((offset, data, valid))
+            offset, data, valid = offsets[i], np.empty(size + FDP_LINES_SLACK, np.uint8), every[i * bits :]
+            self.arrays.append((offset, data, valid[:bits]))
             offset_v, bytes_v, valid_v = offset, data, valid
             self.out[i].offset, self.out[i].bytes, self.out[i].valid = &offset_v[0], &bytes_v[0], &valid_v[0]
 
@@ -180,6 +182,38 @@ def whole(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1]
         code = fdp_lines_whole(&offset[0], data_p, valid_p, n, &x_v[0], &all_whole)
     check(code, "reading whole numbers")
     return x if all_whole else None
+
+
+def whole_columns(columns):
+    """`whole` of several columns (offset, data, valid) of one length: (int64 of them all, one row for each;
+    which of them are whole). Python's lock is given back once."""
+    cdef int64_t count = len(columns), n = len(columns[0][0]) - 1 if columns else 0, i
+    cdef const int32_t[::1] offset
+    cdef const uint8_t[::1] data, valid
+    cdef int code = 0
+    x, found = np.empty((count, n), np.int64), np.zeros(count + 1, np.intc)
+    cdef int64_t[:, ::1] x_v = x
+    cdef int[::1] found_v = found
+    cdef const int32_t **starts = <const int32_t **>calloc(count + 1, sizeof(void *))
+    cdef const uint8_t **texts = <const uint8_t **>calloc(2 * count + 1, sizeof(void *))
+    try:
+        if starts == NULL or texts == NULL:
+            check(FDP_ERR_MEMORY, "reading whole numbers")
+        for i, (offset, data, valid) in enumerate(columns):
+            if offset.shape[0] != n + 1:
+                raise ValueError("columns of different lengths")
+            starts[i], texts[2 * i], texts[2 * i + 1] = &offset[0], start_of(data), start_of(valid)
+        if n > 0:
+            with nogil:
+                for i in range(count):
+                    if code == 0:
+                        code = fdp_lines_whole(starts[i], texts[2 * i], texts[2 * i + 1], n, &x_v[i, 0],
+                                               &found_v[i])
+    finally:
+        free(starts)
+        free(texts)
+    check(code, "reading whole numbers")
+    return x, [n == 0 or found[i] != 0 for i in range(count)]
 
 
 def shortest(const int32_t[::1] offset, const uint8_t[::1] data, const uint8_t[::1] valid):

@@ -81,7 +81,7 @@ def encode_batch(
         raise DataError("; ".join(problems))
     rows = batch.num_rows
     drops = any("drop" in (c.null.action, c.overflow.action) for item in fields for c in item.parts)
-    keep = np.ones(rows, dtype=np.uint8) if drops else None
+    keep = np.frombuffer(bytearray(b"\1") * rows, np.uint8) if drops else None  # Python's lock is kept
     out: dict[str, np.ndarray] = {}
     jobs: list[core.Job | None] = []
     for item in fields:
@@ -95,8 +95,12 @@ def encode_batch(
             if len(chunk):
                 parts = {c.name: out[c.name][rows_of] for c in item.parts}
                 jobs.append(_encode(schema, item, chunk, parts, None if keep is None else keep[rows_of]))
-    core.encode([job for job in jobs if job is not None])
-    mask = None if keep is None or keep.all() else keep.view(bool)
+    most, every = core.encode([job for job in jobs if job is not None], list(out.values()), keep)
+    for name, largest in zip(out, most):
+        # The kernels index by code without a bounds check; this check makes that safe.
+        if largest >= schema.columns[name].size:
+            raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
+    mask = None if keep is None or every else keep.view(bool)
     return {name: out[name] for name in schema.columns if name in out}, mask
 
 

@@ -61,7 +61,7 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
     names = list(pieces[0].codes)
     columns = [np.concatenate([piece.codes[name] for piece in pieces]) for name in names]
     rows = len(columns[0])
-    users = _users([piece.user for piece in pieces if piece.user is not None])
+    users = _users([piece.user for piece in pieces if isinstance(piece.user, Prepared)])
     where = by_user(bound.hash_rows(columns, rows) if users is None else users.hash, partitions)
     if users is not None and users.valid is not None:
         where = np.where(users.valid, where, by_user(bound.hash_rows(columns, rows), partitions))
@@ -100,8 +100,9 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
         valid = np.concatenate(
             [np.ones(len(one.hash), np.uint8) if one.valid is None else one.valid for one in users]
         )
-    key, hashes = np.concatenate([one.key for one in users]), np.concatenate([one.hash for one in users])
-    return Prepared(users[0].kind, key, hashes, valid)
+    texts = [one.texts for one in users if one.texts is not None]
+    key = np.concatenate([one.key for one in users])
+    return Prepared(users[0].kind, key, np.concatenate(texts) if texts else None, valid)
 
 
 class Joined:
@@ -119,8 +120,7 @@ class Joined:
         user = None
         if "key" in message:
             key = np.ascontiguousarray(message["key"], np.uint64)
-            hashes = message["hash"] if "hash" in message else bound.hash_words(key)
-            user = Prepared(message["kind"], key, hashes, message.get("valid"))
+            user = Prepared(message["kind"], key, message.get("hash"), message.get("valid"))
         left_out = message.get("dropped", 0), message.get("null_ids", 0)
         self._waiting.append(Encoded(codes, user, message["rows"], *left_out))
         self._rows += message["rows"]
@@ -132,7 +132,7 @@ class Joined:
         full = [piece for piece in pieces if piece.rows]
         names = self._names if full else ()
         codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in names}
-        users = _users([piece.user for piece in full if piece.user is not None])
+        users = _users([piece.user for piece in full if isinstance(piece.user, Prepared)])
         rows = sum(piece.rows for piece in full)
         dropped, null_ids = sum(p.dropped for p in pieces), sum(p.null_ids for p in pieces)
         self._gathering.add(Encoded(codes, users, rows, dropped, null_ids))

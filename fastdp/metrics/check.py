@@ -209,6 +209,7 @@ def _with_codes(schema: Schema) -> Schema:
 def _check_batch(
     batch: pa.RecordBatch,
     part: Part,
+    position: int,
     schema: Schema,
     bare: Schema,
     types: Mapping[str, str],
@@ -216,7 +217,7 @@ def _check_batch(
 ) -> _Piece:
 
     raw = {name: batch.column(name) for name in batch.schema.names}
-    values = {name: ingest.column_of(batch, name, part, types) for name in raw}
+    values = ingest.parsed(batch, part, types)
     codes, _ = encode.encode_batch(bare, pa.record_batch(list(values.values()), names=list(values)))
     drop = np.zeros(batch.num_rows, bool)
     fields = {}

@@ -68,13 +68,13 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def _spelled(ids: pa.Array, family: str) -> pa.Array:
-    """Texts by the numbers or times that they spell, as large_binary; each distinct text is parsed once."""
+    """Texts by the numbers or times that they spell, as bytes; each distinct text is parsed once."""
 
     if family == "int":
         plain = ids.view(pa.binary()) if pa.types.is_string(ids.type) else ids
         buffers = buffers_of(plain)
         if buffers is not None and lines.shortest(*buffers):
-            return plain.cast(pa.large_binary())
+            return plain
     value = time_spelled if family in ("date", "timestamp") else number_spelled
     coded = ids.cast(pa.large_binary()).dictionary_encode()
     values = pa.array([value(text) for text in coded.dictionary.to_pylist()], pa.large_binary())

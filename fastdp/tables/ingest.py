@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from .._core.codes import joined, largest
+from .._core.codes import joined
 from .._core.team import Team
 from .._util import threads as _threads
 from .._util.arrow import flags
@@ -32,24 +32,23 @@ from ..schema.dialect import Dialect
 from . import idvalues, sources, textvalues
 from .parts import Part, Unit
 from .table import Table, as_schema, code_dtype
-from .userids import Prepared, UserIndex
+from .userids import POSITION, Found, Prepared, UserIndex
 
 Made = TypeVar("Made")
 
 SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
 
-FEW, WAITING = 4, 32
-"""Up to FEW threads, one numbers users as fast as the others decode rows; more number those of WAITING
-batches together (4 million rows, 64 to 100 MB of ids and hashes)."""
+JOINED = 1 << 26
+"""Bytes of columns that are joined at a time, at four a row, if they are more than one. A matter of time."""
 
 
 class Encoded(Struct, frozen=True, eq=False):
-    """One encoded batch: codes and prepared user ids of the rows that are kept, and the numbers of dropped
+    """One encoded batch: codes and user ids of the rows that are kept, and the numbers of dropped
     rows and of rows without a user id (dropped or not)."""
 
     codes: dict[str, np.ndarray]
-    user: Prepared | None
+    user: Prepared | Found | None
     rows: int
     dropped: int
     null_ids: int = 0
@@ -76,14 +75,26 @@ class _Column:
         for chunk in chunks:
             self.file.write(np.ascontiguousarray(chunk).data)
 
-    def finish(self, team: Team) -> np.ndarray:
-        if self.file is None:
-            chunks, self.chunks = self.chunks, []
-            return chunks[0] if len(chunks) == 1 else joined(chunks, self.dtype, team)
+    def mapped(self) -> np.ndarray:
+        """The column in its file."""
         self.file.flush()
         mapped = np.memmap(self.file, self.dtype, mode="r", shape=(self.rows,))
         self.file.close()
         return mapped
+
+
+def _finished(columns: Sequence[_Column], team: Team) -> list[np.ndarray]:
+    """The columns as arrays. Chunks of a few columns are joined at a time, and then let go."""
+    if any(column.file is not None for column in columns):
+        return [column.mapped() for column in columns]
+    few = max(1, JOINED // (4 * columns[0].rows + 1))
+    out: list[np.ndarray] = []
+    for k in range(0, len(columns), few):
+        group = [column.chunks or [np.empty(0, column.dtype)] for column in columns[k : k + few]]
+        for column in columns[k : k + few]:
+            column.chunks = []
+        out += joined(group, team) if len(group[0]) > 1 else [chunks[0] for chunks in group]
+    return out
 
 
 def read(
@@ -154,23 +165,22 @@ def read_parts(
     """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
     wanted, threads = checked_columns(parts, schema), _threads.resolve(threads)
     if users is None and schema.user is not None:
-        users = UserIndex(schema.user, threads=threads if threads > FEW else 1)
+        users = UserIndex(schema.user, threads=threads)
     gathering = Gathering(schema, users, threads)
-    for piece in encoded(parts, schema, wanted, users, threads):
+    one = partial(_encode, schema=schema, users=users, find=True)
+    for piece in of_batches(parts, schema, wanted, one, threads):
         gathering.add(piece)
     return gathering.table(public, sum(part.tally.lines for part in parts))
 
 
 class Gathering:
-    """Joins encoded batches into a table; users are numbered in the order of their first row, those of many
-    batches at once where several threads share that."""
+    """Joins encoded batches into a table; users are numbered in the order of their first row."""
 
     def __init__(self, schema: Schema, users: UserIndex | None, threads: int = 1):
         self.schema, self.users, self.threads = schema, users, threads
         self.rows = self.dropped = self.null_ids = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
-        self._numbers = _Column(np.dtype(np.uint32))
-        self._waiting: list[Prepared | None] = []
+        self._places = _Column(np.dtype(np.uint32))
 
     def add(self, piece: Encoded) -> None:
         self.rows += piece.rows
@@ -178,29 +188,33 @@ class Gathering:
         self.null_ids += piece.null_ids
         for name, codes in piece.codes.items():
             self._columns[name].append(codes)
-        self._waiting.append(piece.user)
-        if self.users is None or self.users.threads == 1 or len(self._waiting) >= WAITING:
-            self._settle()
+        if self.users is not None and piece.user is not None:
+            found = piece.user if isinstance(piece.user, Found) else self.users.find(piece.user)
+            self.users.settle(found)
+            self._places.append(found.rows)
+        if self.rows > SPOOL_ROWS:
+            self._spill()
 
-    def _settle(self) -> None:
-        """Numbers the users of the batches that wait; writes what goes to files."""
-        batches, self._waiting = [ids for ids in self._waiting if ids is not None], []
-        for numbers in self.users.add_all(batches) if self.users is not None else ():
-            self._numbers.append(numbers)
+    def _spill(self) -> None:
+        """Writes what is in memory to files, user numbers in place of places."""
+        if self.users is not None:
+            for places in self._places.chunks:
+                self.users.number(places)
         try:
-            for column in (*self._columns.values(), self._numbers) if self.rows > SPOOL_ROWS else ():
+            for column in (*self._columns.values(), self._places):
                 column.spill()
         except OSError as error:
             where = tempfile.gettempdir()
             raise DataError(f"cannot write temporary codes to {where!r}: {error.strerror}") from None
 
     def table(self, public: bool = False, malformed: int = 0) -> Table:
-        self._settle()
         team = Team(self.threads)
-        codes = {name: column.finish(team) for name, column in self._columns.items()}
+        codes = dict(zip(self._columns, _finished(list(self._columns.values()), team)))
         about: dict[str, Any] = {"dropped": self.dropped, "null_ids": self.null_ids, "malformed": malformed}
         if (users := self.users) is not None:
-            about |= {"user": self._numbers.finish(team), "users": len(users), "user_hash": users.hashes()}
+            spilled, (numbers,) = self._places.file is not None, _finished([self._places], team)
+            about |= {"user": numbers if spilled else users.number(numbers, team)}
+            about |= {"users": len(users), "user_hash": users.hashes(team)}
         return Table(self.schema, codes, rows=self.rows, public=public, **about)
 
 
@@ -256,22 +270,30 @@ def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
 def encoded(
     parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None, threads: int
 ) -> Iterator[Encoded]:
-    """Encoded batches in the order of the source, for any number of threads."""
-    one = partial(_encode, schema=schema, types=source_types(schema), users=users)
-    return of_batches(parts, schema, wanted, one, threads)
+    """Encoded batches in the order of the source, for any number of threads; ids are not looked up."""
+    return of_batches(
+        parts, schema, wanted, partial(_encode, schema=schema, users=users, find=False), threads
+    )
 
 
 def of_batches(
     parts: Sequence[Part], schema: Schema, wanted: Sequence[str], one: Callable[..., Made], threads: int
 ) -> Iterator[Made]:
-    """What `one(batch, part)` makes of every batch of the parts, in the order of the batches; at most
-    `threads + ahead` units are started and not yet consumed. Batches of a unit that is decoded faster than
-    they are used (a row group of Parquet) go to other threads, too, but no more than `spare` at a time.
-    Where there are twice as many threads as units, several share the columns of each."""
-    found = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
+    """What `one(batch, part, position)` makes of every batch of the parts, in the order of the batches; at
+    most `threads + ahead` units are started and not yet consumed. The positions of rows are in their order.
+    Batches of a unit that is decoded faster than they are used (a row group of Parquet) go to other threads,
+    too, but no more than `spare` at a time. Where there are twice as many threads as units, several share the
+    columns of each."""
+    units = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
+    found = ((part, unit, number * POSITION) for number, (part, unit) in enumerate(units, 1))
+
+    def batches(part: Part, unit: Unit, position: int, *shared: Any) -> Iterator[tuple]:
+        for batch in sources.guarded(part.where, unit(*shared)):
+            yield batch, part, position
+            position += batch.num_rows
+
     if threads == 1:
-        for part, unit in found:
-            yield from (one(batch, part) for batch in sources.guarded(part.where, unit()))
+        yield from (one(*batch) for at in found for batch in batches(*at))
         return
     spare, waiting = threading.Semaphore(threads // 2), deque[Future]()
     count = sum(part.count for part in parts) if all(part.count for part in parts) else 0
@@ -282,14 +304,14 @@ def of_batches(
         first = calls[0]()
         return [first, *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:]))]
 
-    def work(part: Part, unit: Unit) -> list[Any]:
+    def work(part: Part, unit: Unit, position: int) -> list[Any]:
         made: list[Any] = []
-        for batch in sources.guarded(part.where, unit(sets, share) if sets > 1 else unit()):
+        for batch in batches(part, unit, position, *((sets, share) if sets > 1 else ())):
             if not part.text and spare.acquire(blocking=False):
-                made.append(pool.submit(one, batch, part))
+                made.append(pool.submit(one, *batch))
                 made[-1].add_done_callback(lambda _: spare.release())
             else:
-                made.append(one(batch, part))
+                made.append(one(*batch))
         return made
 
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
@@ -310,12 +332,11 @@ def source_types(schema: Schema) -> dict[str, str]:
 
 
 def _encode(
-    batch: pa.RecordBatch, part: Part, schema: Schema, types: dict[str, str], users: UserIndex | None
+    batch: pa.RecordBatch, part: Part, position: int, schema: Schema, users: UserIndex | None, find: bool
 ) -> Encoded:
 
     if part.text or part.any_name:
-        names = batch.schema.names
-        batch = pa.record_batch([column_of(batch, name, part, types) for name in names], names=names)
+        batch = pa.record_batch(parsed(batch, part, source_types(schema)))
     codes, keep = encode.encode_batch(schema, batch)
     ids, null_ids = None, 0
     if users is not None:
@@ -328,16 +349,15 @@ def _encode(
         codes = {name: column[keep] for name, column in codes.items()}
         ids = None if ids is None else ids.filter(flags(keep))
         rows = int(np.count_nonzero(keep))
-    for name, most in zip(codes, largest(list(codes.values()))):
-        # The kernels index by code without a bounds check; this check makes that safe.
-        if rows and most >= schema.domain[name]:
-            raise RuntimeError(f"column {name!r}: the encoder made a code outside its domain")
-    prepared = None if users is None else users.prepare(ids)
-    return Encoded(codes, prepared, rows, batch.num_rows - rows, null_ids)
+    user: Any = None if users is None else users.prepare(ids)
+    if users is not None and find:
+        user = users.find(user, position)
+    return Encoded(codes, user, rows, batch.num_rows - rows, null_ids)
 
 
-def column_of(batch: pa.RecordBatch, name: str, part: Part, types: Mapping[str, str]) -> pa.Array:
-    """The values of a column; text is parsed by the column's type in the schema (`types` is the result of
+def parsed(batch: pa.RecordBatch, part: Part, types: Mapping[str, str]) -> dict[str, pa.Array]:
+    """The columns; text is parsed by the column's type in the schema (`types` is the result of
     `source_types`). User ids are returned unchanged, for `idvalues.normal`."""
-    array = batch.column(name)
-    return textvalues.parse(array, types[name]) if part.is_text(name) and name in types else array
+    columns = dict(zip(batch.schema.names, batch.columns))
+    texts = {name: array for name, array in columns.items() if part.is_text(name) and name in types}
+    return columns | textvalues.parse_columns(texts, types)

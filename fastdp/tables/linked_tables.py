@@ -154,7 +154,7 @@ def read_linked(
 
 def _read(sources: Mapping[str, Any], links: Links, threads: int):
     linked = links.linked
-    index = UserIndex(linked.key)
+    index = UserIndex(linked.key, threads=threads)
     read: dict[str, Table] = {}
     for name, schema in linked.tables.items():
         index.column = str(schema.user)

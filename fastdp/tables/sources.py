@@ -130,26 +130,26 @@ def row_groups(path: str, groups: Sequence[int]) -> Part:
 def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
 
     with pq.ParquetFile(path) as file:
-        schema, numbers = file.schema_arrow, range(file.num_row_groups) if groups is None else groups
+        schema, metadata = file.schema_arrow, file.metadata
+    numbers = range(metadata.num_row_groups) if groups is None else groups
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         # String ids are read as dictionary arrays, so that each distinct id is hashed once per batch.
         encoded = [user] if user in columns and _is_text(schema.field(user).type) else None
 
         def opened() -> pq.ParquetFile:
-            return pq.ParquetFile(path, read_dictionary=encoded, memory_map=True)
+            # The footer is read once for all; the file is closed with the last of what was read from it.
+            return pq.ParquetFile(pa.memory_map(path), metadata=metadata, read_dictionary=encoded)
 
         def some(number: int, names: list[str]) -> pa.Table:
-            with opened() as file:
-                return file.read_row_group(number, names, use_threads=False)
+            return opened().read_row_group(number, names, use_threads=False)
 
         def group(number: int, sets: int = 1, share: Any = None) -> Iterator[pa.RecordBatch]:
             sets = min(sets, len(columns))
-            with opened() as file:
-                if sets < 2 or file.metadata.row_group(number).num_rows > SHARED_ROWS:
-                    wanted = {"row_groups": [number], "columns": list(columns)}
-                    yield from file.iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
-                    return
+            if sets < 2 or metadata.row_group(number).num_rows > SHARED_ROWS:
+                wanted = {"row_groups": [number], "columns": list(columns)}
+                yield from opened().iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
+                return
             found = share([partial(some, number, list(columns[k::sets])) for k in range(sets)])
             arrays = [found[k % sets].column(name) for k, name in enumerate(columns)]
             yield from pa.table(arrays, names=list(columns)).to_batches(parts.BATCH_ROWS)

@@ -7,7 +7,7 @@ too large for 64 bits are outside the domain. The value of one text never depend
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -57,6 +57,19 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
         return raw.cast(pa.large_binary())
     with muted():
         return _parse(pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars(), family, dtype).to_arrow()
+
+
+def parse_columns(raw: Mapping[str, pa.Array], types: Mapping[str, str]) -> dict[str, pa.Array]:
+    """`parse` of columns of one length. Columns of whole numbers are read together, since every call gives
+    Python's lock back and has to wait for it."""
+
+    whole = [name for name in raw if dtypes.family(types[name]) == "int" and not raw[name].null_count]
+    buffers = {name: found for name in whole if (found := buffers_of(raw[name])) is not None}
+    numbers, every = lines.whole_columns(list(buffers.values()))
+    joint = pa.Array.from_buffers(pa.int64(), numbers.size, [None, pa.py_buffer(numbers)])
+    rows = numbers.shape[1]
+    out = {name: joint.slice(k * rows, rows) for k, name in enumerate(buffers) if every[k]}
+    return out | {name: parse(raw[name], types[name]) for name in raw if name not in out}
 
 
 def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:

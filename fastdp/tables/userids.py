@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from collections.abc import Sequence
+import threading
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from .._core import bound
+from .._core.team import Team
 from .._util.arrow import of_numpy
 from .._util.lazy import pa, pc
 from ..errors import DataError
@@ -25,27 +26,47 @@ from .sql import column_of_objects
 
 
 class Prepared(Struct, frozen=True, eq=False):
-    """Ids of one batch, hashed but not yet numbered. codes: for a dictionary array, the position of each
-    row's id among the distinct values."""
+    """Ids of one batch, not yet looked up. texts: public hashes of texts; None for ids of one word. codes:
+    for a dictionary array, the position of each row's id among the distinct values."""
 
     kind: str
     key: np.ndarray
-    hash: np.ndarray
+    texts: np.ndarray | None
     valid: np.ndarray | None
     codes: np.ndarray | None = None
 
+    @property
+    def hash(self) -> np.ndarray:
+        """Public hashes of the ids."""
+        return bound.hash_words(self.key) if self.texts is None else self.texts
+
+
+class Found(Struct, frozen=True, eq=False):
+    """Ids of one batch with places in the index, and which of them may be new to it. rows: the place of each
+    row's id."""
+
+    position: int
+    place: np.ndarray
+    fresh: np.ndarray
+    rows: np.ndarray
+
+
+POSITION = 1 << 32
+"""The least position of a row."""
+
 
 class UserIndex:
-    """Numbers ids, batch after batch. `prepare` may run in any thread; `add` and `add_all` in one."""
+    """Numbers ids by the order of their first rows. Any thread may `prepare` batches and `find` their ids;
+    then one thread settles the batches in order, after which places can be replaced by numbers."""
 
     def __init__(self, column: str = "user", secret: bytes | None = None, threads: int = 1):
         """secret: the key (16 bytes) of the hashes of texts, which must be equal in all processes that
-        prepare batches of one table; None: a random key. threads: how many share the work of `add_all`."""
+        prepare batches of one table; None: a random key. threads: how many will call `find`."""
         self.column = column
         self.kind: str | None = None
         self._secret = np.frombuffer(secrets.token_bytes(16) if secret is None else secret, np.uint64)
         self._ids: Any = None
-        self.threads = threads
+        self._threads, self._lock = threads, threading.Lock()
 
     def __len__(self) -> int:
         return 0 if self._ids is None else len(self._ids)
@@ -65,7 +86,8 @@ class UserIndex:
         if pa.types.is_uint64(kind):
             return self._words("uint64", _values(ids, np.uint64), valid)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            return self._words("integer", _values(ids.cast(pa.int64()), np.uint64), valid)
+            ids = ids if pa.types.is_int64(kind) else ids.cast(pa.int64())  # a cast waits for Python's lock
+            return self._words("integer", _values(ids, np.uint64), valid)
         if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
             view = ids.view(pa.int32()).cast(pa.int64()) if kind.bit_width == 32 else ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
@@ -79,7 +101,7 @@ class UserIndex:
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
 
-        return Prepared(kind, words := np.ascontiguousarray(words), bound.hash_words(words), valid)
+        return Prepared(kind, np.ascontiguousarray(words), None, valid)
 
     def _strings(self, ids: pa.Array, valid: np.ndarray | None, kind: str = "string") -> Prepared:
 
@@ -103,7 +125,7 @@ class UserIndex:
         distinct = self.prepare(pc.take(ids.dictionary, of_numpy(np.flatnonzero(used))))
         renumber = np.cumsum(used) - 1
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
-        return Prepared(distinct.kind, distinct.key, distinct.hash, distinct.valid, codes)
+        return Prepared(distinct.kind, distinct.key, distinct.texts, distinct.valid, codes)
 
     def agree(self, kind: str) -> None:
         """Raise DataError unless all ids so far are of this kind, since ids of two kinds cannot be
@@ -115,37 +137,44 @@ class UserIndex:
                 f"user column {self.column!r} is {self.kind} in one part, {kind} elsewhere; cast it"
             )
 
-    def add(self, batch: Prepared) -> np.ndarray:
-        """uint32 number of each id of the batch."""
-        return self.add_all([batch])[0]
-
-    def add_all(self, batches: Sequence[Prepared]) -> list[np.ndarray]:
-        """The same for several batches in order. Rows of a dictionary array without an id come after the
-        others of their batch."""
-        given: list = []
-        for batch in batches:
+    def find(self, batch: Prepared, position: int = POSITION) -> Found:
+        """Looks ids up and enters new ones. position: of the first row, in the order of all rows that are not
+        settled. Rows of a dictionary array without an id come after the others of their batch."""
+        with self._lock:
             self.agree(batch.kind)
             if self._ids is None:
                 words = 2 if batch.kind.startswith(("string", "decimal")) else 1
-                self._ids = bound.Ids(words, int(self._secret[0]), self.threads)
-            nulls = 0 if batch.codes is None else int(np.count_nonzero(batch.codes < 0))
-            zeros = np.zeros(nulls * self._ids.words, np.uint64)
-            given += [(batch.key, batch.hash, batch.valid), (zeros, zeros[:nulls], np.zeros(nulls, np.uint8))]
+                self._ids = bound.Ids(words, int(self._secret[0]), self._threads)
+        key, texts, valid, codes = batch.key, batch.texts, batch.valid, batch.codes
+        if codes is not None and texts is not None and (nulls := np.count_nonzero(missing := codes < 0)):
+            codes = np.where(missing, len(texts) + np.cumsum(missing) - 1, codes)
+            valid = (np.arange(len(texts) + nulls) < len(texts)).view(np.uint8)
+            key, texts = np.append(key, np.zeros(2 * nulls, np.uint64)), np.resize(texts, len(valid))
         try:
-            numbers = self._ids.add(given) if given else []
+            place, fresh = self._ids.find(key, texts, valid, position)
         except OverflowError as error:
             raise DataError("the table has more than 2^32-2 distinct users, which is the limit") from error
-        out = []
-        for batch, known, missing in zip(batches, numbers[::2], numbers[1::2], strict=True):
-            if batch.codes is not None:
-                known = known[batch.codes] if len(known) else np.zeros(len(batch.codes), np.uint32)
-                known[batch.codes < 0] = missing
-            out.append(known)
-        return out
+        return Found(position, place, fresh, place if codes is None else place[codes])
 
-    def hashes(self) -> np.ndarray:
+    def settle(self, batch: Found) -> None:
+        """Numbers the ids that are first in this batch, when all batches before it are settled."""
+        self._ids.settle(batch.place, batch.fresh, batch.position)
+
+    def number(self, places: np.ndarray, threads: Team | int = 1) -> np.ndarray:
+        """Replaces places, of batches that are settled, by user numbers."""
+        if self._ids is not None:
+            self._ids.number(places, threads)
+        return places
+
+    def add(self, batch: Prepared) -> np.ndarray:
+        """uint32 number of each id of the batch, which comes after all batches so far."""
+        found = self.find(batch)
+        self.settle(found)
+        return self.number(found.rows)
+
+    def hashes(self, threads: Team | int = 1) -> np.ndarray:
         """uint64[len(self)]: public hash of each user's id value."""
-        return np.empty(0, np.uint64) if self._ids is None else self._ids.hashes()
+        return np.empty(0, np.uint64) if self._ids is None else self._ids.hashes(threads)
 
 
 def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

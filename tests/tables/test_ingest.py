@@ -4,6 +4,7 @@ nothing."""
 import datetime as dt
 import decimal
 import gzip
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from fastdp._core.codes import joined
 from fastdp.errors import DataError, UsageError
 from fastdp.tables import ingest, parts, textvalues
 from fastdp.tables.userids import UserIndex
@@ -77,8 +79,7 @@ class Capsule:
     ids="table batch reader dataset capsule polars lazy pandas mapping list".split(),
 )
 def test_objects(frame, schema, want, make, threads, monkeypatch):
-    for where, name, value in ((parts, "BATCH_ROWS", 512), (ingest, "FEW", 0), (ingest, "WAITING", 2)):
-        monkeypatch.setattr(where, name, value)
+    monkeypatch.setattr(parts, "BATCH_ROWS", 512)
     assert same(fastdp.read(make(frame), schema, threads=threads), want)
 
 
@@ -158,7 +159,7 @@ def test_a_source_without_rows(frame, schema, tmp_path):
 
 @pytest.mark.parametrize(("text", "threads"), [(False, 1), (False, 3), (True, 1), (True, 3)])
 def test_many_ids_against_a_dictionary(text, threads):
-    """Numbers go by first rows, for any number of threads that share many batches; a null is nobody else."""
+    """Numbers go by first rows, in whatever order threads look batches up; a null is nobody else."""
     rng = np.random.default_rng(5)
     ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
     index, numbers, kind = UserIndex(threads=threads), {}, pa.string() if text else pa.int64()
@@ -166,10 +167,33 @@ def test_many_ids_against_a_dictionary(text, threads):
     chunks = [ids[:10], ids[10:40_000], ids[40_000:80_000], [], ids[80_000:]]
     chunks[2][::1000] = [None] * len(chunks[2][::1000])
     for some in (chunks[:1], chunks[1:]):
-        made = index.add_all([index.prepare(pa.array(values, kind)) for values in some])
+        with ThreadPoolExecutor(threads) as pool:
+            ready = [(index.prepare(pa.array(v, kind)), (k + 1) << 32) for k, v in enumerate(some)]
+            made = list(pool.map(lambda batch: index.find(*batch), ready[::-1]))[::-1]
+        for found in made:
+            index.settle(found)
         named = [[v or object() for v in values] for values in some]
-        assert [u.tolist() for u in made] == [[numbers.setdefault(v, len(numbers)) for v in c] for c in named]
+        want = [[numbers.setdefault(v, len(numbers)) for v in c] for c in named]
+        assert [index.number(found.rows, threads).tolist() for found in made] == want
     assert len(index) == len(numbers) == len(set(index.hashes().tolist())) + 39
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_joined_columns_against_numpy(threads):
+    """Chunks that end within large pages, at them and beyond several of them."""
+    rng, sizes = np.random.default_rng(6), (5, 0, 3_000_000, 1 << 20, 7)
+    columns = [[rng.integers(0, 99, n).astype(t) for n in sizes] for t in ("u1", "u2", "u4")]
+    for chunks, column in zip(columns, joined(columns, threads), strict=True):
+        assert np.array_equal(column, np.concatenate(chunks)) and column.dtype == chunks[0].dtype
+
+
+def test_columns_that_are_parsed_together_against_each_alone():
+    raw = {"a": [b"1", b" -2 ", b"+3"], "b": [b"4", None, b"5"], "c": [b"6", b"x", b"7"], "d": [b"1.5"] * 3}
+    arrays = {name: pa.array([b"0", *values], pa.binary())[1:] for name, values in raw.items()}
+    arrays |= {name.upper(): pa.array(values, pa.binary()) for name, values in raw.items()}
+    types = {name: "float64" if name in "dD" else "int64" for name in arrays}
+    made = textvalues.parse_columns(arrays, types)
+    assert made == {name: textvalues.parse(array, types[name]) for name, array in arrays.items()}
 
 
 def test_missing_duplicate_and_mistyped_columns(frame, schema, tmp_path):

@@ -114,10 +114,19 @@ static void number_ids(cross_case *c) {
     cross_code(c, code);
     if (code == FDP_OK) {
         const fdp_ids_batch batch = {COUNT(3), AT(uint64_t, 2), AT(uint64_t, 3), MAYBE(uint8_t, 4), number};
-        cross_code(c, fdp_ids_add(ids, 1, &batch, c->threads));
+        const uint64_t from = 1ULL << 32;
+        uint32_t *fresh = NULL;
+        int64_t found = 0;
+        cross_code(c, fdp_ids_find(ids, from, &batch, &fresh, &found));
+        cross_code(c, fdp_ids_settle(ids, from, number, found, fresh));
+        cross_code(c, fdp_ids_number(ids, batch.n, number, NULL));
+        free(fresh);
         if (fdp_ids_count(ids) != COUNT(6)) cross_code(c, FDP_ERR_ARGUMENT);
         cross_same(c, 5, number);
-        cross_same(c, 6, fdp_ids_hash(ids));
+        uint64_t *hash = cross_room(c, 6);
+        cross_code(c, fdp_ids_hashes(ids, hash, NULL));
+        cross_same(c, 6, hash);
+        free(hash);
         fdp_ids_free(ids);
     }
     free(number);
@@ -302,8 +311,8 @@ static void draw_groups(cross_case *c) {
 static void ids_group(cross_case *c) {
     uint32_t *order = cross_room(c, 2);
     int64_t *start = cross_room(c, 3);
-    cross_code(c, fdp_ids_group(AT(uint32_t, 0), COUNT(0), COUNT(3) - 1, AT(uint64_t, 1)[0], c->threads, order,
-                                start));
+    cross_code(c, fdp_ids_group(AT(uint32_t, 0), COUNT(0), COUNT(3) - 1, AT(uint64_t, 1)[0], c->threads,
+                                order, start));
     cross_same(c, 2, order);
     cross_same(c, 3, start);
     free(order);

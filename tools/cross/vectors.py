@@ -83,9 +83,16 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
     keys, hashes = bound.hash_strings(offset, data, secret)
     out.case("hash_strings", [offset, data, secret], [keys, hashes])
     for width, key, valid in ((1, hashes, None), (2, keys, (rng.random(500) < 0.9).astype(np.uint8))):
-        many = bound.Ids(width, 5)
-        (number,) = many.add([(key, hashes, valid)])
-        out.case("number_ids", [width, np.array([5], np.uint64), key, hashes, valid], [number, many.hashes()])
+        number_ids(out, width, 5, key, hashes, valid)
+
+
+def number_ids(out: File, width: int, secret: int, keys, hashes, valid=None) -> None:
+    many = bound.Ids(width, secret)
+    place, fresh = many.find(keys, hashes, valid, 1 << 32)
+    many.settle(place, fresh, 1 << 32)
+    many.number(place)
+    given = [width, np.array([secret], np.uint64), keys, hashes, valid]
+    out.case("number_ids", given, [place, many.hashes()])
 
 
 def count_cases(out: File, rng: np.random.Generator) -> None:
@@ -331,10 +338,7 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
             bound.hash_words(words[number, 0].copy()),
         )
         for secret in (5, 2**64 - 1):
-            many = bound.Ids(width, secret)
-            (numbers,) = many.add([(keys, hashes, None)])
-            given = [width, np.array([secret], np.uint64), keys, hashes, None]
-            out.case("number_ids", given, [numbers, many.hashes()])
+            number_ids(out, width, secret, keys, hashes)
     texts = [f'"\\u{e}"' for e in (*ESCAPES, *PAIRS)] + [f'"a\\{c}b"' for c in 'bfnrt"/\\uxUN0']
     texts += [
         '"\\u00e"',
