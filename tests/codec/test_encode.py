@@ -44,8 +44,9 @@ def expect(schema: Schema, values: list, got: tuple) -> None:
 
 
 BINNED = {
-    "overflow": st.sampled_from(["code", "drop", "clamp"]), "nan": st.sampled_from(["null", "overflow"]),
-}  # fmt: skip
+    "overflow": st.sampled_from(["code", "drop", "clamp"]),
+    "nan": st.sampled_from(["null", "overflow"]),
+}
 EDGES = st.lists(st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25])), min_size=2, unique=True)
 OPEN = st.tuples(st.sampled_from([[], ["-inf"]]), EDGES.map(sorted), st.sampled_from([[], ["inf"]]))
 VALUES = st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40))
@@ -283,7 +284,8 @@ EXTREME = [
 ]
 EXTREME += [2**63 + 2048, 2**64 - 1]
 ANY_FORM = [
-    {"kind": "integer", "min": -1, "max": 9}, {"kind": "integer", "min": -11, "max": 99, "dtype": "float64"},
+    {"kind": "integer", "min": -1, "max": 9},
+    {"kind": "integer", "min": -11, "max": 99, "dtype": "float64"},
     {"kind": "numeric", "dtype": "int64", "edges": [-11, 0, 10, 11]},
     {"kind": "numeric", "edges": [0, 1, 99.5]},
     {"kind": "numeric", "dtype": "uint64", "edges": [0, 2**62, 2**63, 2**63 + 2048]},
@@ -293,7 +295,7 @@ ANY_FORM = [
     {"kind": "categorical", "dtype": "decimal128(20, 0)", "values": ["-11", "2048", "9223372036854775807"]},
     {"kind": "numeric", "dtype": "decimal128(22, 2)", "edges": [-11, 0.25, 10, 2.0**62]},
     {"kind": "derived", "transform": "divmod", "by": 10, "max": 99, "parts": ["tens", "ones"]},
-]  # fmt: skip
+]
 
 
 @given(

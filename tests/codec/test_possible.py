@@ -132,10 +132,11 @@ def test_times_in_order_by_their_parts():
 def test_lists_and_expressions(data):
     texts = ["x", "y", "z"]
     columns = {
-        "s": {"kind": "string", "values": texts}, "a": {"kind": "integer", "max": 3, "null": "drop"},
+        "s": {"kind": "string", "values": texts},
+        "a": {"kind": "integer", "max": 3, "null": "drop"},
         "b": {"kind": "integer", "min": -1, "max": 2, "overflow": "drop"},
         "c": {"kind": "integer", "min": -2, "max": 4},
-    }  # fmt: skip
+    }
     pair = st.tuples(
         st.sampled_from(texts), st.one_of(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1))
     )
@@ -160,8 +161,9 @@ def test_lists_and_expressions(data):
 
 def test_values_outside_obey_what_they_would_be_written_as():
     columns = {
-        "s": {"kind": "string", "values": ["x", "y"], "other": "x"}, "a": {"kind": "integer", "max": 1},
-    }  # fmt: skip
+        "s": {"kind": "string", "values": ["x", "y"], "other": "x"},
+        "a": {"kind": "integer", "max": 1},
+    }
     schema = schema_of(columns, {"columns": ["s", "a"], "forbidden": [["x", 1]]})
     codes, bad = check_exact(schema, draws=2)
     assert bad[(codes["s"] == 2) & (codes["a"] == 1)].all()

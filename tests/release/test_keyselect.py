@@ -146,10 +146,10 @@ def test_errors_show_no_value(monkeypatch):
 
 WRONG = {
     "column": ("nobody", "n"),
-    "epsilon": (0.0, math.inf),
-    "delta": (0.0, 1.0),
+    "epsilon": (0.0, -1.0, math.inf, math.nan),
+    "delta": (0.0, 1.0, math.nan),
     "keys_per_user": (0, 1.5, keyselect.MOST_KEYS_PER_USER + 1),
-    "threshold_share": (0.0, 1.0),
+    "threshold_share": (0.0, 1.0, math.nan),
     "dataset": ("x",),
 }
 
