@@ -1,4 +1,4 @@
-"""README's table of measurements and the plot, made from the files in bench/results/.
+"""README's tables of measurements and the plot, made from the files in bench/results/.
 
 python -m bench.readme             writes both
 python -m bench.readme --check     fails if either is not what the files give
@@ -102,6 +102,33 @@ def adult() -> tuple[str, ...]:
 ROWS = (counting, noise, estimator, sampling, job, adult)
 
 
+THREADED = {
+    "call, adagrid": "one call of the estimator, AdaGrid queries",
+    "fit, adagrid": "whole fit, AdaGrid queries",
+    "fit, dual": "whole fit, whole marginals",
+    "59 marginals": "59 marginals",
+    "10M rows sampled": "10 million rows from a fitted model",
+    "Parquet read": "Parquet read",
+    "CSV read": "CSV read",
+    "Parquet written": "Parquet written",
+}
+
+
+def threads() -> str:
+    """The same work on one, two and 16 threads, in milliseconds."""
+    record = kept("cores")
+    found, trips = record["found"], f"{record['rows'] // 10**6} million trips"
+    lines = [
+        f"| {trips}, {record['machine']['architecture']}, milliseconds on | 1 thread | 2 | 16 |",
+        "|---|---|---|---|",
+    ]
+    for name, work in THREADED.items():
+        one, two, all_ = (found[name][n] for n in ("1", "2", "16"))
+        cells = [f"{1e3 * s:,.{1 if s < 0.02 else 0}f}" for s in (one, two, all_)]
+        lines.append(f"| {work} | {cells[0]} | {cells[1]} | {cells[2]} ({significant(one / all_)}x) |")
+    return "\n".join(lines) + "\n"
+
+
 def table() -> str:
     lines = ["| work | fastdp | peers, in the same run | `python -m` |", "|---|---|---|---|"]
     lines += [
@@ -111,12 +138,11 @@ def table() -> str:
 
 
 def written(text: str) -> str:
-    """README with the table of today's files between its marks."""
+    """README with the tables of today's files between its marks."""
     if BEGIN not in text or END not in text:
         raise ValueError(f"README has no {BEGIN.strip()} ... {END.strip()}")
-    return re.sub(
-        re.escape(BEGIN) + r".*?" + re.escape(END), lambda _: f"{BEGIN}\n{table()}\n{END}", text, flags=re.S
-    )
+    made = f"{BEGIN}\n{table()}\n{threads()}\n{END}"
+    return re.sub(re.escape(BEGIN) + r".*?" + re.escape(END), lambda _: made, text, flags=re.S)
 
 
 def main(arguments: list[str] | None = None) -> None:
