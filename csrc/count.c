@@ -18,9 +18,10 @@
  * Who. Rows go in rounds, whose row weights are looked up first and whose codes the last cache holds. Within
  * a round a thread takes the clique it had, else that of most work which nobody counts, else it joins another
  * thread at the clique where most is left, with a table of its own that is added to the first in the end, if
- * what it takes over is worth that. It stays until the clique has no rows left: a table that goes from one
- * thread to another goes from one L2 to another. Where copies of the tables would exceed the budget, threads
- * divide the cells of a table. All sums are integers: no order can change a bit. */
+ * what it takes over is worth that; of 32-bit sums where rows have no weights: half as much to clear and to
+ * add. It stays until the clique has no rows left: a table that goes from one thread to another goes from one
+ * L2 to another. Where copies of the tables would exceed the budget, threads divide the cells of a table. All
+ * sums are integers: no order can change a bit. */
 #include "count.h"
 #include "room.h"
 
@@ -28,10 +29,11 @@
 #include <string.h>
 
 #define BLOCK 4096
-#define FAR (1 << 18) /* a table of more cells (2 MB) does not stay in L2 */
-#define AHEAD 64      /* additions between fetching a cell and adding to it */
-#define FAR_COSTS 3   /* an addition to such a table, in additions to one that stays there: an estimate */
-#define COPY_COSTS 2  /* clearing and adding up a cell of a copy, in additions: an estimate */
+#define FAR (1 << 18)  /* a table of more cells (2 MB) does not stay in L2 */
+#define AHEAD 64       /* additions between fetching a cell and adding to it */
+#define FAR_COSTS 3    /* an addition to such a table, in additions to one that stays there: an estimate */
+#define FAR_NARROW 2   /* the same where copies have 32-bit sums: taxi rows, 16 threads, 2 MB of L2 each */
+#define COPY_COSTS .25 /* clearing and adding up a byte of a copy, in additions: an estimate */
 #define MOST_ROUND (1 << 22) /* rows of a round that looks up weights: 16 MB of them */
 #define MOST_PLAIN (1 << 23) /* rows of one that does not: at its end threads wait for the last */
 #define UNIT (1 << 14)       /* rows that a thread takes at a time */
@@ -81,20 +83,22 @@ static inline void add_four(const uint32_t *cell, const uint32_t *weight, int64_
     table[c.b >> 32] += (int64_t)(w.b >> 32);
 }
 
-static inline void fetch_four(const uint32_t *cell, const int64_t *table) {
-    const pair c = four(cell);
-    __builtin_prefetch(&table[(uint32_t)c.a], 1);
-    __builtin_prefetch(&table[c.a >> 32], 1);
-    __builtin_prefetch(&table[(uint32_t)c.b], 1);
-    __builtin_prefetch(&table[c.b >> 32], 1);
-}
+/* table[0 .. 3] of four cells, whatever the bytes of one. */
+#define FETCH_FOUR(cell, table) \
+    do { \
+        const pair c_ = four(cell); \
+        __builtin_prefetch(&(table)[(uint32_t)c_.a], 1); \
+        __builtin_prefetch(&(table)[c_.a >> 32], 1); \
+        __builtin_prefetch(&(table)[(uint32_t)c_.b], 1); \
+        __builtin_prefetch(&(table)[c_.b >> 32], 1); \
+    } while (0)
 
 static void add_weighted(const uint32_t *restrict cell, const uint32_t *restrict weight, int n, int far,
                          int64_t *restrict table) {
     int i = 0;
     if (far) {
         for (; i + AHEAD + 4 <= n; i += 4) {
-            fetch_four(cell + i + AHEAD, table);
+            FETCH_FOUR(cell + i + AHEAD, table);
             add_four(cell + i, weight + i, table);
         }
     }
@@ -102,16 +106,17 @@ static void add_weighted(const uint32_t *restrict cell, const uint32_t *restrict
     for (; i < n; i++) table[cell[i]] += weight[i];
 }
 
-static void add_ones(const uint32_t *restrict cell, int n, int far, int64_t *restrict table) {
-    int i = 0;
-    if (far) {
-        for (; i + AHEAD + 4 <= n; i += 4) {
-            fetch_four(cell + i + AHEAD, table);
-            for (int j = 0; j < 4; j++) table[cell[i + j]] += 1;
-        }
+#define ADD_ONES(NAME, TYPE) \
+    static void NAME(const uint32_t *restrict cell, int n, int far, TYPE *restrict table) { \
+        int i = 0; \
+        for (; far && i + AHEAD + 4 <= n; i += 4) { \
+            FETCH_FOUR(cell + i + AHEAD, table); \
+            for (int j = 0; j < 4; j++) table[cell[i + j]] += 1; \
+        } \
+        for (; i < n; i++) table[cell[i]] += 1; \
     }
-    for (; i < n; i++) table[cell[i]] += 1;
-}
+ADD_ONES(add_ones, int64_t)
+ADD_ONES(add_ones_narrow, uint32_t)
 
 /* Adds only to cells first <= cell < first + count; the others add nothing to the first of them (no
  * branches). */
@@ -128,13 +133,17 @@ FDP_CLONES static void add_up(const int64_t *restrict from, int64_t n, int64_t *
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
 
+FDP_CLONES static void add_up_narrow(const uint32_t *restrict from, int64_t n, int64_t *restrict to) {
+    for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
+
 /* A clique within a round: rows from `next` on are not taken yet; `threads` count it. Its tables: the first
  * is the caller's (not `clear` before a thread takes it, and has it in its caches then), copies follow; a
  * table is held by one thread at a time, `busy` says which are. */
 typedef struct {
     atomic_llong next;
     int threads, tables, clear;
-    int64_t **table;
+    void **table;
     uint8_t *busy;
     char apart[64];
 } clique_state;
@@ -143,6 +152,7 @@ typedef struct {
     const fdp_rows *rows;
     const fdp_plan *plan;
     int split, copies, most; /* tables of a clique, at most */
+    int narrow;              /* copies have 4 bytes a cell: no weights, and fewer than 2^32 rows */
     int64_t unit, round;
     uint32_t *weights;    /* [round], where they have to be looked up */
     char *more;           /* room for copies */
@@ -152,14 +162,16 @@ typedef struct {
     fdp_team_turns turns;
 } count_job;
 
-/* Rows [begin, end) of clique k into a table; of its cells only those of part `part` of `split` where threads
- * divide them. `first`: the row of the first weight. */
+/* Rows [begin, end) of clique k into table `number` of its own; of its cells only those of part `part` of
+ * `split` where threads divide them. `first`: the row of the first weight. */
 static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t end, int64_t first, int part,
-                       int64_t *table) {
+                       int number) {
     const fdp_rows *rows = job->rows;
     const fdp_plan *plan = job->plan;
     const int64_t cells = plan->cells[k], lo = cells * part / job->split;
     const int64_t hi = cells * (part + 1) / job->split;
+    void *own = job->clique[k].table[number];
+    int64_t *table = own;
     if (lo == hi) return; /* a table of fewer cells than parts */
     if (!job->copies && begin == 0) memset(table + lo, 0, (size_t)(hi - lo) * sizeof *table);
     uint32_t cell[BLOCK];
@@ -179,14 +191,16 @@ static void count_rows(const count_job *job, int64_t k, int64_t begin, int64_t e
             add_range(cell, w, n, (uint32_t)lo, (uint32_t)(hi - lo), table + lo);
         else if (w)
             add_weighted(cell, w, n, cells > FAR, table);
+        else if (number > 0 && job->narrow)
+            add_ones_narrow(cell, n, cells > 2 * FAR, own);
         else
             add_ones(cell, n, cells > FAR, table);
     }
 }
 
 /* Copies lie close together: the system clears every large page that one of them touches. */
-static size_t bytes_of(int64_t cells) {
-    return ((size_t)cells * sizeof(int64_t) / APART + 1) * APART;
+static size_t bytes_of(const count_job *job, int64_t cells) {
+    return ((size_t)cells * (job->narrow ? sizeof(uint32_t) : sizeof(int64_t)) / APART + 1) * APART;
 }
 
 /* A table of clique k that nobody holds: the number of a free one, that of a new one, or -1. */
@@ -194,7 +208,7 @@ static int free_table(const count_job *job, int64_t k) {
     const clique_state *c = job->clique + k;
     for (int i = 0; i < c->tables; i++)
         if (!c->busy[i]) return i;
-    const int fits = job->more && job->used + bytes_of(job->plan->cells[k]) <= job->room;
+    const int fits = job->more && job->used + bytes_of(job, job->plan->cells[k]) <= job->room;
     return fits && c->tables < job->most ? c->tables : -1;
 }
 
@@ -210,16 +224,18 @@ static int64_t choose(count_job *job, int64_t last, int64_t end, int *table, int
         const int64_t left = end - atomic_load(&c->next);
         const int at = left > 0 ? free_table(job, k) : -1;
         if (at < 0) continue;
-        double gain = (double)left * (plan->cells[k] > FAR ? FAR_COSTS : 1) / (c->threads + 1);
-        if (c->threads && gain < (double)COPY_COSTS * (double)plan->cells[k] && at == c->tables) continue;
+        const int costs = plan->cells[k] <= FAR ? 1 : job->narrow ? FAR_NARROW : FAR_COSTS;
+        double gain = (double)left * costs / (c->threads + 1);
+        if (c->threads && gain < COPY_COSTS * (double)bytes_of(job, plan->cells[k]) && at == c->tables)
+            continue;
         if (k == last || !c->threads) gain *= k == last ? 1e12 : 1e6;
         if (gain > most) most = gain, best = k, *table = at;
     }
     if (best >= 0) {
         clique_state *c = job->clique + best;
         if (*table == c->tables) {
-            c->table[c->tables++] = (int64_t *)(job->more + job->used);
-            job->used += bytes_of(plan->cells[best]);
+            c->table[c->tables++] = job->more + job->used;
+            job->used += bytes_of(job, plan->cells[best]);
         }
         c->busy[*table] = 1;
         *clear = *table > 0 || c->clear;
@@ -236,7 +252,7 @@ static void count_round(count_job *job, int64_t begin, int64_t end, int64_t *las
         clique_state *c = job->clique + k;
         if (!clear) memset(c->table[0], 0, (size_t)job->plan->cells[k] * sizeof(int64_t));
         for (int64_t row; (row = atomic_fetch_add(&c->next, job->unit)) < end;)
-            count_rows(job, k, row, FDP_MIN(end, row + job->unit), begin, 0, c->table[table]);
+            count_rows(job, k, row, FDP_MIN(end, row + job->unit), begin, 0, table);
         pthread_mutex_lock(&job->lock);
         c->busy[table] = 0;
         c->threads--;
@@ -263,15 +279,19 @@ static void count_work(fdp_team *team, int number, void *ctx) {
             count_round(job, begin, end, &last);
         else
             FDP_TEAM_SHARE(&job->turns, phase, i, cliques * job->split)
-        count_rows(job, i / job->split, begin, end, begin, (int)(i % job->split),
-                   job->clique[i / job->split].table[0]);
+        count_rows(job, i / job->split, begin, end, begin, (int)(i % job->split), 0);
         fdp_team_turn(team, number, &job->turns, &phase);
     }
     FDP_TEAM_SHARE(&job->turns, phase, i, cliques * MERGES) {
         const clique_state *c = job->clique + i / MERGES;
         const int64_t cells = job->plan->cells[i / MERGES], m = i % MERGES;
         const int64_t from = cells * m / MERGES, n = cells * (m + 1) / MERGES - from;
-        for (int t = 1; t < c->tables; t++) add_up(c->table[t] + from, n, c->table[0] + from);
+        int64_t *sum = (int64_t *)c->table[0] + from;
+        for (int t = 1; t < c->tables; t++)
+            if (job->narrow)
+                add_up_narrow((const uint32_t *)c->table[t] + from, n, sum);
+            else
+                add_up((const int64_t *)c->table[t] + from, n, sum);
     }
 }
 
@@ -290,15 +310,17 @@ int fdp_count(const fdp_rows *rows, const fdp_plan *plan, fdp_team *team, int64_
     job.copies = (job.split - 1) <= budget / 8 / FDP_MAX(1, total);
     if (job.copies) job.split = 1;
     job.most = job.copies ? threads : 1;
+    job.narrow = rows->weight == NULL && all <= UINT32_MAX;
     job.unit = FDP_MIN(chunk, UNIT);
     const int looks = rows->user != NULL && rows->weight != NULL;
     const int64_t most = FDP_MIN(FDP_MAX(chunk, MOST_ROUND), chunk * threads);
     job.round = FDP_MIN(FDP_MAX(1, all), looks || threads == 1 ? most : MOST_PLAIN);
     job.weights = looks ? malloc(sizeof *job.weights * (size_t)job.round) : NULL;
     job.clique = calloc((size_t)cliques, sizeof *job.clique);
-    int64_t **held = calloc((size_t)(cliques * job.most), sizeof *held);
+    void **held = calloc((size_t)(cliques * job.most), sizeof *held);
     uint8_t *busy = calloc((size_t)(cliques * job.most), 1);
-    if (threads > 1 && job.copies) job.room = FDP_MIN((size_t)budget, (size_t)threads * bytes_of(total));
+    if (threads > 1 && job.copies)
+        job.room = FDP_MIN((size_t)budget, (size_t)threads * bytes_of(&job, total));
     if ((looks && !job.weights) || !job.clique || !held || !busy) goto out;
     job.more = fdp_room(job.room);
     for (int64_t k = 0; k < cliques; k++) {

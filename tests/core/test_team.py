@@ -136,7 +136,7 @@ assert child == 0 or os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
-def test_threads_are_kept_for_the_next_team():
+def test_threads_are_kept_for_the_next_team_and_end_before_a_fork():
     """Those of one idle team, asleep. They end before a fork, since Python 3.12 warns of a fork with threads,
     and with the program. Where a number of threads is another than expected, it waits for ever."""
     alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # no threads of numpy's

@@ -72,7 +72,7 @@ def test_sparse_equals_dense(made, clip, threads):
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 16])
-@pytest.mark.parametrize("outer", [1, 2, 9])
+@pytest.mark.parametrize("outer", [0, 1, 9])
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch):
     """Thousands of short units, threads that share the rows and threads that share the cells: a table handed
@@ -85,11 +85,12 @@ def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch
     user = rng.integers(0, 700, 60_000)
     table = Table.from_codes(domain, codes, user=user)
     cliques = downward_closure([("a", "k", "c"), *(("a", name) for name in "bcdefghij"[:outer])])
-    weights = slow.row_weights(user.tolist(), 9)
-    want = {clique: slow.marginal(domain, codes, clique, weights) for clique in cliques}
-    for _ in range(5):
-        counts = marginals(table, cliques, clip=9, threads=threads)
-        assert all(np.array_equal(counts[c], want[c]) for c in cliques)
+    weights = {9: slow.row_weights(user.tolist(), 9), None: [1] * len(user)}
+    for clip, weight in weights.items():
+        want = {clique: slow.marginal(domain, codes, clique, weight) for clique in cliques}
+        for _ in range(5):
+            counts = marginals(table, cliques, clip=clip, threads=threads)
+            assert all(np.array_equal(counts[c], want[c]) for c in cliques)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
