@@ -70,4 +70,10 @@ int64_t fdp_direction_chunks(int64_t n);
 int fdp_slope(int64_t n, const double *target, const double *variance, const double *f, const double *soft,
               const double *at, const double *pull, const double *way, double *slope, double *sums);
 
+/* One step along a direction: moved[n] = step * way, to[n] = at + moved; changed[k] = before + step * change,
+ * which is put into the entries `active` of delta, too. */
+int fdp_advance(int64_t n, double step, const double *way, const double *at, double *moved, double *to,
+                int64_t k, const double *change, const double *before, const int64_t *active, double *changed,
+                double *delta);
+
 #endif

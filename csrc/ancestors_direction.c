@@ -172,3 +172,19 @@ FDP_CLONES int fdp_slope(int64_t n, const double *restrict target, const double 
     sums[0] = along, sums[1] = steep, sums[2] = squares;
     return FDP_OK;
 }
+
+FDP_CLONES static void along(int64_t n, double step, const double *restrict way, const double *restrict at,
+                             double *restrict moved, double *restrict to) {
+    for (int64_t j = 0; j < n; j++) {
+        moved[j] = step * way[j];
+        to[j] = at[j] + moved[j];
+    }
+}
+
+int fdp_advance(int64_t n, double step, const double *way, const double *at, double *moved, double *to,
+                int64_t k, const double *change, const double *before, const int64_t *active, double *changed,
+                double *delta) {
+    along(n, step, way, at, moved, to);
+    for (int64_t j = 0; j < k; j++) delta[active[j]] = changed[j] = before[j] + step * change[j];
+    return FDP_OK;
+}

@@ -67,23 +67,14 @@ static int64_t cells_inside(const fdp_tree *tree, fdp_run run, int late) {
     return cells;
 }
 
-/* Hosted tables of stages [from, to); 0 where none whose marginals are `gathered`, or not, has others inside
- * it. */
-static int64_t fold_pieces(const fdp_tree *tree, int64_t from, int64_t to, int64_t gathered) {
-    int64_t hosted = 0, folds = 0;
-    for (int64_t k = from; k < to; hosted += tree->stages[k++].hosted.count)
-        for (int64_t i = 0; i < tree->stages[k].hosted.count; i++) {
-            const fdp_hosted *one = tree->hosted + tree->stages[k].hosted.first + i;
-            folds += one->gathered == gathered ? one->n_folds : 0;
-        }
-    return folds ? hosted : 0;
-}
-
 /* The part of the kernels that does not depend on REAL is declared before, defined after them. */
-static void fold_up(const fdp_fold *fold, double *up);
-static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, double *up);
-static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, double *up);
-static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m);
+static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, const double *change, double *up);
+static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const double *change, double *up);
+static void folds_down(const fdp_tree *tree, const fdp_piece *piece, double *m);
+
+FDP_CLONES static void add_to(int64_t n, const double *restrict from, double *restrict to) {
+    for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
 
 /* Some cells of a link that several lanes wrote: their buffers, added in lane order. */
 static void gather_lanes(const fdp_tree *tree, const fdp_piece *piece, const double *buffer, double *m) {
@@ -92,16 +83,15 @@ static void gather_lanes(const fdp_tree *tree, const fdp_piece *piece, const dou
     for (int64_t l = 0; l < piece->last; l++) offset += own_sums(node, l);
     double *dst = m + node->links[piece->last].at;
     for (int lane = 0; lane < node->lanes; lane++, offset += node->lane_buffer)
-        for (int64_t i = piece->from; i < piece->to; i++) dst[i] += buffer[offset + i];
+        add_to(piece->to - piece->from, buffer + offset + piece->from, dst + piece->from);
 }
 
 /* Messages of some nodes to some cells of the separator that they have in common, in node order. */
 static void deliver(const fdp_tree *tree, const fdp_piece *piece, const double *message, double *up) {
     for (int64_t i = piece->first; i < piece->last; i++) {
         const fdp_node *node = tree->nodes + i;
-        const double *rows = message + node->row_at;
-        double *separator = up + node->separator;
-        for (int64_t j = piece->from; j < piece->to; j++) separator[j] += rows[j];
+        add_to(piece->to - piece->from, message + node->row_at + piece->from,
+               up + node->separator + piece->from);
     }
 }
 
@@ -227,29 +217,34 @@ static inline __attribute__((always_inline)) double fdp_across_f64(const fdp_sum
 #undef FAR
 #undef NAME
 
-/* m of a hosted table from the larger hosted table it lies in. */
-static void fold_down(const fdp_fold *fold, double *m) {
+/* m of a hosted table from the larger hosted table it lies in. One of several parts: along the first
+ * dimension, which both have. */
+static void fold_down(const fdp_fold *fold, int64_t part, int64_t parts, double *m) {
     const double one = 1;
-    memset(m + fold->link.at, 0, (size_t)fold->link.size * sizeof(double));
-    fdp_tile_project_f64(1, fold_cells(fold), m + fold->host_at, &one, &fold->link, NULL, m + fold->link.at);
+    const int64_t all = fold_cells(fold), cells = all / parts, size = fold->link.size / parts;
+    fdp_link link = fold->link;
+    if (parts > 1) link.n[0] /= parts;
+    double *to = m + link.at + part * size;
+    memset(to, 0, (size_t)size * sizeof(double));
+    fdp_tile_project_f64(1, cells, m + fold->host_at + part * cells, &one, &link, NULL, to);
 }
 
-static void folds_down(const fdp_tree *tree, const fdp_hosted *hosted, double *m) {
-    for (int64_t f = hosted->n_folds - 1; f >= 0; f--) fold_down(tree->folds + hosted->first_fold + f, m);
+static void folds_down(const fdp_tree *tree, const fdp_piece *piece, double *m) {
+    const fdp_hosted *hosted = tree->hosted + piece->first;
+    for (int64_t f = hosted->n_folds - 1; f >= 0; f--)
+        fold_down(tree->folds + hosted->first_fold + f, piece->from, piece->last, m);
 }
 
-static void fold_up(const fdp_fold *fold, double *up) {
-    fdp_tile_add_f64(1, fold_cells(fold), up + fold->link.at, &fold->link, NULL, up + fold->host_at);
-}
-
-static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, double *up) {
+static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, const double *change, double *up) {
     for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
-        if (tree->folds[f].host_at != hosted->at) fold_up(tree->folds + f, up);
+        if (tree->folds[f].host_at != hosted->at)
+            fold_some(tree->folds + f, 0, fold_cells(tree->folds + f), change, up);
 }
 
 /* One fold for cells [from, to) of the larger table. */
-static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, double *up) {
+static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const double *change, double *up) {
     const fdp_link *link = &fold->link;
+    const double *own = (link->shared ? up : change) + link->at;
     const int last = link->nd - 1;
     const int64_t inner = last >= 0 ? link->n[last] : 1, step = last >= 0 ? link->ts[last] : 0;
     int64_t at[FDP_MAX_DIMS], far = 0, rest = from / inner;
@@ -259,7 +254,7 @@ static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, double *up
         far += at[d] * link->ts[d];
     }
     for (int64_t run = from - from % inner; run < to; run += inner) {
-        const double *s = up + link->at + far;
+        const double *s = own + far;
         double *b = up + fold->host_at + run;
         const int64_t first = FDP_MAX(from - run, 0), end = FDP_MIN(to - run, inner);
         if (step)

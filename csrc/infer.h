@@ -71,7 +71,8 @@ typedef struct {
     int64_t buffer_at;    /* where its lanes' buffers begin */
 } fdp_node;
 
-/* A hosted table inside a larger hosted table: one "row" that is the whole host. */
+/* A hosted table inside a larger hosted table: one "row" that is the whole host. On the way up its potentials
+ * are those given, or where link.shared is set, with what it took in. */
 typedef struct {
     int64_t host_at;
     fdp_link link;
@@ -79,12 +80,12 @@ typedef struct {
 
 /* A table that a node hosts directly, with the folds of the tables inside it (upward order): independent of
  * others. [first_piece, first_piece + n_pieces) are its pieces among the tree's ratios. `late`: it takes
- * messages, itself or in a table inside it. `gathered`: its marginals are the sums of lanes. */
+ * messages, those of nodes [first_sender, end_sender) or of others in a table inside it. */
 typedef struct {
     int64_t at, size;
     int64_t first_fold, n_folds;
     int64_t first_piece, n_pieces;
-    int64_t late, gathered;
+    int64_t late, first_sender, end_sender;
 } fdp_hosted;
 
 /* Rows [from, to) of a node. Downward, `lane` is the lane they make up. */
@@ -93,7 +94,8 @@ typedef struct {
 } fdp_slice;
 
 /* Entries [from, to) of a table: of hosted table `first`; of link `last` of node `first`; of the separator
- * that nodes first .. last - 1 have in common; or of the vector. */
+ * that nodes first .. last - 1 have in common; or of the vector. Of folds: part `from` of `last` of what lies
+ * inside hosted table `first`. */
 typedef struct {
     int64_t first, last, from, to;
 } fdp_piece;
@@ -111,6 +113,8 @@ typedef struct {
     fdp_run ratios;     /* pieces of hosted tables that take messages */
     fdp_run deliveries; /* pieces of separators */
     fdp_run gathers;    /* pieces of links whose lanes have sums of their own */
+    fdp_run plain;      /* folds of hosted tables that need no gather */
+    fdp_run sums;       /* folds of those that do */
     int64_t needs;      /* on the way down, of the stage above: 0 lanes alone, 1 gathers too, 2 folds too */
     int64_t large;      /* worth several threads */
 } fdp_stage;
@@ -128,8 +132,8 @@ typedef struct {
     const fdp_hosted *hosted;
     const fdp_fold *folds;
     const fdp_slice *up, *down;
-    const fdp_piece *ratios, *deliveries, *gathers;
-    const fdp_piece *copies; /* of the vector: what takes messages, or lies inside a hosted table */
+    const fdp_piece *ratios, *deliveries, *gathers, *plain, *sums;
+    const fdp_piece *copies; /* of the vector: tables inside hosted ones, or local, that take something in */
 } fdp_tree;
 
 /* The measured cells of a direct node: loss = sum of precision * (cell - target)^2 / 2. */

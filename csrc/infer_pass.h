@@ -196,11 +196,13 @@ static void NAME(ratio_piece)(const NAME(job) * job, int64_t number) {
     memset(job->out->m + at, 0, bytes);
     if (!hosted->late && !hosted->n_folds)
         change = job->change + at;
-    else if (!hosted->late)
+    else
         memcpy(work->up + at, job->change + at, bytes);
+    const fdp_piece sent = {hosted->first_sender, hosted->end_sender, piece->from, piece->to};
+    deliver(job->tree, &sent, work->message, work->up);
     for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
         if (job->tree->folds[f].host_at == hosted->at)
-            fold_some(job->tree->folds + f, piece->from, piece->to, work->up);
+            fold_some(job->tree->folds + f, piece->from, piece->to, job->change, work->up);
     if (job->kind == INFER)
         NAME(tile_load)(size, change, ratio);
     else
@@ -239,12 +241,6 @@ static void NAME(slice_down)(const NAME(job) * job, int64_t number) {
                     job->work->down_sums + 2 * number);
 }
 
-/* The tables inside a hosted one, which has got its marginals; `gathered` or not, by the loop. */
-static void NAME(fold_piece)(const NAME(job) * job, int64_t number, int64_t gathered) {
-    if (job->tree->hosted[number].gathered == gathered)
-        folds_down(job->tree, job->tree->hosted + number, job->out->m);
-}
-
 /* Piece i of a step on the way down. */
 static void NAME(piece_down)(const NAME(job) * job, int64_t i) {
     const fdp_tree *tree = job->tree;
@@ -255,9 +251,9 @@ static void NAME(piece_down)(const NAME(job) * job, int64_t i) {
         gather_lanes(tree, tree->gathers + stages[job->gathered].gathers.first + i - job->gathers,
                      job->work->buffer, job->out->m);
     else if (i < job->sums)
-        NAME(fold_piece)(job, stages[job->gathered].hosted.first + i - job->plain, 0);
+        folds_down(tree, tree->plain + stages[job->gathered].plain.first + i - job->plain, job->out->m);
     else
-        NAME(fold_piece)(job, stages[job->folded].hosted.first + i - job->sums, 1);
+        folds_down(tree, tree->sums + stages[job->folded].sums.first + i - job->sums, job->out->m);
 }
 
 /* Piece i of a loop. */
@@ -279,7 +275,7 @@ static void NAME(piece)(void *ctx, int64_t loop, int64_t i) {
         memcpy(work->up + piece->from, job->change + piece->from, bytes);
     } else if (loop == INSIDE) {
         if (tree->hosted[i].late == (job->stage < tree->n_stages))
-            folds_inside(tree, tree->hosted + i, work->up);
+            folds_inside(tree, tree->hosted + i, job->change, work->up);
     } else if (loop == RATIOS) {
         NAME(ratio_piece)(job, i);
     } else if (loop == RESCALE) {
@@ -313,12 +309,12 @@ static int64_t NAME(pieces_up)(const NAME(job) * job, int *shared) {
     const fdp_run run = run_of(tree, job->stage, job->loop);
     *shared = early ? tree->large > 0 : tree->stages[job->stage].large != 0;
     if (!takes_part(job->kind, job->loop)) return 0;
-    if (job->loop == INSIDE) {
-        const int64_t inside = cells_inside(tree, run, !early);
-        *shared &= inside > FEW_CELLS;
-        return inside ? run.count : 0;
-    }
-    return run.count;
+    int64_t few = FEW_CELLS + 1;
+    if (job->loop == INSIDE) few = cells_inside(tree, run, !early);
+    for (int64_t i = 0; job->loop == COPY && i < run.count; i++)
+        few = (i ? few : 0) + tree->copies[i].to - tree->copies[i].from;
+    *shared &= few > FEW_CELLS;
+    return few ? run.count : 0;
 }
 
 /* The next step on the way down: the lanes of the next stage, once what they need of the one above is done,
@@ -337,12 +333,12 @@ static int64_t NAME(pieces_down)(NAME(job) * job, int *shared) {
                     (needs < 2 || job->folded == next);
         job->gathers = job->more ? stages[next].down.count : 0;
         job->plain = job->gathers, *shared = job->more && stages[next].large;
-        for (int64_t k = job->folded; k < next; k++) {
-            *shared |= stages[k].large != 0;
-            if (k >= job->gathered) job->plain += stages[k].gathers.count;
-        }
-        job->sums = job->plain + fold_pieces(tree, job->gathered, next, 0);
-        pieces = job->sums + fold_pieces(tree, job->folded, job->gathered, 1);
+        for (int64_t k = job->gathered; k < next; k++) job->plain += stages[k].gathers.count;
+        job->sums = job->plain;
+        for (int64_t k = job->gathered; k < next; k++) job->sums += stages[k].plain.count;
+        pieces = job->sums;
+        for (int64_t k = job->folded; k < job->gathered; k++) pieces += stages[k].sums.count;
+        for (int64_t k = job->folded; k < next; k++) *shared |= stages[k].large != 0;
     }
     return pieces;
 }

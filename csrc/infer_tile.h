@@ -294,9 +294,19 @@ FDP_CLONES void NAME(tile_weigh)(int64_t rows, int64_t cells, NAME(pace) p, cons
  * what it would sum to times ratio. */
 FDP_CLONES void NAME(tile_ratio)(int64_t n, const double *restrict change, const double *restrict m,
                                  REAL *restrict ratio, double *restrict part) {
-    double peak = -INFINITY, before = 0, after = 0;
-#pragma omp simd reduction(max : peak)
-    for (int64_t i = 0; i < n; i++) peak = change[i] > peak ? change[i] : peak;
+    double peak = -INFINITY, size = 0, before = 0, after = 0;
+#pragma omp simd reduction(max : peak) reduction(+ : size)
+    for (int64_t i = 0; i < n; i++) {
+        peak = change[i] > peak ? change[i] : peak;
+        size += fabs(change[i]);
+    }
+    if (size == 0) { /* nothing of these entries was measured */
+        for (int64_t i = 0; i < n; i++) ratio[i] = 1;
+#pragma omp simd reduction(+ : before)
+        for (int64_t i = 0; i < n; i++) before += m[i];
+        part[0] = 0, part[1] = part[2] = before;
+        return;
+    }
 #pragma omp simd reduction(+ : before, after)
     for (int64_t i = 0; i < n; i++) {
         const REAL e = EXP((REAL)(change[i] - peak));

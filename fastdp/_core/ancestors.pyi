@@ -51,6 +51,15 @@ def slope_at(
     pull: NDArray[np.float64],
     way: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], float, float, float]: ...
+def advance(
+    step: float,
+    way: NDArray[np.float64],
+    at: NDArray[np.float64],
+    change: NDArray[np.float64],
+    before: NDArray[np.float64],
+    active: NDArray[np.int64],
+    delta: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
 
 class SparseRows:
     rows: int

@@ -41,6 +41,8 @@ cdef extern from "ancestors.h" nogil:
     int64_t fdp_direction_chunks(int64_t)
     int fdp_slope(int64_t, const double *, const double *, const double *, const double *, const double *,
                   const double *, const double *, double *, double *)
+    int fdp_advance(int64_t, double, const double *, const double *, double *, double *, int64_t,
+                    const double *, const double *, const int64_t *, double *, double *)
 
 
 MOST = FDP_ANCESTORS_MOST
@@ -171,6 +173,21 @@ def slope_at(target, variance, f, soft, at, pull, way):
         p[<int> i] = read(array, n)
     fdp_slope(n, p[0], p[1], p[2], p[3], p[4], p[5], p[6], fill(out, n), sums)
     return out, sums[0], sums[1], sums[2]
+
+
+def advance(double step, way, at, change, before, const int64_t[::1] active, delta):
+    """(step * way, at + step * way, before + step * change); the last also goes into delta[active], whose
+    entries the caller has checked."""
+    cdef int64_t n = way.size, k = active.shape[0]
+    moved, to, changed = np.empty(n), np.empty(n), np.empty(k)
+    cdef const double *p[4]
+    p[0], p[1], p[2], p[3] = read(way, n), read(at, n), read(change, k), read(before, k)
+    cdef double *out = fill(delta, 1)
+    if k and not 0 <= active[0] <= active[k - 1] < delta.size:
+        raise ValueError("active entries are ascending places in the vector")
+    fdp_advance(n, step, p[0], p[1], fill(moved, n), fill(to, n), k, p[2], p[3],
+                &active[0] if k else NULL, fill(changed, k), out)
+    return moved, to, changed
 
 
 cdef class SparseRows:

@@ -65,6 +65,8 @@ cdef extern from "infer.h" nogil:
         const fdp_piece *ratios
         const fdp_piece *deliveries
         const fdp_piece *gathers
+        const fdp_piece *plain
+        const fdp_piece *sums
         const fdp_piece *copies
     ctypedef struct fdp_target:
         int64_t row_at

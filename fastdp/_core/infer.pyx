@@ -79,6 +79,8 @@ cdef class Engine:
         self.tree.ratios = <const fdp_piece *> kept(self.keep, lists["ratios"], np.int64)
         self.tree.deliveries = <const fdp_piece *> kept(self.keep, lists["deliveries"], np.int64)
         self.tree.gathers = <const fdp_piece *> kept(self.keep, lists["gathers"], np.int64)
+        self.tree.plain = <const fdp_piece *> kept(self.keep, lists["plain"], np.int64)
+        self.tree.sums = <const fdp_piece *> kept(self.keep, lists["sums"], np.int64)
         self.tree.copies = <const fdp_piece *> kept(self.keep, lists["copies"], np.int64)
         row_at = 0
         for k, (node, (target, precision)) in enumerate(zip(plan.direct, targets)):

@@ -122,17 +122,17 @@ class Quadratic:
         """out = -size * gradient at (1 - t) x + t z."""
         _step(size * (1 - t), x.cells, size * t, z.cells, self.w, out, threads)
         if self._columns is not None:
-            mixed = self.v * (size * (1 - t) * x.rows + size * t * z.rows)
-            out -= self._columns.product(mixed, threads)
+            mixed = np.empty_like(self.v)
+            _step(size * (1 - t), x.rows, size * t, z.rows, self.v, mixed, threads)
+            out += self._columns.product(mixed, threads)
 
     def arrive(self, m, z: Residual, delta, out: Residual, threads: int | Team) -> tuple[float, float]:
         """Fill `out` with the residual at m, where potentials were changed by delta from those of z. Returns
         the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self._rows is not None:
-            out.rows = self._rows.product(m, threads) - self.b
-            gap = out.rows - z.rows
-            curvature += _blend(0.0, gap, self.v, gap, threads)
+            rows = self._rows.product(m, threads)
+            curvature += _arrive(rows, self.b, z.rows, self.v, self.v, out.rows, threads)[1]
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:

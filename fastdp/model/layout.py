@@ -62,13 +62,11 @@ class Plan:
     cells: int
     rows: int
     direct: list[Node]
+    copied: dict[int, int]  # place and size of tables, local or inside hosted ones, that take something in
 
     @cached_property
     def schedule(self) -> Schedule:
-        copied = {place.at: place.size for place in self.places.values() if place.at < self.shared}
-        for at in (hosted[0] for node in self.nodes for hosted in node.hosted if not hosted[4]):
-            del copied[at]
-        return make_schedule(self.stages, copied)
+        return make_schedule(self.stages, self.copied)
 
 
 def make_plan(
@@ -91,6 +89,7 @@ def make_plan(
     folds: list[tuple[int, Link]] = []
     last: list[tuple[Node, frozenset[str]]] = []
     direct_nodes: list[Node] = []
+    copied: dict[int, int] = {}
     size = table = row_at = 0
     for i, node in enumerate(nodes):
         node.table, node.row_at = table, row_at
@@ -102,6 +101,7 @@ def make_plan(
             hosted_sets.remove(whole)
             if whole in separators:
                 places[whole] = _local_potential(domain, node, size, None)
+                copied[size] = places[whole].size
                 size += places[whole].size
             elif whole in direct and node.cells >= DIRECT_CELLS:
                 node.local, node.direct = DIRECT, len(direct_nodes)
@@ -125,10 +125,17 @@ def make_plan(
                 hosted_group[attrs] = []
         for attrs, inner in hosted_group.items():
             node.links.append(_link(domain, node.sep, node.res, places[attrs]))
-            late = any(s in separators for s in (attrs, *(part for part, _ in inner)))
-            node.hosted.append((places[attrs].at, places[attrs].size, len(folds), len(inner), late))
+            place, parts = places[attrs], [part for part, _ in inner]
+            late = not separators.isdisjoint((attrs, *parts))
+            along = domain[place.axes[0]] if all(place.axes[0] in part for part in parts) else 1
+            node.hosted.append((place.at, place.size, len(folds), len(inner), late, along))
+            taking = separators | {above for _, above in inner}
             for part, above in reversed(inner):
-                folds.append((places[above].at, _link(domain, (), places[above].axes, places[part])))
+                link = _link(domain, (), places[above].axes, places[part])
+                link.shared = int(part in taking)
+                folds.append((places[above].at, link))
+                if part in taking:
+                    copied[places[part].at] = places[part].size
         _lanes(domain, node)
     shared = size
     for node, whole in last:
@@ -143,7 +150,7 @@ def make_plan(
             node.needs = 0 if host.local == DENSE and host.local_at == at else shared_by_lanes.get(at, 2)
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
-    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes)
+    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes, copied)
 
 
 def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[frozenset[str], int]]:

@@ -20,7 +20,7 @@ LARGE_STAGE = 32768
 """Cells of a stage that several threads share: below that, waiting for each other costs more than it saves
 (measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
 
-LISTS = ("up", "down", "late", "deliveries", "gathers")
+LISTS = ("up", "down", "late", "deliveries", "gathers", "plain", "sums")
 
 
 class Schedule(Struct, frozen=True):
@@ -55,8 +55,11 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
         large_cells += cells * large
         for common in {node.separator: node for node in stage if node.sep}.values():
             alike = [len(nodes) + i for i, node in enumerate(stage) if node.separator == common.separator]
-            finer = 4 if common.rows > 2 * PIECE else 0
-            lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows, finer)
+            taker = next((one for one in hosted if one[0] == common.separator), None)
+            if taker is None:
+                lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows)
+            else:
+                taker[7:] = [min(alike), max(alike) + 1]
         buffer_at = 0
         for number, node in enumerate(stage, len(nodes)):
             own = [(i, link.size) for i, link in enumerate(node.links) if link.shared and node.lanes > 1]
@@ -71,11 +74,14 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
             lists["down"] += lanes if node.links else slices
             for i, size in own:
                 lists["gathers"] += _pieces(number, i, size, 4)
-            for (at, size, first_fold, folds, late), link in zip(node.hosted, node.links):
+            for (at, size, first_fold, folds, late, along), link in zip(node.hosted, node.links):
                 finer = (4 if late else 1) if large and size > 2 * PIECE else 0
                 cut = _pieces(len(hosted), 0, size, finer)
+                parts = max(k for k in range(1, along + 1) if along % k == 0 and (k - 1) * PIECE < size)
+                fold_pieces = [(len(hosted), parts, k, 0) for k in range(parts if folds else 0)]
+                lists["sums" if link.shared else "plain"] += fold_pieces
                 pieces = lists["late"] if late else early
-                hosted.append([at, size, first_fold, folds, len(pieces), len(cut), late, link.shared])
+                hosted.append([at, size, first_fold, folds, len(pieces), len(cut), late, 0, 0])
                 pieces += cut
         nodes += stage
         buffers[k % 2] = max(buffers[k % 2], buffer_at)

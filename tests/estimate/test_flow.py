@@ -13,7 +13,7 @@ from fastdp._core.team import Team
 from fastdp.domain import Domain, downward_closure
 from fastdp.estimate.estimator import fit
 from fastdp.estimate.flow import flow_solver
-from fastdp.estimate.flow.flow_solver import Flow, denoise
+from fastdp.estimate.flow.flow_solver import Flow, adopted, denoise
 from fastdp.estimate.flow.functionals import Functionals, adaptive
 from fastdp.estimate.linear_rows import check, usage
 from fastdp.estimate.lower import lower
@@ -194,7 +194,7 @@ def test_strides_are_the_twin_s(problem, monkeypatch):
     for name, value in {"CLOSE": 1e-9, "NEAR": 0.0, "MOST": 400}.items():
         monkeypatch.setattr(flow_solver, name, value)
     total = 20_000.0
-    state = Flow(engine, lines, start(engine, plan, total), total)
+    state = Flow(engine, lines, adopted(engine, start(engine, plan, total), total), total)
     joint = np.full(int(np.prod(SMALL.shape(tuple(SMALL)))), 1.0)
     joint *= total / joint.size
     velocity, last = np.zeros(lines.size), 0.0
@@ -214,7 +214,7 @@ def test_a_stride_of_some_moves_by_them_alone(problem):
     """The last stride of "refined": single attributes and pairs pull, the others follow."""
     _, _, plan, _, lines, engine, masks, _ = problem
     assert (lines.order[: lines.at.size] == _orders(masks)[: lines.at.size]).all()
-    state = Flow(engine, lines, start(engine, plan, 20_000.0), 20_000.0)
+    state = Flow(engine, lines, adopted(engine, start(engine, plan, 20_000.0), 20_000.0), 20_000.0)
     state.stride(0.02, Clock(None))
     low, before = lines.order <= 2, (state.f - lines.target) ** 2 / lines.variance
     state.stride(0.05, Clock(None), low)

@@ -31,9 +31,9 @@ typedef struct {
 
 static void open_plan(cross_case *c, plan *p, size_t real) {
     const int64_t *sizes = AT(int64_t, 0), *s = AT(int64_t, 1), *n = AT(int64_t, 2), *l = AT(int64_t, 3);
-    int64_t rows = sizes[4], buffer = sizes[3], stages = COUNT(1) / 16, nodes = COUNT(2) / 14,
+    int64_t rows = sizes[4], buffer = sizes[3], stages = COUNT(1) / 20, nodes = COUNT(2) / 14,
             links = COUNT(3) / 6;
-    int64_t hosted = COUNT(6) / 8, folds = COUNT(11) / 2;
+    int64_t hosted = COUNT(6) / 9, folds = COUNT(11) / 2;
     p->stages = zeros(stages, sizeof *p->stages);
     p->nodes = zeros(nodes, sizeof *p->nodes);
     p->links = zeros(links, sizeof *p->links);
@@ -51,13 +51,13 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
             link->ts[d] = AT(int64_t, 5)[l[5] + link->nd + d];
         }
     }
-    for (int64_t i = 0; i < stages; i++, s += 16) {
-        fdp_run *runs[] = {&p->stages[i].nodes,  &p->stages[i].hosted, &p->stages[i].up,
-                           &p->stages[i].down,   &p->stages[i].ratios, &p->stages[i].deliveries,
-                           &p->stages[i].gathers};
-        for (int k = 0; k < 7; k++) *runs[k] = (fdp_run){s[2 * k], s[2 * k + 1]};
-        p->stages[i].needs = s[14];
-        p->stages[i].large = s[15];
+    for (int64_t i = 0; i < stages; i++, s += 20) {
+        fdp_run *runs[] = {&p->stages[i].nodes,   &p->stages[i].hosted, &p->stages[i].up,
+                           &p->stages[i].down,    &p->stages[i].ratios, &p->stages[i].deliveries,
+                           &p->stages[i].gathers, &p->stages[i].plain,  &p->stages[i].sums};
+        for (int k = 0; k < 9; k++) *runs[k] = (fdp_run){s[2 * k], s[2 * k + 1]};
+        p->stages[i].needs = s[18];
+        p->stages[i].large = s[19];
     }
     for (int64_t i = 0; i < nodes; i++, n += 14)
         p->nodes[i] = (fdp_node){.rows = n[0],
@@ -97,7 +97,9 @@ static void open_plan(cross_case *c, plan *p, size_t real) {
                          .deliveries = (const fdp_piece *)c->a[9].data,
                          .gathers = (const fdp_piece *)c->a[10].data,
                          .ratios = (const fdp_piece *)c->a[12].data,
-                         .copies = (const fdp_piece *)c->a[13].data};
+                         .copies = (const fdp_piece *)c->a[13].data,
+                         .plain = (const fdp_piece *)c->a[14].data,
+                         .sums = (const fdp_piece *)c->a[15].data};
     p->work = (fdp_work){.up = zeros(sizes[1], 8),
                          .ratio = zeros(sizes[1], real),
                          .message = zeros(rows, 8),
@@ -116,31 +118,31 @@ static void close_plan(plan *p) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
-/* plan, 14 potentials, 15 total, 16 change -> 17 cells, 18 marginals, 19 log Z; 20 cells and 21 marginals
+/* plan, 16 potentials, 17 total, 18 change -> 19 cells, 20 marginals, 21 log Z; 22 cells and 23 marginals
  * after a step by the change */
 #define INFER(NAME, REAL, SUFFIX) \
     static void NAME(cross_case *c) { \
         plan p; \
         int far = 0; \
-        double log_z = 0, moved = 0, total = REAL_AT(15); \
+        double log_z = 0, moved = 0, total = REAL_AT(17); \
         int64_t rows = AT(int64_t, 0)[4]; \
         open_plan(c, &p, sizeof(REAL)); \
-        fdp_state z = {cross_room(c, 17), zeros(rows, 8), zeros(p.tree.size, 8)}; \
-        fdp_state next = {cross_room(c, 20), zeros(rows, 8), zeros(p.tree.size, 8)}; \
-        REAL *mean = cross_room(c, 17); \
-        cross_code(c, fdp_infer_##SUFFIX(&p.tree, AT(double, 14), total, &c->team, &p.work, &z, &log_z)); \
+        fdp_state z = {cross_room(c, 19), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        fdp_state next = {cross_room(c, 22), zeros(rows, 8), zeros(p.tree.size, 8)}; \
+        REAL *mean = cross_room(c, 19); \
+        cross_code(c, fdp_infer_##SUFFIX(&p.tree, AT(double, 16), total, &c->team, &p.work, &z, &log_z)); \
         cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
-        cross_same(c, 17, z.cells); \
-        cross_same(c, 18, z.m); \
-        cross_same(c, 19, &log_z); \
+        cross_same(c, 19, z.cells); \
+        cross_same(c, 20, z.m); \
+        cross_same(c, 21, &log_z); \
         cross_code(c, fdp_adopt_##SUFFIX(&p.tree, total, &c->team, &p.work, &z)); \
-        cross_same(c, 18, z.m); \
-        cross_code(c, fdp_move_##SUFFIX(&p.tree, NULL, 0, AT(double, 16), 1.0, 1.0, total, &c->team, \
+        cross_same(c, 20, z.m); \
+        cross_code(c, fdp_move_##SUFFIX(&p.tree, NULL, 0, AT(double, 18), 1.0, 1.0, total, &c->team, \
                                         &p.work, &z, 1.0, mean, &next, NULL, &far, &moved)); \
         if (far) cross_code(c, FDP_ERR_ARGUMENT); \
         cross_code(c, fdp_normalise_##SUFFIX(&p.tree, total, &c->team, &p.work, &next)); \
-        cross_same(c, 20, next.cells); \
-        cross_same(c, 21, next.m); \
+        cross_same(c, 22, next.cells); \
+        cross_same(c, 23, next.m); \
         void *all[] = {z.cells, z.rowsum, z.m, next.cells, next.rowsum, next.m, mean}; \
         for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]); \
         close_plan(&p); \

@@ -45,7 +45,7 @@ def flat(rows: Any, width: int) -> np.ndarray:
 
 
 def flat_plan(plan: Any) -> list[np.ndarray]:
-    """The fourteen arrays of a plan of inference, as cases_model.c reads them."""
+    """The sixteen arrays of a plan of inference, as cases_model.c reads them."""
     bases, dims, links = Pool("i4"), Pool("i8"), []
 
     def link_of(link: Any) -> int:
@@ -59,15 +59,15 @@ def flat_plan(plan: Any) -> list[np.ndarray]:
         head = [node.rows, node.cells, node.table, node.row_at, node.separator, node.local, node.lanes]
         head += [node.local_at, len(numbers), numbers[0] if numbers else 0, node.first_hosted, node.direct]
         nodes.append([*head, node.lane_buffer, node.buffer_at])
-    stages, hosted = flat(schedule.stages, 16), flat(schedule.hosted, 8)
+    stages, hosted = flat(schedule.stages, 20), flat(schedule.hosted, 9)
     folds_made = [[host, link_of(link)] for host, link in plan.folds]
-    sizes = [plan.size, plan.shared, int(stages[:, 15].any()), schedule.buffer, max(1, plan.rows)]
+    sizes = [plan.size, plan.shared, int(stages[:, 19].any()), schedule.buffer, max(1, plan.rows)]
     heads = np.array([*sizes, schedule.early], np.int64), stages
     return [
         *(*heads, flat(nodes, 14), flat(links, 6), bases.all(), dims.all(), hosted),
         *(flat(schedule.lists[name], 4) for name in ("up", "down", "deliveries", "gathers")),
         flat(folds_made, 2),
-        *(flat(schedule.lists[name], 4) for name in ("ratios", "copies")),
+        *(flat(schedule.lists[name], 4) for name in ("ratios", "copies", "plain", "sums")),
     ]
 
 

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from ..._core.ancestors import slope_at
+from ..._core.ancestors import advance, slope_at
 from ..._core.infer import Engine, State
 from ...errors import MeasurementError
 from ...model.graphical_model import nodes_of
@@ -110,16 +110,20 @@ def denoise(x: np.ndarray, centre: float, time: float) -> np.ndarray:
     return 1 / (decay / centre + rate)
 
 
+def adopted(engine: Engine, tables: np.ndarray, total: float) -> State:
+    """The state with these tables, which become its own."""
+    state = engine.state(tables)
+    engine.adopt(state, total)
+    return state
+
+
 class Flow:
     """Where a flow stands: the state z, its functionals f, and what is known of the curvature."""
 
-    def __init__(
-        self, engine: Engine, lines: Functionals, tables: np.ndarray, total: float, most: int = MOST_CALLS
-    ):
+    def __init__(self, engine: Engine, lines: Functionals, z: State, total: float, most: int = MOST_CALLS):
         self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, 1, most
-        self._z, self._at, self._spare = engine.state(tables), engine.state(), engine.state()
+        self._z, self._at, self._spare = z, engine.state(), engine.state()
         self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
-        engine.adopt(self._z, total)
         self.f = lines.answers(self._z.m, engine.team)
         self.loss = lines.loss(self.f)
         self._inverse = lines.ancestors(engine.team)
@@ -135,9 +139,9 @@ class Flow:
         self.calls += 1
         return not far and math.isfinite(log_z)
 
-    def _try(self, change: np.ndarray) -> np.ndarray | None:
-        """The functionals where potentials have changed so from z; the state there is in `_spare`."""
-        self._delta[self.lines.active] = change
+    def _try(self) -> np.ndarray | None:
+        """The functionals where potentials have changed from z by `_delta`; the state there is in
+        `_spare`."""
         return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
 
     def smooth_start(self) -> None:
@@ -168,20 +172,24 @@ class Flow:
             steps[:RAMP] = np.geomspace(length / 12, length, RAMP)
         enough = INNER if self._length else RAMP
         at, f, loss = np.zeros(self.lines.size), self.f, self.loss
-        soft = at
+        soft, known = at, None
         self._changed = np.zeros(self.lines.active.size)  # of potentials at these multipliers
         for i, step in enumerate(steps):
             time = step * self.unit
             if i == 0 or (not self._length and i in (RAMP // 4, RAMP // 2)):
                 m = self._z.m if i == 0 else self._at.m
                 self._inverse.fill(m, f, variance, time, self.total)
-            soft = soft if i and step == steps[i - 1] else variance / time
-            slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
+            if i == 0 or step != steps[i - 1]:
+                soft, known = variance / time, None
+            if known is None or only is not None:
+                slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
+            else:
+                slope, steep = known
             if i > 2 and (self._length or i >= RAMP):
                 rms = math.sqrt(steep / at.size)
                 if rms < CLOSE or (i >= enough and rms < NEAR and loss < self.loss):
                     break
-            at, f, loss = self._iterate(at, f, slope, soft, pull)
+            at, f, loss, known = self._iterate(at, f, slope, soft, pull)
             clock.tick(self.calls, loss)
             if self.calls >= self.most:
                 break
@@ -190,9 +198,10 @@ class Flow:
         self.f, self.loss = f, loss
 
     def _iterate(self, at, f, slope, soft, pull):
-        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones and the loss there,
-        the state in `_at`. A pair is a change of multipliers and that of -f; the rest of the Hessian is the
-        diagonal `soft`, which changes with the stride."""
+        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones, the loss there, the
+        slope with the sum of its squares over the variance; the state in `_at`. A pair is a change of
+        multipliers and that of -f; the rest of the Hessian is the diagonal `soft`, which changes with the
+        stride."""
         way, descent = self._inverse.direction(self._pairs, slope, soft)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
@@ -200,11 +209,12 @@ class Flow:
         change = self.lines.change(way, self.engine.team)
         step = min(1.0, REACH / max(1e-300, float(change.max()), -float(change.min())))
         while True:
-            moved, changed = step * way, self._changed + step * change
-            there, to = self._try(changed), at + moved
+            along = (change, self._changed, self.lines.active, self._delta)
+            moved, to, changed = advance(step, way, at, *along)
+            there = self._try()
             if there is not None:
                 end = (there, soft, to, pull, way)
-                _, ahead, _, left = slope_at(self.lines.target, self.lines.variance, *end)
+                slope, ahead, steep, left = slope_at(self.lines.target, self.lines.variance, *end)
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
                 step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
@@ -214,7 +224,7 @@ class Flow:
                 step *= 0.4
         self._pairs = [*self._pairs, (moved, f - there)][-MEMORY:]
         self._at, self._spare, self._changed = self._spare, self._at, changed
-        return to, there, self.lines.constant + 0.5 * left
+        return to, there, self.lines.constant + 0.5 * left, (slope, steep)
 
     def back(self, before: float, wanted: float) -> None:
         """Go back along the last stride, from z to where the loss is just below `wanted`; before: the loss
@@ -226,7 +236,8 @@ class Flow:
             if fast[1] >= wanted - width or self.calls >= self.most:
                 break
             share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
-            f = self._try(self.lines.change(share * self._velocity, self.engine.team))
+            self._delta[self.lines.active] = self.lines.change(share * self._velocity, self.engine.team)
+            f = self._try()
             if f is None:
                 break
             loss = self.lines.loss(f)
@@ -272,13 +283,18 @@ class FlowSolver:
         layout = make_plan(task.domain, task.tree, task.used())
         dtype = np.dtype(options.tables)
         quadratic = lower(layout, task.parts, dtype)
+
+        def start() -> tuple[Engine, State]:
+            tables = task.start(layout, quadratic)
+            engine = Engine(layout, task.team, dtype)
+            return engine, adopted(engine, single(tables) if dtype == np.float32 else tables, task.total)
+
         with ThreadPoolExecutor(1) as beside:  # planning is one thread's, the start the team's
-            start = beside.submit(task.start, layout, quadratic)
+            started = beside.submit(start)
             lines = Functionals(layout, quadratic)
             lines.containing  # noqa: B018
-            tables = start.result()
-        tables = single(tables) if dtype == np.float32 else tables
-        flow = Flow(Engine(layout, task.team, dtype), lines, tables, task.total, options.calls)
+            engine, z = started.result()
+        flow = Flow(engine, lines, z, task.total, options.calls)
         goal = goal_of(options, quadratic, lines)
         return FlowPlan(flow, goal, layout, quadratic, options, task.warm_start is not None)
 
