@@ -244,10 +244,11 @@ def test_a_flow_goes_back_to_where_it_crossed_the_noise_level(power, before, hei
     flow.calls, flow.most, tried = 0, calls, []
     flow.engine = SimpleNamespace(team=None)
     loss_at = lambda share: before + (1 - before) * share**power  # noqa: E731
-    flow.lines = SimpleNamespace(change=lambda way, team: way / 2, loss=loss_at)
+    flow.lines = SimpleNamespace(change=lambda way, team: way / 2, loss=loss_at, active=0)
+    flow._delta = [0.0]
 
-    def arrive(share):
-        flow._spare, flow.calls = share, flow.calls + 1
+    def arrive():
+        flow._spare, flow.calls, share = flow._delta[0], flow.calls + 1, flow._delta[0]
         tried.append(share)
         return share
 
