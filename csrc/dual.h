@@ -129,7 +129,7 @@ typedef struct {
     fdp_dual_strand *strands;
     int32_t *line_of; /* [rows of all links], at most */
     int64_t *totals;  /* [links], at most: entries of the vector */
-    int64_t *sides;   /* [regions, n_totals] signs, or 0 */
+    int64_t *sides;   /* [regions, n_totals] signs, or 0; n_totals is FDP_DUAL_TOTALS at most */
     int64_t stride;   /* numbers of a block's room: 7 lines, 2 bundle_lines and cell_lines, rounded up */
     double *room;     /* [codes, parts, stride] */
     double *sums;     /* [codes, parts, 2 + n_totals] */

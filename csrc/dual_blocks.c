@@ -3,8 +3,8 @@
 
 #include "dual.h"
 
-#define LEAST_PART 8 /* columns of a block, at least */
-#define LARGEST 4    /* a block may have so many times the cells of a lane */
+#define LEAST_PART 8 /* columns of a block, at least: a line of a cache */
+#define LARGEST 4    /* a block may have so many times the cells of a lane, or threads would wait for it */
 
 static int64_t divisor(int64_t a, int64_t b) {
     return b ? divisor(b, a % b) : a;

@@ -13,6 +13,7 @@ from fastdp._core.tables import room
 from fastdp._core.team cimport Team, fdp_team, team_of
 
 cdef extern from "dual.h" nogil:
+    const int64_t FDP_DUAL_TOTALS
     ctypedef struct fdp_view:
         const int32_t *base
         const int32_t *map
@@ -198,7 +199,7 @@ cdef class Dual:
         k.strands = <fdp_dual_strand *> self._room(links * sizeof(fdp_dual_strand))
         k.line_of = <int32_t *> self._room(sum(table.rows * len(table.links) for table in tables) * sizeof(int32_t))
         k.totals = <int64_t *> self._room(links * sizeof(int64_t))
-        k.sides = <int64_t *> self._room(links * len(tables) * sizeof(int64_t))
+        k.sides = <int64_t *> self._room(FDP_DUAL_TOTALS * len(tables) * sizeof(int64_t))
         if not fdp_dual_find_blocks(&self.product, lane_cells, k):
             return 0
         self.n_blocks = k.codes * k.parts
