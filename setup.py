@@ -1,18 +1,20 @@
 """Builds the compiled core: `fastdp/_core/NAME.pyx` over `csrc/NAME.c` and `csrc/NAME_*.c`.
 
 To rebuild after an edit: `python setup.py -q build_ext --inplace`. To rebuild one module or two:
-`FASTDP_EXT=count,noise python setup.py -q build_ext --inplace`. The module `fastdp._core._shared` is made
-as well: it holds Cython's support code (memoryviews) once, and every other module imports it.
+`FASTDP_EXT=count,noise python setup.py -q build_ext --inplace`. The module `fastdp._core._shared`
+is made as well: it holds Cython's support code (memoryviews) once, and every other module imports
+it.
 
-The kernels (csrc/) are compiled at -O3. The wrappers only convert arguments and are compiled at -O0, which
-halves the time they take; those of `LOOPS` go through rows themselves. All files are compiled in parallel,
-one process per processor.
+The kernels (csrc/) are compiled at -O3. The wrappers only convert arguments and are compiled at
+-O0, which halves the time they take; those of `LOOPS` go through rows themselves. All files are
+compiled in parallel, one process per processor.
 
-Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child and spins
-on a busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is linked.
+Threads are plain POSIX threads in teams (csrc/team.h), not OpenMP: its pool hangs in a forked child
+and spins on a busy machine. `-fopenmp-simd` only enables `#pragma omp simd`; no OpenMP runtime is
+linked.
 
-Other switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and undefined),
-FASTDP_SANITIZE=thread (data races).
+Other switches (environment): FASTDP_DEBUG=1 (-O0, asserts), FASTDP_SANITIZE=1 (address and
+undefined), FASTDP_SANITIZE=thread (data races).
 """
 
 import os
@@ -30,7 +32,9 @@ ONLY = [n for n in os.environ.get("FASTDP_EXT", "").split(",") if n]
 CORE = Path("fastdp/_core")
 SHARED = "fastdp._core._shared"
 LOOPS = {"score"}
-PROCESSES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+PROCESSES = (
+    len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+)
 
 
 compile_args = [
@@ -69,10 +73,19 @@ class Build(build_ext):
         def compile_one(obj, source, ext, cc_args, extra, pp_opts):
             path = Path(source)
             level = "-O3" if path.parts[0] == "csrc" else "-O2" if path.stem in LOOPS else "-O0"
-            one(obj, source, ext, cc_args, [*extra, *([] if SANITIZE or DEBUG else [level])], pp_opts)
+            one(
+                obj,
+                source,
+                ext,
+                cc_args,
+                [*extra, *([] if SANITIZE or DEBUG else [level])],
+                pp_opts,
+            )
 
         def compile_several(sources, **options):
-            return [o for made in pool.map(lambda s: several([s], **options), sources) for o in made]
+            return [
+                o for made in pool.map(lambda s: several([s], **options), sources) for o in made
+            ]
 
         self.compiler._compile, self.compiler.compile = compile_one, compile_several
         with ThreadPoolExecutor(PROCESSES) as pool:
@@ -81,7 +94,12 @@ class Build(build_ext):
 
 headers = [*map(str, [*Path("csrc").glob("*.h"), *CORE.glob("*.pxd")])]
 extensions = [
-    Extension(SHARED, [str(CORE / "_shared.c")], extra_compile_args=compile_args, extra_link_args=link_args)
+    Extension(
+        SHARED,
+        [str(CORE / "_shared.c")],
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
 ]
 for pyx in sorted(CORE.glob("*.pyx")):
     name = pyx.stem

@@ -24,7 +24,8 @@ SHARED = ROOT.parent / "shared" / "data"
 
 @dataclass(frozen=True)
 class Bench:
-    """What it shows, its arguments in small and in full, and the data it needs beside the repository."""
+    """What it shows, its arguments in small and in full, and the data it needs beside the
+    repository."""
 
     shows: str
     small: tuple[tuple[str, ...], ...]
@@ -66,11 +67,13 @@ BENCHES = {
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
     "paired": Bench(
-        "cliquetree beside mst and the independent model, seed by seed, on tables of different kinds",
+        "cliquetree beside mst and the independent model, seed by seed, on tables of different"
+        " kinds",
         (("--tables", "two", "binary", "--epsilon", "1", "--seeds", "2", "--no-save"),),
     ),
     "small": Bench(
-        "300 rows and 4 columns: cliquetree against the best of mst, independent columns and uniform rows",
+        "300 rows and 4 columns: cliquetree against the best of mst, independent columns and"
+        " uniform rows",
         (("--epsilon", "1", "--seeds", "2"),),
     ),
     "hard": Bench(
@@ -78,12 +81,14 @@ BENCHES = {
         (("--tables", "zip", "xor", "--epsilon", "1", "--seeds", "1"),),
     ),
     "pairbound": Bench(
-        "what one pair measured over groups can keep of a correlation, flights by aircraft (names a file)",
+        "what one pair measured over groups can keep of a correlation, flights by aircraft (names a"
+        " file)",
         (),
         (),
     ),
     "workload": Bench(
-        "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago table",
+        "cliquetree with the challenge's sets as workload, beside AdaGrid, on the coded Chicago"
+        " table",
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),
         needs="taxi-nist-coded",
     ),
@@ -233,7 +238,8 @@ BENCHES = {
         (("--seeds", "5", "--jobs", "4"),),
     ),
     "ranges": Bench(
-        "range queries on columns whose bounds and bins were found privately, beside bins in hindsight",
+        "range queries on columns whose bounds and bins were found privately, beside bins in"
+        " hindsight",
         (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),
     ),
     "linked": Bench(
@@ -241,7 +247,8 @@ BENCHES = {
         (("--parents", "300", "--seeds", "0", "1", "--no-save"),),
     ),
     "users": Bench(
-        "synthetic users without public data: agreement of a user's rows, distinct values, gaps, totals",
+        "synthetic users without public data: agreement of a user's rows, distinct values, gaps,"
+        " totals",
         (("--tables", "simulated", "--epsilon", "10", "--seeds", "0", "1", "--no-save"),),
     ),
     "usercounts": Bench(
@@ -286,10 +293,14 @@ def main() -> None:
     for name in options.names or (QUOTED if options.quoted else BENCHES):
         bench = BENCHES[name]
         if bench.needs is not None and not (SHARED / bench.needs).is_dir():
-            print(f"\n== {name}: skipped, its data is not at ../shared/data/{bench.needs}", flush=True)
+            print(
+                f"\n== {name}: skipped, its data is not at ../shared/data/{bench.needs}", flush=True
+            )
             continue
         failed += [
-            name for arguments in (bench.full if options.full else bench.small) if run(name, arguments)
+            name
+            for arguments in (bench.full if options.full else bench.small)
+            if run(name, arguments)
         ]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

@@ -3,12 +3,12 @@
     python -m bench.adagrid_fits [--cases chicago taxi adult] [--epsilon 1 10] [--seeds 0 1 2]
                                  [--methods flow accelerated] [--rows 1000000] [--save NAME]
 
-chicago: the coded Chicago table (226,051 rows, each its own user) with the published recipe's marginals;
-taxi: simulated trips, clipped as the recipe says, simulated anew for every seed; adult: a few outer
-marginals, chosen by name and not by any result. The noise is numpy's, so nothing here is private. Scores are
-of as many sampled rows as the measurements say there are: deid2's k-marginal and pickup-dropoff (taxi
-tables), mean total variation of all 2-way and of 50 3-way marginals. `accelerated` is
-mirror descent to the least risk (stop="refined" in both).
+chicago: the coded Chicago table (226,051 rows, each its own user) with the published recipe's
+marginals; taxi: simulated trips, clipped as the recipe says, simulated anew for every seed; adult:
+a few outer marginals, chosen by name and not by any result. The noise is numpy's, so nothing here
+is private. Scores are of as many sampled rows as the measurements say there are: deid2's k-marginal
+and pickup-dropoff (taxi tables), mean total variation of all 2-way and of 50 3-way marginals.
+`accelerated` is mirror descent to the least risk (stop="refined" in both).
 """
 
 from __future__ import annotations
@@ -67,15 +67,20 @@ def table_of(case: str, rows: int, seed: int) -> tuple[Domain, Codes, np.ndarray
     return domain, {name: codes[:, names.index(name)] for name in domain}, None
 
 
-def count(domain: Domain, codes: Codes, clique: Clique, weights: np.ndarray | None = None) -> np.ndarray:
+def count(
+    domain: Domain, codes: Codes, clique: Clique, weights: np.ndarray | None = None
+) -> np.ndarray:
     cell = np.zeros(next(iter(codes.values())).size, np.int64)
     for name in clique:
         cell = cell * domain[name] + codes[name]
     return np.bincount(cell, weights, minlength=domain.cells(clique)).astype(float)
 
 
-def measure(case: str, domain: Domain, codes: Codes, trips, epsilon: float, seed: int) -> list[Measurement]:
-    """The rounds of AdaGrid with numpy's noise, as `mechanisms.adagrid` makes them, with equal shares."""
+def measure(
+    case: str, domain: Domain, codes: Codes, trips, epsilon: float, seed: int
+) -> list[Measurement]:
+    """The rounds of AdaGrid with numpy's noise, as `mechanisms.adagrid` makes them, with equal
+    shares."""
     sets = closure(domain, ADULT if case == "adult" else OUTER)
     clip = 1 if trips is None else CLIP[epsilon]
     weights = None if trips is None else np.minimum(1.0, clip / trips)
@@ -132,7 +137,10 @@ def deid2_scores(domain: Domain, truth: Codes, sampled: Codes) -> dict[str, floa
         taxi=(None, None),
         threads=resolve(None),
     ).score(detail=False)
-    return {"k-marginal": score["k_marginal_score"], "pickup-dropoff": score["pickup_dropoff_score"]}
+    return {
+        "k-marginal": score["k_marginal_score"],
+        "pickup-dropoff": score["pickup_dropoff_score"],
+    }
 
 
 def one(case: str, rows: int, epsilon: float, seed: int, methods: list[str]) -> list[dict]:
@@ -157,7 +165,9 @@ def one(case: str, rows: int, epsilon: float, seed: int, methods: list[str]) -> 
             "ended": model.ended,
         }
         sampled = model.sample(round(model.total), seed=0)
-        run |= {name: round(value, 4) for name, value in scores(case, domain, truth, sampled).items()}
+        run |= {
+            name: round(value, 4) for name, value in scores(case, domain, truth, sampled).items()
+        }
         print(json.dumps(run), flush=True)
         out.append(run)
     return out
@@ -170,7 +180,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--methods", nargs="*", default=["flow", "accelerated"])
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the simulated table")
-    parser.add_argument("--save", help="keep the runs under this name in bench/results, with what it holds")
+    parser.add_argument(
+        "--save", help="keep the runs under this name in bench/results, with what it holds"
+    )
     options = parser.parse_args()
     runs = []
     for case in options.cases:

@@ -1,14 +1,15 @@
-"""AdaGrid's queries twice: as masked projections, and as the explicit sparse matrices the peers need.
+"""AdaGrid's queries twice: as masked projections, and as the explicit sparse matrices the peers
+need.
 
 The law (adagrid's step 4): a clique c with fine cells F_c has the query
 
     Q_c = [ identity on F_c ;  1/sqrt(m) Q_d P_(c->d) (1 - F_c)  for each of its m children d ]
 
-where a child is a subset one attribute smaller, P projects, and 1-way cliques are fine everywhere. Fine cells
-come first, in C order; children come in the order of `itertools.combinations`, so the rows are those of
-`fastdp.queries.AdaGrid`, there without the scalars. Every column has L2 norm 1. A coarse row may cover no
-cell; it stays (the mechanism's authors drop it), so that every estimator sees the same rows and the same
-loss.
+where a child is a subset one attribute smaller, P projects, and 1-way cliques are fine everywhere.
+Fine cells come first, in C order; children come in the order of `itertools.combinations`, so the
+rows are those of `fastdp.queries.AdaGrid`, there without the scalars. Every column has L2 norm 1. A
+coarse row may cover no cell; it stays (the mechanism's authors drop it), so that every estimator
+sees the same rows and the same loss.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def project(domain: Domain, clique: Clique, x: np.ndarray, onto: Clique) -> np.n
 
 
 def spread(domain: Domain, onto: Clique, x: np.ndarray, clique: Clique) -> np.ndarray:
-    """`x` over `onto` repeated along the other attributes of `clique`: the transpose of `project`."""
+    """`x` over `onto` repeated along the other attributes of `clique`: the transpose of
+    `project`."""
     shape = [domain[name] if name in onto else 1 for name in clique]
     return np.broadcast_to(x.reshape(shape), domain.shape(clique)).reshape(-1)
 
@@ -46,7 +48,9 @@ def plausible(domain: Domain, clique: Clique, above: dict[Clique, np.ndarray]) -
     return mask
 
 
-def product(domain: Domain, fine: dict[Clique, np.ndarray], clique: Clique, x: np.ndarray) -> np.ndarray:
+def product(
+    domain: Domain, fine: dict[Clique, np.ndarray], clique: Clique, x: np.ndarray
+) -> np.ndarray:
     """Q_c x without the scalars: sums of cells of `x`, one per row."""
     mask = fine[clique]
     parts, rest = [x[mask]], np.where(mask, 0, x)
@@ -63,7 +67,9 @@ def scalars(domain: Domain, fine: dict[Clique, np.ndarray], clique: Clique) -> n
     return np.concatenate(parts)
 
 
-def explicit_adagrid(domain: Domain, fine: dict[Clique, np.ndarray]) -> dict[Clique, sparse.csr_matrix]:
+def explicit_adagrid(
+    domain: Domain, fine: dict[Clique, np.ndarray]
+) -> dict[Clique, sparse.csr_matrix]:
     """The same queries as CSR matrices, as the mechanism's authors hand them to Private-PGM."""
     columns: dict[Clique, sparse.csc_matrix] = {}
     rows: dict[Clique, sparse.csr_matrix] = {}
@@ -72,7 +78,11 @@ def explicit_adagrid(domain: Domain, fine: dict[Clique, np.ndarray]) -> dict[Cli
         cells = np.flatnonzero(mask)
         blocks = [
             sparse.csr_matrix(
-                (np.ones(cells.size), cells.astype(np.int32), np.arange(cells.size + 1, dtype=np.int32)),
+                (
+                    np.ones(cells.size),
+                    cells.astype(np.int32),
+                    np.arange(cells.size + 1, dtype=np.int32),
+                ),
                 shape=(cells.size, n),
             )
         ]
@@ -83,7 +93,9 @@ def explicit_adagrid(domain: Domain, fine: dict[Clique, np.ndarray]) -> dict[Cli
             counts = np.zeros(n + 1, dtype=np.int64)
             counts[1 + rest] = np.diff(part.indptr)
             data = part.data * (1.0 / np.sqrt(len(below)))
-            wide = sparse.csc_matrix((data, part.indices, np.cumsum(counts)), shape=(part.shape[0], n))
+            wide = sparse.csc_matrix(
+                (data, part.indices, np.cumsum(counts)), shape=(part.shape[0], n)
+            )
             blocks.append(wide.tocsr())
         rows[clique] = sparse.vstack(blocks, format="csr")
         if len(clique) < max(map(len, fine)):

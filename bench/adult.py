@@ -1,5 +1,5 @@
-"""MST on adult (48,842 x 15), epsilon 1, delta 1e-9: mean total variation of all 1-ways, all pairs and 50
-triples.
+"""MST on adult (48,842 x 15), epsilon 1, delta 1e-9: mean total variation of all 1-ways, all pairs
+and 50 triples.
 
 `python -m bench.adult [seeds]` prints the table that PEERS gives for MST of mbi and google/dpsynth.
 """
@@ -34,7 +34,10 @@ def errors(table, run) -> tuple[float, float, float]:
     out = []
     for cliques in groups:
         truth, made = fastdp.marginals(table, cliques), fastdp.marginals(synthetic, cliques)
-        gaps = [np.abs(truth[c] / table.rows - made[c] / max(1, synthetic.rows)).sum() / 2 for c in cliques]
+        gaps = [
+            np.abs(truth[c] / table.rows - made[c] / max(1, synthetic.rows)).sum() / 2
+            for c in cliques
+        ]
         out.append(float(np.mean(gaps)))
     return tuple(out)
 
@@ -48,10 +51,16 @@ def main(seeds: int = 5) -> None:
         run.data  # noqa: B018 (rows are drawn when asked for)
         times.append(time.perf_counter() - start)
         runs.append(errors(table, run))
-        print(f"seed {seed}: {times[-1]:5.2f} s  " + "  ".join(f"{e:.4f}" for e in runs[-1]), flush=True)
+        print(
+            f"seed {seed}: {times[-1]:5.2f} s  " + "  ".join(f"{e:.4f}" for e in runs[-1]),
+            flush=True,
+        )
     mean, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(seeds)
     print("mean of seeds: " + "  ".join(f"{m:.4f} +- {e:.4f}" for m, e in zip(mean, error)))
-    print("peers (MST):   mbi 2.0 0.0045 0.0434 0.0957 in 141 s; google/dpsynth 0.0065 0.0443 0.0976 in 37 s")
+    print(
+        "peers (MST):   mbi 2.0 0.0045 0.0434 0.0957 in 141 s; google/dpsynth 0.0065 0.0443 0.0976"
+        " in 37 s"
+    )
 
 
 if __name__ == "__main__":

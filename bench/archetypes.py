@@ -1,14 +1,15 @@
-"""Archetypes: how fast they are fitted, assigned and sampled, and how they score on years that drifted apart.
+"""Archetypes: how fast they are fitted, assigned and sampled, and how they score on years that
+drifted apart.
 
     python -m bench.archetypes speed             1M public trips fitted, 10M private assigned, 2M rows drawn
     python -m bench.archetypes scores --seeds 5  deid2 at equal epsilon: plain, adagrid, refined; mean and
                                                  95 % interval
     python -m bench.archetypes number            evidence for the number of archetypes
 
-Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both sides and
-its own noise. Beside the mechanisms stand three tables that cost no budget: the public trips themselves, the
-public distribution that refining starts from, and other trips of the private year (what sampling alone costs;
-no mechanism has them).
+Private trips are of 2020, public ones of an earlier year. Each seed has trips of its own on both
+sides and its own noise. Beside the mechanisms stand three tables that cost no budget: the public
+trips themselves, the public distribution that refining starts from, and other trips of the private
+year (what sampling alone costs; no mechanism has them).
 """
 
 from __future__ import annotations
@@ -35,7 +36,17 @@ from .. import machine
 KEYS = ("overall", "k_marginal_score", "pickup_dropoff_score", "higher_order_conjunction")
 DELTA = 2.5e-5
 # Two-sided 95 % points of Student's t by degrees of freedom.
-STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+STUDENT = {
+    1: 12.706,
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    7: 2.365,
+    8: 2.306,
+    9: 2.262,
+}
 
 
 def timed(call, times: int = 1) -> tuple[float, object]:
@@ -67,8 +78,8 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
     peer = peer_assign(model, small)
     ratio = (peer / peer_rows) / (ours / private_rows)
     print(
-        f"scikit-learn's predict and a pandas mode, {peer_rows:,} trips: {peer:.1f} s; {ratio:.0f}x ours per "
-        "trip"
+        f"scikit-learn's predict and a pandas mode, {peer_rows:,} trips: {peer:.1f} s; {ratio:.0f}x"
+        " ours per trip"
     )
     figures |= {
         "assign_seconds": ours,
@@ -86,7 +97,14 @@ def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -
     whole, run = timed(
         lambda: (
             fastdp.synthesize(
-                private, "taxi-archetypes", 1.0, DELTA, public=public, rows=draw_rows, seed=1, sample_seed=1
+                private,
+                "taxi-archetypes",
+                1.0,
+                DELTA,
+                public=public,
+                rows=draw_rows,
+                seed=1,
+                sample_seed=1,
             ).data
         )
     )
@@ -109,19 +127,24 @@ def peer_assign(model, table) -> float:
 
     def assign():
         frame["label"] = peer.predict(m.standardised(codes))
-        return frame.groupby("user")["label"].agg(lambda x: x.value_counts().index[0]).value_counts()
+        return (
+            frame.groupby("user")["label"].agg(lambda x: x.value_counts().index[0]).value_counts()
+        )
 
     return timed(assign)[0]
 
 
 def unrefined(schema, public, rows: int, seed: int):
-    """Rows of the public distribution dealt to public users: what refining makes of no private answers."""
+    """Rows of the public distribution dealt to public users: what refining makes of no private
+    answers."""
     import pyarrow as pa
 
     model = fit(public, plain_options())
     prior = prior_model(schema.domain, model.prior, total=float(rows))
     dealt = DealtRows(ModelRows(prior, rows, seed), model, model.users.astype(float), 200, seed)
-    return pa.concat_tables(Output(schema, Outcome(dealt, owners=dealt.owners), None, seed).tables())
+    return pa.concat_tables(
+        Output(schema, Outcome(dealt, owners=dealt.owners), None, seed).tables()
+    )
 
 
 def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds: int) -> dict:
@@ -129,7 +152,9 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
     got: dict[str, list[list[float]]] = {}
 
     def keep(name: str, truth, made) -> None:
-        deid2 = fastdp.evaluate(truth, made, schema=schema, metrics=["deid2"], baselines=())["deid2"]
+        deid2 = fastdp.evaluate(truth, made, schema=schema, metrics=["deid2"], baselines=())[
+            "deid2"
+        ]
         got.setdefault(name, []).append([deid2[k] for k in KEYS])
         print(f"  {name:<34} " + " ".join(f"{x:.4f}" for x in got[name][-1]), flush=True)
 
@@ -140,21 +165,36 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
         print(f"seed {seed}", flush=True)
         keep("the public trips themselves", truth, public_trips)
         keep(
-            "other trips of the private year", truth, fastdp.simulate.taxi(rows, seed=3000 + seed, year=2020)
+            "other trips of the private year",
+            truth,
+            fastdp.simulate.taxi(rows, seed=3000 + seed, year=2020),
         )
         keep("the public distribution, unrefined", truth, unrefined(schema, public, rows, seed))
         for epsilon in epsilons:
             for name in ("taxi-archetypes", "taxi-adagrid", "taxi-archetypes-refined"):
                 run = fastdp.synthesize(
-                    private, name, epsilon, DELTA, public=public, rows=rows, seed=seed, sample_seed=seed
+                    private,
+                    name,
+                    epsilon,
+                    DELTA,
+                    public=public,
+                    rows=rows,
+                    seed=seed,
+                    sample_seed=seed,
                 )
                 keep(f"{name}, epsilon {epsilon:g}", truth, run.data)
-    return {"keys": KEYS, "seeds": seeds, "year": year, "public_rows": public_rows, **summary(got, epsilons)}
+    return {
+        "keys": KEYS,
+        "seeds": seeds,
+        "year": year,
+        "public_rows": public_rows,
+        **summary(got, epsilons),
+    }
 
 
 def summary(got: dict[str, list[list[float]]], epsilons: list[float]) -> dict:
-    """Mean and half width of the 95 % interval of each, and of the differences to the refined runs (paired by
-    seed)."""
+    """Mean and half width of the 95 % interval of each, and of the differences to the refined runs
+    (paired by seed)."""
 
     def interval(values) -> tuple[np.ndarray, np.ndarray]:
         a = np.asarray(values)
@@ -208,7 +248,9 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     if options.what == "speed":
-        figures = speed(options.public_rows or 1_000_000, options.rows or 10_000_000, 2_000_000, 500_000)
+        figures = speed(
+            options.public_rows or 1_000_000, options.rows or 10_000_000, 2_000_000, 500_000
+        )
     elif options.what == "number":
         figures = number(options.rows or 300_000)
     else:

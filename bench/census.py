@@ -1,12 +1,13 @@
-"""The two-round mechanism on a simulated state of the 1940 census: nist2018 scores, time and memory.
+"""The two-round mechanism on a simulated state of the 1940 census: nist2018 scores, time and
+memory.
 
-    python -m bench.census [scores] [--rows 660000] [--epsilon 0.3 1 8] [--calibration gdp] [--seeds 1]
-    python -m bench.census wide [--rows 20000]
+    python -m bench.census [scores] [--rows 660000] [--epsilon 0.3 1 8] [--calibration gdp] [--seeds
+    1] python -m bench.census wide [--rows 20000]
 
-`scores`: the recipe census-tworound (98 columns, the published list of round 2) at delta 2.28e-12. Each run
-is a process of its own, so that its peak of memory is its own; scoring comes after and is not counted. A 1 %
-and a 10 % sample of the truth are scored beside. `wide`: 110 columns without a recipe, the marginals of round
-2 chosen privately, and from public data.
+`scores`: the recipe census-tworound (98 columns, the published list of round 2) at delta 2.28e-12.
+Each run is a process of its own, so that its peak of memory is its own; scoring comes after and is
+not counted. A 1 % and a 10 % sample of the truth are scored beside. `wide`: 110 columns without a
+recipe, the marginals of round 2 chosen privately, and from public data.
 """
 
 from __future__ import annotations
@@ -32,15 +33,23 @@ PARTS = ("score", "three_way", "conjunctions", "income")
 
 
 def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) -> dict:
-    """One run from the table in memory to the written folder, in this process; scored afterwards."""
+    """One run from the table in memory to the written folder, in this process; scored
+    afterwards."""
     table = fastdp.simulate.census(rows, seed=1)
     base = recipe.load("census-tworound")
-    fields = {"mechanism": base.mechanism, "schema": base.schema, **base.fields, "calibration": calibration}
+    fields = {
+        "mechanism": base.mechanism,
+        "schema": base.schema,
+        **base.fields,
+        "calibration": calibration,
+    }
     before, start = machine.peak_mb(), time.perf_counter()
     run = fastdp.synthesize(table, fields, epsilon, DELTA, sample_seed=seed, out=folder)
     seconds, peak = time.perf_counter() - start, machine.peak_mb()
     made = run.data
-    parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())["nist2018"]
+    parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())[
+        "nist2018"
+    ]
     about = run.privacy["mechanism"]
     model = run.model
     return {
@@ -61,7 +70,9 @@ def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) ->
 
 
 def show(name: str, scores: dict, rest: str = "") -> None:
-    print(f"{name:<28} " + "  ".join(f"{k} {scores[k]:.4f}" for k in PARTS) + f"   {rest}", flush=True)
+    print(
+        f"{name:<28} " + "  ".join(f"{k} {scores[k]:.4f}" for k in PARTS) + f"   {rest}", flush=True
+    )
 
 
 def samples(rows: int) -> dict:
@@ -71,9 +82,9 @@ def samples(rows: int) -> dict:
     out = {}
     for share in (0.01, 0.1):
         pick = np.random.default_rng(0).choice(rows, int(rows * share), replace=False)
-        parts = fastdp.evaluate(table, table.take(pick), metrics=["nist2018"], schema=schema, baselines=())[
-            "nist2018"
-        ]
+        parts = fastdp.evaluate(
+            table, table.take(pick), metrics=["nist2018"], schema=schema, baselines=()
+        )["nist2018"]
         out[f"{share:.0%} sample"] = {k: parts[k] for k in PARTS}
         show(f"{share:.0%} sample, not private", parts)
     return out
@@ -85,8 +96,22 @@ def scores(options: argparse.Namespace) -> dict:
         for epsilon in options.epsilon:
             for seed in range(options.seeds):
                 with tempfile.TemporaryDirectory(prefix="fastdp-census-") as folder:
-                    command = [sys.executable, "-m", "bench.census", "one", "--rows", str(options.rows)]
-                    command += ["--epsilon", str(epsilon), "--calibration", calibration, "--seeds", str(seed)]
+                    command = [
+                        sys.executable,
+                        "-m",
+                        "bench.census",
+                        "one",
+                        "--rows",
+                        str(options.rows),
+                    ]
+                    command += [
+                        "--epsilon",
+                        str(epsilon),
+                        "--calibration",
+                        calibration,
+                        "--seeds",
+                        str(seed),
+                    ]
                     command += ["--folder", str(Path(folder) / "run")]
                     done = subprocess.run(command, check=True, capture_output=True, text=True)
                 run = json.loads(done.stdout.splitlines()[-1])
@@ -96,15 +121,16 @@ def scores(options: argparse.Namespace) -> dict:
                 show(
                     f"epsilon {epsilon:g}, {calibration}",
                     run["nist2018"],
-                    f"{run['seconds']:.1f} s, {run['peak_gb']:.2f} GB ({run['before_gb']:.2f} before), "
-                    f"{run['model_cells']:,} cells, {run['measured']} marginals, {len(run['left_out'])} left "
-                    f"out; {stages}",
+                    f"{run['seconds']:.1f} s, {run['peak_gb']:.2f} GB ({run['before_gb']:.2f}"
+                    f" before), {run['model_cells']:,} cells, {run['measured']} marginals,"
+                    f" {len(run['left_out'])} left out; {stages}",
                 )
     return figures
 
 
 def wide_table(options: argparse.Namespace) -> dict:
-    """110 columns, each depending on one of the six before it; the private choice, then the public one."""
+    """110 columns, each depending on one of the six before it; the private choice, then the public
+    one."""
     figures = {}
     tables = []
     for seed, public in ((0, False), (1, True)):
@@ -117,10 +143,13 @@ def wide_table(options: argparse.Namespace) -> dict:
         made = fastdp.read(run.data, tables[0].schema, public=True)
         seconds = time.perf_counter() - start
         ours = fastdp.marginals(made, tree)
-        gap = np.mean([np.abs(truth[p] / tables[0].rows - ours[p] / made.rows).sum() / 2 for p in tree])
+        gap = np.mean(
+            [np.abs(truth[p] / tables[0].rows - ours[p] / made.rows).sum() / 2 for p in tree]
+        )
         figures[name] = {"seconds": seconds, "mean_variation_of_the_tree": float(gap)}
         print(
-            f"{name:<16} {seconds:6.1f} s   mean total variation of the true tree's pairs {gap:.4f}",
+            f"{name:<16} {seconds:6.1f} s   mean total variation of the true tree's pairs"
+            f" {gap:.4f}",
             flush=True,
         )
     return figures
@@ -138,7 +167,9 @@ def main() -> None:
     options = parser.parse_args()
     options.rows = options.rows or (20_000 if options.what == "wide" else 660_000)
     if options.what == "one":
-        run = one(options.rows, options.epsilon[0], options.calibration[0], options.seeds, options.folder)
+        run = one(
+            options.rows, options.epsilon[0], options.calibration[0], options.seeds, options.folder
+        )
         print(json.dumps(run))
         return
     save(options, scores(options) if options.what == "scores" else wide_table(options))

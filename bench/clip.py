@@ -2,8 +2,9 @@
 
     python -m bench.clip                  simulated trips
 
-How often a noisy histogram leads to the clip that the exact one would, and how much error it costs by the
-same criterion (`fastdp.privacy.clip`) where it does not. What the criterion is worth: `bench.clip_tables`.
+How often a noisy histogram leads to the clip that the exact one would, and how much error it costs
+by the same criterion (`fastdp.privacy.clip`) where it does not. What the criterion is worth:
+`bench.clip_tables`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
     for epsilon in epsilons:
         mu = mu_of_method(epsilon, DELTA, "gdp")
         clip_criteria = (
-            recipes.load({"mechanism": "mst", "clip": "private"}).config(epsilon).clip_criteria(schema.domain)
+            recipes.load({"mechanism": "mst", "clip": "private"})
+            .config(epsilon)
+            .clip_criteria(schema.domain)
         )
         noise = clip_rules.unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
         grid = clip_rules.candidates(200)
@@ -45,7 +48,9 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
         error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
         sigma = 1 / (mu * math.sqrt(0.02))
         chosen = [
-            clip_rules.from_release(exact + rng.normal(0, sigma, exact.size), noise, 200, sigma).clip
+            clip_rules.from_release(
+                exact + rng.normal(0, sigma, exact.size), noise, 200, sigma
+            ).clip
             for _ in range(draws)
         ]
         away = np.array([abs(grid.index(c) - grid.index(best.clip)) for c in chosen])
@@ -61,9 +66,10 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
             "extra_error_at_200": error[200],
         }
         print(
-            f"{rows:>9,} rows, epsilon {epsilon:>4g}: best {best.clip:>3}, found {line['found']:.0%}, "
-            f"within a step of the grid {line['within_a_step']:.0%}; extra error {np.mean(extra):.2%} (at "
-            f"most {np.max(extra):.2%}; of clip 200 {error[200]:.1%})",
+            f"{rows:>9,} rows, epsilon {epsilon:>4g}: best {best.clip:>3}, found"
+            f" {line['found']:.0%}, within a step of the grid {line['within_a_step']:.0%}; extra"
+            f" error {np.mean(extra):.2%} (at most {np.max(extra):.2%}; of clip 200"
+            f" {error[200]:.1%})",
             flush=True,
         )
         out.append(line)
@@ -71,13 +77,19 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 200_000, 2_000_000])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 5.0, 10.0])
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    finds = [line for rows in options.rows for line in extra_errors(rows, options.epsilons, options.draws)]
+    finds = [
+        line
+        for rows in options.rows
+        for line in extra_errors(rows, options.epsilons, options.draws)
+    ]
     if not options.no_save:
         machine.keep("clip", {"delta": DELTA, "found": finds})
 

@@ -3,10 +3,11 @@
     python -m bench.clip_tables [--tables purchases visits clinic sensors trips chicago flights]
                                 [--flights flights.parquet] [--epsilons 1 5] [--seeds 2]
 
-Every table is made with the clip set to each of a grid in turn; everything else is as in a run that chooses.
-Error: half the L1 distance of the counts from the truth, relative to the rows, so that a wrong total counts;
-mean over single columns and over pairs of at most 20,000 cells. Then the clip that the rule takes from the
-same noisy histogram, and how far its error is above the least, for several values of `ALONE`.
+Every table is made with the clip set to each of a grid in turn; everything else is as in a run that
+chooses. Error: half the L1 distance of the counts from the truth, relative to the rows, so that a
+wrong total counts; mean over single columns and over pairs of at most 20,000 cells. Then the clip
+that the rule takes from the same noisy histogram, and how far its error is above the least, for
+several values of `ALONE`.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def purchases(_):
     shop = 1 / np.arange(1, 13)
     columns = {
         "day": np.where(busy, second, first),
-        "amount": np.minimum(rng.lognormal(3, 0.7, rows) * np.where(busy, 1.3, 1) / 5, 18).astype(int),
+        "amount": np.minimum(rng.lognormal(3, 0.7, rows) * np.where(busy, 1.3, 1) / 5, 18).astype(
+            int
+        ),
         "kind": rng.choice(12, rows, p=shop / shop.sum()),
         "store": (rng.choice(20, rows) + busy * 5) % 20,
     }
@@ -51,14 +54,17 @@ def purchases(_):
 
 
 def visits(_):
-    """2,000 users with a Pareto number of rows, and small columns in which busy users are of another kind."""
+    """2,000 users with a Pareto number of rows, and small columns in which busy users are of
+    another kind."""
     rng = np.random.default_rng(1)
     n = np.minimum((rng.pareto(1.1, 2000) + 1) * 2, 1000).astype(int)
     who = np.repeat(np.arange(2000), n)
     kind = ((rng.random(2000) < 0.3) | (n > 30))[who].astype(int)
     sizes, columns = (4, 6, 2, 8, 5, 3), {}
     for i, (size, share) in enumerate(zip(sizes, (0.8, 0.5, 0.2, 0.4, 0.0, 0.6))):
-        by_kind = np.array([rng.choice(size, len(who), p=rng.dirichlet(np.ones(size))) for _ in range(2)])
+        by_kind = np.array(
+            [rng.choice(size, len(who), p=rng.dirichlet(np.ones(size))) for _ in range(2)]
+        )
         plain = rng.choice(size, len(who), p=rng.dirichlet(np.ones(size)))
         own = by_kind[kind, np.arange(len(who))]
         columns[f"v{i}"] = np.where(rng.random(len(who)) < share, own, plain)
@@ -95,7 +101,9 @@ def flights(path):
     rows = pl.read_parquet(path).drop_nulls("tailnum")
     names = ("month", "day", "hour", "carrier", "dest", "origin")
     columns = {name: codes_of(rows[name].cast(pl.String)) for name in names}
-    delay, miles = (rows[c].cast(pl.Float64).fill_null(0).to_numpy() for c in ("arr_delay", "distance"))
+    delay, miles = (
+        rows[c].cast(pl.Float64).fill_null(0).to_numpy() for c in ("arr_delay", "distance")
+    )
     columns["delay"] = binned(delay, [-20, -10, -5, 0, 5, 10, 20, 40, 80, 160])
     columns["distance"] = binned(miles, [200, 400, 600, 800, 1000, 1500, 2000, 2500])
     return {a: int(c.max()) + 1 for a, c in columns.items()}, columns, codes_of(rows["tailnum"])
@@ -112,10 +120,14 @@ TABLES: dict[str, Callable] = {
 }
 
 
-def errors(table, mechanism: str, epsilon: float, clip: int, seeds: int) -> tuple[float, list[dict]]:
+def errors(
+    table, mechanism: str, epsilon: float, clip: int, seeds: int
+) -> tuple[float, list[dict]]:
     """(mean error with this clip, what the clip would have been chosen from)."""
     domain, rows = table.schema.domain, table.rows
-    asked = [(a,) for a in domain] + [p for p in combinations(domain, 2) if domain.cells(p) <= 20_000]
+    asked = [(a,) for a in domain] + [
+        p for p in combinations(domain, 2) if domain.cells(p) <= 20_000
+    ]
     truth = fastdp.marginals(table, asked)
     real, got, choices = clip_rules.choose, [], []
 
@@ -127,7 +139,13 @@ def errors(table, mechanism: str, epsilon: float, clip: int, seeds: int) -> tupl
     for seed in range(seeds):
         with patch.object(clip_rules, "choose", forced):
             run = fastdp.synthesize(
-                table, mechanism, epsilon, DELTA, clip="private", seed=100 * seed + 7, sample_seed=seed
+                table,
+                mechanism,
+                epsilon,
+                DELTA,
+                clip="private",
+                seed=100 * seed + 7,
+                sample_seed=seed,
             )
         choices.append(run.privacy["parts"][0]["clip_choice"])
         made, total = run.sample(200_000, seed=1), run.data.num_rows
@@ -149,8 +167,12 @@ def excess(by_clip: dict[int, float], choices: list[dict], alone: float) -> tupl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tables", nargs="+", choices=TABLES, default=[t for t in TABLES if t != "flights"])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--tables", nargs="+", choices=TABLES, default=[t for t in TABLES if t != "flights"]
+    )
     parser.add_argument("--mechanisms", nargs="+", default=["cliquetree", "mst"])
     parser.add_argument("--flights", type=Path)
     parser.add_argument("--epsilons", type=float, nargs="+", default=[1.0, 5.0])

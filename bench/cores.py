@@ -1,13 +1,15 @@
-"""The work of a run at 1, 2, 4, 8 and 16 threads, and the memory bandwidth of the machine beside it.
+"""The work of a run at 1, 2, 4, 8 and 16 threads, and the memory bandwidth of the machine beside
+it.
 
     python -m bench.cores [--rows 2000000] [--threads 1 2 4 8 16] [--only adagrid dual ...]
 
-Every line is the least wall time of three repetitions, or of a second of them, so run it on a machine that
-nobody else uses; threads beyond its cores are not measured. "bandwidth" is what as many threads copy, in
-GB/s read and written, "arithmetic" what they hash, in GB/s, without memory: what threads alone can gain.
-"pass, dual" is the dual's whole fit divided by its evaluations of all cells, to be compared with a call of
-mirror descent on the same cells. "stolen" is the share of its processors' time that a virtual machine was
-not given while a line was measured. The lines of docs/research/threads.md follow at the end.
+Every line is the least wall time of three repetitions, or of a second of them, so run it on a
+machine that nobody else uses; threads beyond its cores are not measured. "bandwidth" is what as
+many threads copy, in GB/s read and written, "arithmetic" what they hash, in GB/s, without memory:
+what threads alone can gain. "pass, dual" is the dual's whole fit divided by its evaluations of all
+cells, to be compared with a call of mirror descent on the same cells. "stolen" is the share of its
+processors' time that a virtual machine was not given while a line was measured. The lines of
+docs/research/threads.md follow at the end.
 """
 
 from __future__ import annotations
@@ -54,7 +56,13 @@ def call(problem: Problem) -> Piece:
         found = []
         for _ in range(3):
             model = fastdp.fit(
-                problem.domain, asked, total, stop="iters", iters=40, method="accelerated", threads=threads
+                problem.domain,
+                asked,
+                total,
+                stop="iters",
+                iters=40,
+                method="accelerated",
+                threads=threads,
             )
             steps = np.diff(np.array(model.trace), axis=0)
             found.append(float(np.median(steps[:, 2] / steps[:, 0])))
@@ -147,7 +155,13 @@ def arithmetic(threads: int) -> float:
     return threads * 8 * len(part) / seconds / 1e9
 
 
-WANTED = {"call, adagrid": 8, "fit, adagrid": 6, "fit, dual": 8, "59 marginals": 10, "10M rows sampled": 10}
+WANTED = {
+    "call, adagrid": 8,
+    "fit, adagrid": 6,
+    "fit, dual": 8,
+    "59 marginals": 10,
+    "10M rows sampled": 10,
+}
 RATES = {"bandwidth": bandwidth, "arithmetic": arithmetic}
 WANTED |= {"Parquet read": 8, "CSV read": 8, "Parquet written": 8}
 
@@ -159,10 +173,13 @@ def lines(found: dict[str, dict[int, float]]) -> str:
     for name, by in found.items():
         times = name not in RATES
         cells = [
-            f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}" for n in threads
+            f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}"
+            for n in threads
         ]
         gain = by[threads[0]] / by[last] if times else by[last] / by[threads[0]]
-        out.append(" | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), ""]).strip())
+        out.append(
+            " | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), ""]).strip()
+        )
     return "\n".join(out)
 
 
@@ -174,7 +191,8 @@ def main() -> None:
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
     made = {
-        k: load(prepare(options.rows, [(k, e, "gdp")])[0]) for k, e in (("identity", 10.0), ("adagrid", 1.0))
+        k: load(prepare(options.rows, [(k, e, "gdp")])[0])
+        for k, e in (("identity", 10.0), ("adagrid", 1.0))
     }
     passes: list[int] = []
     pieces: dict[str, Callable[[], Piece]] = {

@@ -3,12 +3,12 @@
     python -m bench.counting [--rows 1000000,10000000] [--peers numpy,polars] [--repeat 3]
     python -m bench.counting --threads
 
-Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every marginal
-counted one by one (fastdp: one call). "7 outer": only the outer ones, without the projections to the other
-52, which fastdp's figure includes all the same. Times are the best of several; ratios are time of the peer
-over time of fastdp. "cpu" is processor time of all threads together: it says more than seconds do where
-others use the machine as well. "threads": fastdp on one thread and on two, in turns in one process; there the
-7 outer ones are counted alone.
+Each engine runs in a process of its own, with codes and weights already in memory. "all 59": every
+marginal counted one by one (fastdp: one call). "7 outer": only the outer ones, without the
+projections to the other 52, which fastdp's figure includes all the same. Times are the best of
+several; ratios are time of the peer over time of fastdp. "cpu" is processor time of all threads
+together: it says more than seconds do where others use the machine as well. "threads": fastdp on
+one thread and on two, in turns in one process; there the 7 outer ones are counted alone.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
     count = PEERS[peer](domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
-    cliques = OUTER if job == "7 outer" and not peer.startswith("fastdp") else downward_closure(OUTER)
+    cliques = (
+        OUTER if job == "7 outer" and not peer.startswith("fastdp") else downward_closure(OUTER)
+    )
     before = peak_mb()
     times: list[float] = []
     cpu: list[float] = []
@@ -86,11 +88,12 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
 
 
 def by_threads(folder: Path, patience: float, repeat: int) -> None:
-    """fastdp on one thread and on two, in turns, so that a machine that slows down slows both; prints JSON.
+    """fastdp on one thread and on two, in turns, so that a machine that slows down slows both;
+    prints JSON.
 
-    Two threads cannot be twice as fast while others use a core. Pairs of runs during which they took more
-    than QUIET of one are left out (at least 3 must remain, otherwise all count and "quiet" is false);
-    patience: seconds for each job.
+    Two threads cannot be twice as fast while others use a core. Pairs of runs during which they
+    took more than QUIET of one are left out (at least 3 must remain, otherwise all count and
+    "quiet" is false); patience: seconds for each job.
     """
     from fastdp.domain import downward_closure
 
@@ -174,7 +177,10 @@ def compare_threads(title: str, folder: Path, patience: float = 20.0) -> dict:
     record = run("threads", folder, str(patience), 15)
     if record is None:
         raise SystemExit("fastdp did not run")
-    print(f"\n{title}, 1 thread and 2\n  {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}")
+    print(
+        f"\n{title}, 1 thread and 2\n "
+        f" {'job':<10}{'seconds':>16}{'ratio':>8}{'of medians':>12}{'cpu':>16}"
+    )
     for job in ("all 59", "7 outer"):
         each = record[job]
         seconds, cpu = ("{:.3f} {:.3f}".format(*each[key]) for key in ("seconds", "cpu_seconds"))
@@ -187,11 +193,15 @@ def compare_threads(title: str, folder: Path, patience: float = 20.0) -> dict:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", default="1000000,10000000")
     parser.add_argument("--peers", default="numpy,mbi,polars,duckdb,pandas")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--threads", action="store_true", help="only fastdp, on one thread and on two")
+    parser.add_argument(
+        "--threads", action="store_true", help="only fastdp, on one thread and on two"
+    )
     parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)

@@ -1,19 +1,20 @@
-"""Do intervals of `run.answer` cover? Share of true numbers inside nominal 95 % intervals, beside naive ones.
+"""Do intervals of `run.answer` cover? Share of true numbers inside nominal 95 % intervals,
+beside naive ones.
 
     python -m bench.coverage [--tables adult chicago simulated] [--epsilon 1 10] [--seeds 4] [--jobs 1]
                              [--data FOLDER] [--file TABLE.csv[:USER]]
 
-Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes; and on
-request `trial`, `orders`, `diary` and any file
-(bench/coverage_tables.py). Kinds of query: cells of single columns, of measured and of unmeasured pairs
-(also by their true size), values that were merged in pairs, shares, totals of groups of cells, group means,
-their differences and group sums ("bounded": of these, those over merged values), coefficients of a logistic
-regression. Widths are compared with those of the
-experiments that the method was chosen by (`REFERENCE`), and the share of all pair cells that have an
-interval is printed. "before" is the model's estimate with its own standard error, as `Model.answer` gives
-it; the naive interval treats synthetic rows as a sample of the data. The binomial error of each figure is
-in brackets; intervals of one run are not independent, so it is a lower bound. Kept in
-bench/results/coverage.json, drawn in bench/results/coverage.svg.
+Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes;
+and on request `trial`, `orders`, `diary` and any file (bench/coverage_tables.py). Kinds of query:
+cells of single columns, of measured and of unmeasured pairs (also by their true size), values that
+were merged in pairs, shares, totals of groups of cells, group means, their differences and group
+sums ("bounded": of these, those over merged values), coefficients of a logistic regression. Widths
+are compared with those of the experiments that the method was chosen by (`REFERENCE`), and the
+share of all pair cells that have an interval is printed. "before" is the model's estimate with its
+own standard error, as `Model.answer` gives it; the naive interval treats synthetic rows as a sample
+of the data. The binomial error of each figure is in brackets; intervals of one run are not
+independent, so it is a lower bound. Kept in bench/results/coverage.json, drawn in
+bench/results/coverage.svg.
 """
 
 from __future__ import annotations
@@ -47,13 +48,19 @@ KINDS = (
     "coefficient",
 )
 KINDS += ("any pair",)
-SIZES = {"0": (-1, 0), "1-10": (0, 10), "11-100": (10, 100), ">100": (100, np.inf), ">1000": (1000, np.inf)}
+SIZES = {
+    "0": (-1, 0),
+    "1-10": (0, 10),
+    "11-100": (10, 100),
+    ">100": (100, np.inf),
+    ">1000": (1000, np.inf),
+}
 REFERENCE = {
     ("adult", 1.0, "measured pair"): {"1-10": 34, "11-100": 50, ">100": 70},
     ("adult", 10.0, "measured pair"): {"1-10": 6.4, "11-100": 8.0, ">100": 9.4},
 }
-"""Median half-widths, in rows, of the best linear combination of measurements in those experiments. With
-users they were .18 to .71 of the count for single columns above 1,000 rows."""
+"""Median half-widths, in rows, of the best linear combination of measurements in those experiments.
+With users they were .18 to .71 of the count for single columns above 1,000 rows."""
 WHO = ("answer", "before", "naive")
 
 
@@ -72,7 +79,9 @@ def codes_of(values) -> np.ndarray:
 
     column = pl.Series("x", values).cast(pl.String).fill_null("?")
     order = column.value_counts(sort=True)["x"].to_list()
-    return column.replace_strict(dict(zip(order, range(len(order)))), return_dtype=pl.Int64).to_numpy()
+    return column.replace_strict(
+        dict(zip(order, range(len(order)))), return_dtype=pl.Int64
+    ).to_numpy()
 
 
 def binned(values, edges) -> np.ndarray:
@@ -80,14 +89,20 @@ def binned(values, edges) -> np.ndarray:
     return np.where(np.isnan(x), len(edges) + 1, np.searchsorted(edges, x, side="right"))
 
 
-FARES, MILES, TIPS = [5, 7, 9, 12, 16, 25, 35, 45, 60], [0.1, 0.7, 1.2, 2, 4, 8, 12, 18], [0.01, 2, 3, 5, 9]
+FARES, MILES, TIPS = (
+    [5, 7, 9, 12, 16, 25, 35, 45, 60],
+    [0.1, 0.7, 1.2, 2, 4, 8, 12, 18],
+    [0.01, 2, 3, 5, 9],
+)
 
 
 def chicago(data: Path):
     import polars as pl
 
     trips = pl.read_parquet(data / "taxi-chicago-2022" / "trips.parquet")
-    trips = trips.filter(pl.col("taxi_id").is_not_null() & pl.col("trip_start_timestamp").is_not_null())
+    trips = trips.filter(
+        pl.col("taxi_id").is_not_null() & pl.col("trip_start_timestamp").is_not_null()
+    )
     columns = {
         "hour": trips["trip_start_timestamp"].dt.hour().to_numpy().astype(np.int64),
         "company": codes_of(trips["company"]),
@@ -114,7 +129,9 @@ def simulated(data: Path, rows: int = 300_000):
 
 TABLES = {"adult": (adult, 1e-9), "chicago": (chicago, 1e-5), "simulated": (simulated, 1e-5)}
 SHOWN = list(TABLES)
-TABLES |= {name: (lambda data, make=make: make(), 1e-5) for name, make in coverage_tables.GENERATED.items()}
+TABLES |= {
+    name: (lambda data, make=make: make(), 1e-5) for name, make in coverage_tables.GENERATED.items()
+}
 
 
 def schema_of(sizes, user: bool):
@@ -125,8 +142,8 @@ def schema_of(sizes, user: bool):
 
 
 class Tally:
-    """Intervals asked for, given, and holding the truth, with their half-widths; all, and by size of the
-    truth."""
+    """Intervals asked for, given, and holding the truth, with their half-widths; all, and by size
+    of the truth."""
 
     def __init__(self):
         self.asked, self.given = 0, [np.zeros((3, 0))]
@@ -143,10 +160,19 @@ class Tally:
 
     def line(self, sizes: bool = False) -> dict:
         given = np.concatenate(self.given, 1)
-        out = {"intervals": given.shape[1], "unknown": self.asked - given.shape[1], **covered(given)}
+        out = {
+            "intervals": given.shape[1],
+            "unknown": self.asked - given.shape[1],
+            **covered(given),
+        }
         if sizes:
-            within = {k: given[:, (given[0] > low) & (given[0] <= high)] for k, (low, high) in SIZES.items()}
-            out["sizes"] = {k: covered(g) | {"intervals": g.shape[1]} for k, g in within.items() if g.size}
+            within = {
+                k: given[:, (given[0] > low) & (given[0] <= high)]
+                for k, (low, high) in SIZES.items()
+            }
+            out["sizes"] = {
+                k: covered(g) | {"intervals": g.shape[1]} for k, g in within.items() if g.size
+            }
         return out
 
 
@@ -174,8 +200,8 @@ def ends(found):
 
 
 def logistic(columns, sizes):
-    """(coefficients, standard errors) of one column's code 0 on the codes of up to four others, by Newton's
-    method."""
+    """(coefficients, standard errors) of one column's code 0 on the codes of up to four others, by
+    Newton's method."""
     target = min(sizes, key=lambda a: sizes[a])
     names = [a for a in sizes if a != target][:4]
     x = np.stack([np.ones(len(columns[target])), *(columns[a] / sizes[a] for a in names)], 1)
@@ -193,7 +219,14 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
     table = pa.table(columns | ({} if user is None else {"uid": user}))
     schema = schema_of(sizes, user is not None)
     run = fastdp.synthesize(
-        table, "cliquetree", epsilon, delta, schema=schema, seed=seed, sample_seed=seed, progress=False
+        table,
+        "cliquetree",
+        epsilon,
+        delta,
+        schema=schema,
+        seed=seed,
+        sample_seed=seed,
+        progress=False,
     )
     drawn = {a: run.data[a].to_numpy().astype(np.int64) for a in sizes}
     rows, rng = len(next(iter(columns.values()))), np.random.default_rng(seed)
@@ -228,7 +261,9 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
     others = [p for p in pairs if p not in measured]
     for a in sizes:
         ask("single column", (a,))
-        tallies["answer", "share"].add(counts(columns, sizes, (a,)) / rows, *ends(run.answer("share", (a,))))
+        tallies["answer", "share"].add(
+            counts(columns, sizes, (a,)) / rows, *ends(run.answer("share", (a,)))
+        )
     for kind, sets in (("measured pair", measured), ("unmeasured pair", others)):
         for i in rng.permutation(len(sets))[:PAIRS]:
             ask(kind, sets[i])
@@ -279,7 +314,9 @@ def measure(tables, epsilons, seeds, first, data, jobs) -> list[dict]:
     asked = [(*p, data) for p in product(tables, epsilons, range(first, first + seeds))]
     sums = {(name, epsilon): empty() for name, epsilon, _, _ in asked}
     with ProcessPoolExecutor(jobs) as pool:
-        for key, tallies in pool.map(job, *zip(*asked, strict=True)) if jobs > 1 else map(job, *zip(*asked)):
+        for key, tallies in (
+            pool.map(job, *zip(*asked, strict=True)) if jobs > 1 else map(job, *zip(*asked))
+        ):
             for which, tally in tallies.items():
                 sums[key][which].join(tally)
     out = []
@@ -296,19 +333,27 @@ def text(line) -> str:
     width = "-" if line["half_width"] is None else f"{line['half_width']:.3g}"
     if line["kind"] == "any pair":
         share = line["intervals"] / (line["intervals"] + line["unknown"])
-        return f"{line['table']:10} epsilon {line['epsilon']:<4g} pair cells with an interval: {share:.1%}"
+        return (
+            f"{line['table']:10} epsilon {line['epsilon']:<4g} pair cells with an interval:"
+            f" {share:.1%}"
+        )
     out = [
-        f"{line['table']:10} epsilon {line['epsilon']:<4g} {line['who']:6} {line['kind']:16} "
-        f"{100 * line['coverage']:5.1f} % ({100 * line['binomial_error']:.1f}) of {line['intervals']:6}, "
-        f"half-width {width}, unknown {line['unknown']}"
+        f"{line['table']:10} epsilon {line['epsilon']:<4g} {line['who']:6} {line['kind']:16}"
+        f" {100 * line['coverage']:5.1f} % ({100 * line['binomial_error']:.1f}) of"
+        f" {line['intervals']:6}, half-width {width}, unknown {line['unknown']}"
     ]
     reference = REFERENCE.get((line["table"], line["epsilon"], line["kind"]), {})
     for size, own in line.get("sizes", {}).items():
         times = (
-            f", {own['half_width'] / reference[size]:.2f} of the experiments'" if size in reference else ""
+            f", {own['half_width'] / reference[size]:.2f} of the experiments'"
+            if size in reference
+            else ""
         )
         relative = f", {own['relative_half_width']:.2f} of the count" if size == ">1000" else ""
-        rate = f"{100 * own['coverage']:5.1f} % ({100 * own['binomial_error']:.1f}) of {own['intervals']:6}"
+        rate = (
+            f"{100 * own['coverage']:5.1f} % ({100 * own['binomial_error']:.1f}) of"
+            f" {own['intervals']:6}"
+        )
         out.append(f"{size:>44} {rate}, half-width {own['half_width']:.3g}{times}{relative}")
     return "\n".join(out)
 
@@ -317,20 +362,26 @@ COLOURS = {"answer": "#c0392b", "before": "#2471a3", "naive": "#7f8c8d"}
 
 
 def picture(lines) -> str:
-    """Coverage by kind of query, a dot for each analysis, a line at 95 % and a band from 93 to 98 %. Kinds
-    that are covered by construction are not drawn."""
+    """Coverage by kind of query, a dot for each analysis, a line at 95 % and a band from 93 to 98
+    %. Kinds that are covered by construction are not drawn."""
     left, top, width, row = 250, 30, 420, 18
     drawn = [r for r in lines if r["kind"] not in ("any pair", "merged value", "bounded")]
     names = list(dict.fromkeys((r["table"], r["epsilon"], r["kind"]) for r in drawn))
     height = top + row * len(names) + 30
     x = lambda p: left + width * p  # noqa: E731
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 40} {height}" '
-        'font-family="sans-serif" font-size="11">',
-        f'<rect x="{x(0.93)}" y="{top - 8}" width="{width * 0.05}" height="{height - top - 17}" '
-        'fill="#eee"/>',
-        f'<line x1="{x(0.95)}" x2="{x(0.95)}" y1="{top - 8}" y2="{height - 25}" stroke="#999" '
-        'stroke-dasharray="3"/>',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 40} {height}" '
+            'font-family="sans-serif" font-size="11">'
+        ),
+        (
+            f'<rect x="{x(0.93)}" y="{top - 8}" width="{width * 0.05}" height="{height - top - 17}"'
+            ' fill="#eee"/>'
+        ),
+        (
+            f'<line x1="{x(0.95)}" x2="{x(0.95)}" y1="{top - 8}" y2="{height - 25}" stroke="#999" '
+            'stroke-dasharray="3"/>'
+        ),
         *(
             f'<text x="{x(p)}" y="{top - 12}" text-anchor="middle">{p:.0%}</text>'
             for p in (0, 0.25, 0.5, 0.75)
@@ -344,22 +395,30 @@ def picture(lines) -> str:
         for r in lines:
             if (r["table"], r["epsilon"], r["kind"]) == name and r["intervals"]:
                 colour = COLOURS[r["who"]]
-                parts.append(f'<circle cx="{x(r["coverage"]):.1f}" cy="{y}" r="4" fill="{colour}"/>')
+                parts.append(
+                    f'<circle cx="{x(r["coverage"]):.1f}" cy="{y}" r="4" fill="{colour}"/>'
+                )
     legend = height - 8
     said = {"answer": "run.answer", "before": "Model.answer", "naive": "naive, from synthetic rows"}
     for i, (who, words) in enumerate(said.items()):
-        parts.append(f'<text x="{left + 110 * i}" y="{legend}" fill="{COLOURS[who]}">{words}</text>')
+        parts.append(
+            f'<text x="{left + 110 * i}" y="{legend}" fill="{COLOURS[who]}">{words}</text>'
+        )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", nargs="+", default=SHOWN, choices=list(TABLES))
-    parser.add_argument("--file", nargs="+", default=[], metavar="TABLE.csv[:USER]", help="any table")
+    parser.add_argument(
+        "--file", nargs="+", default=[], metavar="TABLE.csv[:USER]", help="any table"
+    )
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--first-seed", type=int, default=9100, help="seeds nothing was chosen by")
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once, each in a process of its own")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="runs at once, each in a process of its own"
+    )
     parser.add_argument("--data", type=Path, default=SHARED, help="folder of the shared tables")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
@@ -369,7 +428,9 @@ def main() -> None:
         make = partial(coverage_tables.of_file, Path(path), user or None)
         TABLES[Path(path).stem] = (lambda data, make=make: make(), 1e-5)
     here += [Path(given.partition(":")[0]).stem for given in options.file]
-    lines = measure(here, options.epsilon, options.seeds, options.first_seed, options.data, options.jobs)
+    lines = measure(
+        here, options.epsilon, options.seeds, options.first_seed, options.data, options.jobs
+    )
     if not options.no_save:
         path = machine.RESULTS / "coverage.json"
         kept = json.loads(path.read_text()) if path.exists() else []

@@ -1,9 +1,10 @@
-"""More tables for `bench.coverage`: three generated ones and any text or Parquet file. On `trial` no constant
-of `fastdp.answers` was chosen; the other two were looked at for the allowances of tails and means.
+"""More tables for `bench.coverage`: three generated ones and any text or Parquet file. On `trial`
+no constant of `fastdp.answers` was chosen; the other two were looked at for the allowances of tails
+and means.
 
-`trial`: 2,100 patients, four arms at 30 sites. `orders`: buyers with Pareto(1.2) orders each, of which the
-busy ones buy other things in another channel, so that a clip leaves out many rows and not at random.
-`diary`: 2,500 people with 12 to 60 entries each, which repeat from entry to entry.
+`trial`: 2,100 patients, four arms at 30 sites. `orders`: buyers with Pareto(1.2) orders each, of
+which the busy ones buy other things in another channel, so that a clip leaves out many rows and not
+at random. `diary`: 2,500 people with 12 to 60 entries each, which repeat from entry to entry.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 MOST_VALUES, BINS = 120, 12
-"""Of a file, texts of more values are left out, and numbers of more values than bins are cut into bins of
-equal counts."""
+"""Of a file, texts of more values are left out, and numbers of more values than bins are cut into
+bins of equal counts."""
 
 
 def trial(rows: int = 2_100):
@@ -33,15 +34,29 @@ def orders(users: int = 9_000):
     rng = np.random.default_rng(78)
     rows = np.minimum(np.ceil(rng.pareto(1.2, users) * 3 + 0.5), 900).astype(int)
     busy = np.log2(rows + 1)
-    channel = (rng.random(users) < 1 / (1 + np.exp(3.5 - busy))).astype(int) + (rng.random(users) < 0.1)
-    town, user = rng.choice(40, users, p=rng.dirichlet(np.full(40, 1.0))), np.repeat(np.arange(users), rows)
+    channel = (rng.random(users) < 1 / (1 + np.exp(3.5 - busy))).astype(int) + (
+        rng.random(users) < 0.1
+    )
+    town, user = (
+        rng.choice(40, users, p=rng.dirichlet(np.full(40, 1.0))),
+        np.repeat(np.arange(users), rows),
+    )
     total = len(user)
     taste = rng.integers(0, 12, users)[user]
     shop = np.where(rng.random(total) < 0.5, taste, rng.zipf(1.7, total) % 25)
     kind = np.where(rng.random(total) < 0.6, shop % 5, (busy[user]).astype(int) % 5)
     price = np.clip(rng.normal(3 + kind + 0.3 * busy[user], 1.5), 0, 15).astype(int)
-    month, paid = rng.integers(0, 12, total), (rng.random(total) < 0.2 + 0.1 * channel[user]).astype(int)
-    columns = {"channel": channel[user], "town": town[user], "shop": shop, "kind": kind, "price": price}
+    month, paid = (
+        rng.integers(0, 12, total),
+        (rng.random(total) < 0.2 + 0.1 * channel[user]).astype(int),
+    )
+    columns = {
+        "channel": channel[user],
+        "town": town[user],
+        "shop": shop,
+        "kind": kind,
+        "price": price,
+    }
     return _coded(columns | {"month": month, "paid": paid}, user)
 
 
@@ -52,12 +67,23 @@ def diary(users: int = 2_500):
     total = len(user)
     home = rng.choice(15, users, p=rng.dirichlet(np.full(15, 1.5)))
     place = np.where(rng.random(total) < 0.7, home[user], rng.integers(0, 15, total))
-    mood = np.clip(np.round(rng.normal(4, 1.5, users)[user] + rng.normal(0, 1, total)), 0, 8).astype(int)
+    mood = np.clip(
+        np.round(rng.normal(4, 1.5, users)[user] + rng.normal(0, 1, total)), 0, 8
+    ).astype(int)
     sleep = np.clip(np.round(mood / 2 + rng.normal(3, 1.2, total)), 0, 9).astype(int)
-    hour = rng.choice(24, total, p=np.bincount(rng.normal(15, 5, 9999).astype(int) % 24, minlength=24) / 9999)
+    hour = rng.choice(
+        24, total, p=np.bincount(rng.normal(15, 5, 9999).astype(int) % 24, minlength=24) / 9999
+    )
     act = np.where(rng.random(total) < 0.5, hour // 4, rng.integers(0, 9, total))
     alone = (rng.random(total) < 0.3 + 0.05 * (place % 5)).astype(int)
-    columns = {"place": place, "mood": mood, "sleep": sleep, "hour": hour, "act": act, "alone": alone}
+    columns = {
+        "place": place,
+        "mood": mood,
+        "sleep": sleep,
+        "hour": hour,
+        "act": act,
+        "alone": alone,
+    }
     return _coded(columns, user)
 
 
@@ -71,13 +97,19 @@ def of_file(path: Path, user: str | None):
     import polars as pl
 
     read = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
-    options = {} if path.suffix == ".parquet" else {"infer_schema_length": None, "null_values": ["NA", ""]}
+    options = (
+        {}
+        if path.suffix == ".parquet"
+        else {"infer_schema_length": None, "null_values": ["NA", ""]}
+    )
     frame = read(path, **options)
     if user is not None:
         frame = frame.filter(pl.col(user).is_not_null())
     columns = {}
     for name in frame.columns:
-        if name == user or frame[name].n_unique() > (MOST_VALUES if frame[name].dtype == pl.String else 1e9):
+        if name == user or frame[name].n_unique() > (
+            MOST_VALUES if frame[name].dtype == pl.String else 1e9
+        ):
             continue
         ids = frame[name].rank("dense").fill_null(0).to_numpy().astype(np.int64)
         if frame[name].dtype.is_numeric() and frame[name].n_unique() > 2 * BINS:

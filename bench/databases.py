@@ -63,7 +63,9 @@ def write(rows: int, folder: Path, postgresql: bool) -> None:
         marks = ", ".join("?" * len(tenth.column_names))
         for batch in tenth.to_batches(1 << 16):
             columns = [[_plain(v) for v in column.to_pylist()] for column in batch.columns]
-            connection.executemany(f"insert into trips values ({marks})", zip(*columns, strict=True))
+            connection.executemany(
+                f"insert into trips values ({marks})", zip(*columns, strict=True)
+            )
 
 
 def to_postgresql(trips) -> None:

@@ -1,6 +1,8 @@
-"""`make demo`: a million simulated taxi trips in, private synthetic trips out, scored against the truth.
+"""`make demo`: a million simulated taxi trips in, private synthetic trips out, scored against the
+truth.
 
-Then the same on the real Chicago trips where they are at hand (../shared/data). Everything goes to demo-out/.
+Then the same on the real Chicago trips where they are at hand (../shared/data). Everything goes to
+demo-out/.
 """
 
 from __future__ import annotations
@@ -36,18 +38,25 @@ def main(rows: int = ROWS, out: Path = OUT) -> None:
     console.print("\n[bold]What to look at[/bold]")
     for page in pages:
         console.print(f"  {os.path.relpath(page)}  (uses the private data: do not release)")
-    console.print(f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi")
+    console.print(
+        f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi"
+    )
     console.print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
-    console.print(f"  {shown}/taxi/measurements.parquet   every noisy answer with its standard error")
+    console.print(
+        f"  {shown}/taxi/measurements.parquet   every noisy answer with its standard error"
+    )
 
 
 def simulated(rows: int, out: Path) -> Path:
-    console.print(f"[bold]1. {rows:,} simulated taxi trips[/bold], and another year's as public data")
+    console.print(
+        f"[bold]1. {rows:,} simulated taxi trips[/bold], and another year's as public data"
+    )
     truth, public = out / "trips-2020.parquet", out / "trips-2019.parquet"
     pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), truth)
     pq.write_table(fastdp.simulate.taxi(rows, seed=2, year=2019), public)
     console.print(
-        "   fastdp synth trips-2020.parquet -m taxi-adagrid -e 1 -d 2.5e-5 --public trips-2019.parquet"
+        "   fastdp synth trips-2020.parquet -m taxi-adagrid -e 1 -d 2.5e-5 --public"
+        " trips-2019.parquet"
     )
     run = synthesize(truth, "taxi-adagrid", public, out / "taxi", schema=None)
     return score(truth, run, out / "taxi.private" / "report.html", ["deid2", "original"])
@@ -55,15 +64,17 @@ def simulated(rows: int, out: Path) -> Path:
 
 def chicago(out: Path) -> Path:
     console.print(
-        "\n[bold]2. The real Chicago trips of two days in 2022[/bold] (34,092 trips: little data for epsilon "
-        "1)"
+        "\n[bold]2. The real Chicago trips of two days in 2022[/bold] (34,092 trips: little data"
+        " for epsilon 1)"
     )
     recipe = {
         "mechanism": "mst",
         "clip": 30,
         "ids": {"source": "private", "share": 0.05},
     }
-    run = synthesize(CHICAGO, recipe, None, out / "chicago", schema=fastdp.Schema.load("taxi-chicago"))
+    run = synthesize(
+        CHICAGO, recipe, None, out / "chicago", schema=fastdp.Schema.load("taxi-chicago")
+    )
     return score(CHICAGO, run, out / "chicago.private" / "report.html", None)
 
 
@@ -81,7 +92,9 @@ def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) 
             out=out,
         )
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
-    console.print(f"   {run.dataset.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})")
+    console.print(
+        f"   {run.dataset.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})"
+    )
     fastdp.verify(out)
     return run
 

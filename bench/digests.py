@@ -1,9 +1,9 @@
 """Digests of seeded runs of every mechanism: `python -m bench.digests [FILE]`.
 
-Every run has a fixed seed for noise and for rows, so that a change that should change no output can be shown
-to change none: run it before and after on the same machine and compare the lines. Each line is a run's name
-and SHA-256 of its releases (noisy answers and their scales), of its model's tables, and of its synthetic
-rows.
+Every run has a fixed seed for noise and for rows, so that a change that should change no output can
+be shown to change none: run it before and after on the same machine and compare the lines. Each
+line is a run's name and SHA-256 of its releases (noisy answers and their scales), of its model's
+tables, and of its synthetic rows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,13 @@ def small() -> tuple[fastdp.Schema, dict[str, np.ndarray]]:
     rows = np.repeat(np.arange(900), rng.integers(1, 40, 900))
     a = rng.integers(0, 7, rows.size)
     b = (a * 2 + rng.integers(0, 4, rows.size)) % 12
-    table = {"id": rows, "a": a, "b": b, "c": (b + rng.integers(0, 3, rows.size)) % 5, "d": rows % 3}
+    table = {
+        "id": rows,
+        "a": a,
+        "b": b,
+        "c": (b + rng.integers(0, 3, rows.size)) % 5,
+        "d": rows % 3,
+    }
     return fastdp.Schema.from_domain({"a": 7, "b": 12, "c": 5, "d": 3}, user="id"), table
 
 
@@ -63,13 +69,19 @@ TWOROUND = {
     "mechanism": "tworound",
     "round2": [["SEX", "CITY"], ["AGE", "MARST"], ["SEX", "RACE", "INCWAGE_A"]],
 }
-ASKED = {"mechanism": "cliquetree", "clip": 20, "workload": [["a", "b", "c"], ["a", "d", "f"], ["b", "f"]]}
+ASKED = {
+    "mechanism": "cliquetree",
+    "clip": 20,
+    "workload": [["a", "b", "c"], ["a", "d", "f"], ["b", "f"]],
+}
 CENSUS = ["SEX", "CITY", "AGE", "INCWAGE_A", "RACE", "MARST"]
 
 
 def _small(recipe, epsilon, max_rows=None):
     schema, table = small()
-    source = fastdp.read(pa.table(table), schema if max_rows is None else _bounded(schema, max_rows))
+    source = fastdp.read(
+        pa.table(table), schema if max_rows is None else _bounded(schema, max_rows)
+    )
     return fastdp.synthesize(source, recipe, epsilon=epsilon, **OPTIONS)
 
 
@@ -81,8 +93,8 @@ def _rows_as_users():
 
 
 def _wider(recipe, epsilon, public=False, **options):
-    """The small table with a column that follows from two others and one of its own, ten times as many
-    users."""
+    """The small table with a column that follows from two others and one of its own, ten times as
+    many users."""
     tables = []
     for seed in (5, 6):
         rng = np.random.default_rng(seed)
@@ -92,10 +104,14 @@ def _wider(recipe, epsilon, public=False, **options):
         c = (b + rng.integers(0, 3, rows.size)) % 5
         d, e, f = rows % 3, (a + c) % 6, np.minimum(rng.geometric(0.2, rows.size), 30) - 1
         tables.append(pa.table({"id": rows, "a": a, "b": b, "c": c, "d": d, "e": e, "f": f}))
-    schema = fastdp.Schema.from_domain({"a": 7, "b": 12, "c": 5, "d": 3, "e": 6, "f": 30}, user="id")
+    schema = fastdp.Schema.from_domain(
+        {"a": 7, "b": 12, "c": 5, "d": 3, "e": 6, "f": 30}, user="id"
+    )
     if public:
         options["public"] = fastdp.read(tables[1], schema, public=True)
-    return fastdp.synthesize(fastdp.read(tables[0], schema), recipe, epsilon=epsilon, **OPTIONS, **options)
+    return fastdp.synthesize(
+        fastdp.read(tables[0], schema), recipe, epsilon=epsilon, **OPTIONS, **options
+    )
 
 
 def _taxi(recipe, epsilon, public=False):

@@ -1,12 +1,13 @@
-"""From Parquet to codes and weights, beside what Polars needs to read the same file and group it by user.
+"""From Parquet to codes and weights, beside what Polars needs to read the same file and group it by
+user.
 
     python -m bench.encode [--rows 10000000] [--repeat 5] [--rounds 3] [--no-save]
 
-fastdp reads, checks and encodes every column of the schema, numbers the users and weighs their rows. Polars
-reads the same columns and counts the rows of each user; "weighed" also gives every row its user's count,
-which is as far as weights can be taken in it. Each runs in processes of its own on two threads, in turns;
-times are the best of all, "cpu" is processor time of all threads together. The file is read once before, so
-that all find it in the system's cache.
+fastdp reads, checks and encodes every column of the schema, numbers the users and weighs their
+rows. Polars reads the same columns and counts the rows of each user; "weighed" also gives every row
+its user's count, which is as far as weights can be taken in it. Each runs in processes of its own
+on two threads, in turns; times are the best of all, "cpu" is processor time of all threads
+together. The file is read once before, so that all find it in the system's cache.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ def simulated(rows: int, path: Path) -> str:
 
 
 def chicago(rows: int, path: Path) -> str:
-    """The real trips, repeated, in the columns the schema needs; the taxis of each repetition are others."""
+    """The real trips, repeated, in the columns the schema needs; the taxis of each repetition are
+    others."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -128,13 +130,17 @@ def compare(title: str, path: Path, schema: str, repeat: int, rounds: int) -> di
         for name in CONTESTANTS:
             command = [sys.executable, "-m", "bench.encode", "--child", name, "--path", str(path)]
             command += ["--schema", schema, "--repeat", str(repeat)]
-            done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+            done = subprocess.run(
+                command, capture_output=True, text=True, env=environment, check=True
+            )
             new = json.loads(done.stdout.splitlines()[-1])
             old = figures.setdefault(name, new)
             figures[name] = {key: min(old[key], new[key]) for key in new}
     print(f"\n{title}\n  {'':<16}{'seconds':>9}{'cpu':>9}{'peak MB':>9}")
     for name, each in figures.items():
-        print(f"  {name:<16}{each['seconds']:>9.3f}{each['cpu_seconds']:>9.3f}{each['peak_mb']:>9.0f}")
+        print(
+            f"  {name:<16}{each['seconds']:>9.3f}{each['cpu_seconds']:>9.3f}{each['peak_mb']:>9.0f}"
+        )
     ours = figures["fastdp"]
     ratios = {
         name: {key: ours[key] / each[key] for key in ("seconds", "cpu_seconds")}
@@ -142,12 +148,17 @@ def compare(title: str, path: Path, schema: str, repeat: int, rounds: int) -> di
         if each is not ours
     }
     for name, each in ratios.items():
-        print(f"  fastdp takes {each['seconds']:.2f} of {name}'s time, {each['cpu_seconds']:.2f} of its cpu")
+        print(
+            f"  fastdp takes {each['seconds']:.2f} of {name}'s time, {each['cpu_seconds']:.2f} of"
+            " its cpu"
+        )
     return {"title": title, "figures": figures, "fastdp_over": ratios}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)

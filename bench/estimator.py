@@ -2,17 +2,18 @@
 
     python -m bench.estimator [--rows 10000000] [--seconds 60] [--only adagrid-eps1 sampling]
 
-Each contestant runs in a process of its own with all cores, one after another, on one problem at a time:
-identity queries of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and 10, a tree of
-110 columns. Losses are those of `Problem.loss` for all. Then the loss that Private-PGM's published fit has
-after 600 iterations, and sampling.
+Each contestant runs in a process of its own with all cores, one after another, on one problem at a
+time: identity queries of the seven outer marginals at epsilon 10, AdaGrid queries at epsilon 1 and
+10, a tree of 110 columns. Losses are those of `Problem.loss` for all. Then the loss that
+Private-PGM's published fit has after 600 iterations, and sampling.
 
-What the columns mean: *set-up* is everything before the first iteration but compiling (building matrices,
-planning the tree); a *call* is one belief propagation with its gradient, for fastdp the best of several fits'
-medians, for the peers the median after compilation (mbi: of an iteration, which holds one call, in mirror
-descent two); fastdp's *iteration* holds a little more than one call where it has to search for a step;
-*memory* is the process's peak before anything is evaluated, and *own* memory what that is above the loaded
-problem; *time to a loss* counts set-up, and compilation is left out in the peer's favour.
+What the columns mean: *set-up* is everything before the first iteration but compiling (building
+matrices, planning the tree); a *call* is one belief propagation with its gradient, for fastdp the
+best of several fits' medians, for the peers the median after compilation (mbi: of an iteration,
+which holds one call, in mirror descent two); fastdp's *iteration* holds a little more than one call
+where it has to search for a step; *memory* is the process's peak before anything is evaluated, and
+*own* memory what that is above the loaded problem; *time to a loss* counts set-up, and compilation
+is left out in the peer's favour.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ def run_fastdp(problem: Problem, total: float, tables: str) -> dict:
     for _ in range(FITS):
         ticks: list[float] = []
         model, spent = fit(
-            stop="iters", iters=CALLS, callback=lambda *_, ticks=ticks: ticks.append(time.process_time())
+            stop="iters",
+            iters=CALLS,
+            callback=lambda *_, ticks=ticks: ticks.append(time.process_time()),
         )
         cpu.append((ticks[-1] - ticks[0]) / (model.trace[-1][0] - model.trace[0][0]))
         peak = peak or machine.peak_mb()
@@ -89,7 +92,8 @@ def run_fastdp(problem: Problem, total: float, tables: str) -> dict:
 
 
 def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: float) -> dict:
-    """The numpy twin, for as long as it may; and where the same rule leads in `PUBLISHED` iterations."""
+    """The numpy twin, for as long as it may; and where the same rule leads in `PUBLISHED`
+    iterations."""
     started = time.perf_counter()
     objective = reference_pgm.Objective(problem)
     start = reference_pgm.one_ways(problem, total)
@@ -102,7 +106,9 @@ def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: fl
     del slow, objective
     per_call = [
         (b - a) / n
-        for a, b, n in zip(trace.seconds, trace.seconds[1:], np.diff(trace.calls).tolist(), strict=False)
+        for a, b, n in zip(
+            trace.seconds, trace.seconds[1:], np.diff(trace.calls).tolist(), strict=False
+        )
     ]
     record = {
         "setup": setup,
@@ -124,7 +130,9 @@ def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: fl
             "loss": far.loss[-1],
             "calls": far.calls[-1],
             "seconds": setup + far.calls[-1] * record["per_call"],
-            "twins_differ_by": max(abs(a / b - 1) for a, b in zip(trace.loss[:n], far.loss[:n], strict=True)),
+            "twins_differ_by": max(
+                abs(a / b - 1) for a, b in zip(trace.loss[:n], far.loss[:n], strict=True)
+            ),
         }
     return record
 
@@ -159,7 +167,8 @@ def sample_one(contestant: str, problem: Problem, rows: int) -> dict:
 
 
 def in_child(arguments: list[str]) -> dict:
-    """Run this module in a child; its record, with its peak memory in MB and the load when it began."""
+    """Run this module in a child; its record, with its peak memory in MB and the load when it
+    began."""
     load_average = machine.describe()["load_average"]
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder, "record.json")
@@ -175,7 +184,9 @@ def in_child(arguments: list[str]) -> dict:
         ]
         root = Path(__file__).parents[1]
         try:
-            done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=PATIENCE)
+            done = subprocess.run(
+                command, cwd=root, capture_output=True, text=True, timeout=PATIENCE
+            )
         except subprocess.TimeoutExpired:
             return {"error": f"not done after {PATIENCE} s"}
         if done.returncode != 0:
@@ -197,7 +208,9 @@ def child(options: argparse.Namespace) -> None:
 
 def time_to(record: dict, target: float) -> float | None:
     """Seconds, with set-up, until the loss was at most `target`."""
-    reached = (s for s, value in zip(record["seconds"], record["loss"], strict=True) if value <= target)
+    reached = (
+        s for s, value in zip(record["seconds"], record["loss"], strict=True) if value <= target
+    )
     return next(reached, None)
 
 
@@ -211,12 +224,18 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
         if mbi:
             fastest = min(mbi, key=lambda c: mbi[c]["per_call"])
             ratios["per call, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_call"]
-            ratios["per iteration, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_iteration"]
+            ratios["per iteration, mbi's fastest"] = (
+                mbi[fastest]["per_call"] / ours["per_iteration"]
+            )
             ratios["processor time per call, mbi's fastest"] = (
                 mbi[fastest]["cpu_per_call"] / ours["cpu_per_call"]
             )
-            ratios["memory, mbi's least"] = min(r["peak_mb"] for r in mbi.values()) / ours["peak_mb"]
-            ratios["own memory, mbi's least"] = min(r["own_mb"] for r in mbi.values()) / ours["own_mb"]
+            ratios["memory, mbi's least"] = (
+                min(r["peak_mb"] for r in mbi.values()) / ours["peak_mb"]
+            )
+            ratios["own memory, mbi's least"] = (
+                min(r["own_mb"] for r in mbi.values()) / ours["own_mb"]
+            )
             best = min(mbi, key=lambda c: mbi[c]["loss"][-1])
             our_time, theirs = time_to(ours, mbi[best]["loss"][-1]), mbi[best]["seconds"][-1]
             ratios["to mbi's best loss"] = theirs / our_time if our_time else None
@@ -229,7 +248,9 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
         pgm = ok.get("private-pgm")
         if pgm:
             ratios["per call, Private-PGM"] = pgm["per_call"] / ours["per_call"]
-            ratios["processor time per call, Private-PGM"] = pgm["cpu_per_call"] / ours["cpu_per_call"]
+            ratios["processor time per call, Private-PGM"] = (
+                pgm["cpu_per_call"] / ours["cpu_per_call"]
+            )
             ratios["memory, Private-PGM"] = pgm["peak_mb"] / ours["peak_mb"]
             if "published" in pgm:
                 our_time = time_to(ours, pgm["published"]["loss"])
@@ -244,7 +265,8 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
 def report(name: str, records: dict[str, dict], ratios: dict) -> None:
     print(f"\n{name}: loss of the true marginals {ratios['loss_of_the_truth']:.5g}")
     print(
-        f"{'':24}{'ms/call':>9}{'set-up':>8}{'compile':>9}{'calls':>7}{'last loss':>12}{'after s':>9}", end=""
+        f"{'':24}{'ms/call':>9}{'set-up':>8}{'compile':>9}{'calls':>7}{'last loss':>12}{'after s':>9}",
+        end="",
     )
     print(f"{'peak MB':>9}{'load':>6}")
     for contestant, r in records.items():
@@ -259,19 +281,23 @@ def report(name: str, records: dict[str, dict], ratios: dict) -> None:
         if "published" in r:
             p = r["published"]
             print(
-                f"{'':24}as published, {p['iterations']} iterations: {p['calls']} calls, loss "
-                f"{p['loss']:.5g}, {p['seconds']:.0f} s (calls times seconds a call); twins differ by "
-                f"{p['twins_differ_by']:.1e}"
+                f"{'':24}as published, {p['iterations']} iterations: {p['calls']} calls, loss"
+                f" {p['loss']:.5g}, {p['seconds']:.0f} s (calls times seconds a call); twins differ"
+                f" by {p['twins_differ_by']:.1e}"
             )
         if "to_noise" in r:
             p = r["to_noise"]
             print(
-                f"{'':24}to the noise level: {p['calls']} calls, {p['seconds']:.2f} s, loss {p['loss']:.5g}"
+                f"{'':24}to the noise level: {p['calls']} calls, {p['seconds']:.2f} s, loss"
+                f" {p['loss']:.5g}"
             )
     for ours in (o for o in OURS if o in ratios):
         print(f"  {ours}, times better: ", end="")
         shown = {k: v for k, v in ratios[ours].items() if not k.startswith("seconds")}
-        print("; ".join(f"{k} {v:.1f}" if v else f"{k} not reached" for k, v in shown.items()), flush=True)
+        print(
+            "; ".join(f"{k} {v:.1f}" if v else f"{k} not reached" for k, v in shown.items()),
+            flush=True,
+        )
 
 
 def sampling(path: Path, limits: list[str]) -> dict:
@@ -281,7 +307,9 @@ def sampling(path: Path, limits: list[str]) -> dict:
         for contestant in ("fastdp", "mbi", "mbi extension"):
             if rows > 1_000_000 and contestant == "mbi":
                 continue  # over two minutes
-            record = in_child([f"--one={contestant}", f"--problem={path}", f"--sample={rows}", *limits])
+            record = in_child(
+                [f"--one={contestant}", f"--problem={path}", f"--sample={rows}", *limits]
+            )
             records[f"{rows} {contestant}"] = record
             ours = records[f"{rows} fastdp"].get("seconds", float("nan"))
             ratio = record.get("seconds", float("nan")) / ours
@@ -295,7 +323,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="time of each peer's fit")
     parser.add_argument("--iterations", type=int, default=600)
     parser.add_argument("--calibration", choices=measurements.SIGMA, default="gdp")
-    parser.add_argument("--only", nargs="*", help="problems by name, e.g. adagrid-eps1, or sampling")
+    parser.add_argument(
+        "--only", nargs="*", help="problems by name, e.g. adagrid-eps1, or sampling"
+    )
     parser.add_argument("--contestants", nargs="*", default=[*OURS, *PEERS])
     parser.add_argument("--no-save", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -316,9 +346,14 @@ def main() -> None:
             kept.write_text(json.dumps(results, indent=1) + "\n")
 
     wanted = [("identity", 10.0), ("adagrid", 1.0), ("adagrid", 10.0)]
-    names = {measurements.path_of(k, e, options.calibration, options.rows).stem: (k, e) for k, e in wanted}
+    names = {
+        measurements.path_of(k, e, options.calibration, options.rows).stem: (k, e)
+        for k, e in wanted
+    }
     for name in [*names, "wide"]:
-        if options.only and not any(name == o or name == f"{o}-{options.rows}" for o in options.only):
+        if options.only and not any(
+            name == o or name == f"{o}-{options.rows}" for o in options.only
+        ):
             continue
         if name == "wide":
             path = wide.prepare()
@@ -326,7 +361,9 @@ def main() -> None:
             path = prepare(options.rows, [(*names[name], options.calibration)])[0]
         problem = load(path)
         truth = problem.loss(dict(zip(problem.outer, problem.weighted, strict=True)))
-        records = {c: in_child([f"--one={c}", f"--problem={path}", *limits]) for c in options.contestants}
+        records = {
+            c: in_child([f"--one={c}", f"--problem={path}", *limits]) for c in options.contestants
+        }
         ratios = compare(truth, records)
         report(name, records, ratios)
         for r in records.values():

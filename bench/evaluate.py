@@ -2,8 +2,8 @@
 
     python -m bench.evaluate [--rows 1000000] [--numpy-rows 1000000] [--repeat 3]
 
-numpy counts each of the 28 pairs with its group by one bincount per table, as anyone would; its k-marginal
-score must equal ours to 1e-9.
+numpy counts each of the 28 pairs with its group by one bincount per table, as anyone would; its
+k-marginal score must equal ours to 1e-9.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def best(work: Callable[[], Any], repeat: int) -> tuple[float, Any]:
 
 
 def numpy_codes(table: Any) -> tuple[np.ndarray, list[np.ndarray], list[int]]:
-    """Group number, codes and sizes of the eight paired columns, by numpy over the official domains."""
+    """Group number, codes and sizes of the eight paired columns, by numpy over the official
+    domains."""
 
     def values(name: str) -> np.ndarray:
         return table[name].to_numpy().astype(np.int64)
@@ -61,7 +62,9 @@ def numpy_k_marginal(truth: Any, synthetic: Any) -> float:
         shares = []
         for (group, columns, sizes), count in zip(sides, rows, strict=True):
             cells = sizes[a] * sizes[b]
-            counts = np.bincount(group * cells + columns[a] * sizes[b] + columns[b], minlength=groups * cells)
+            counts = np.bincount(
+                group * cells + columns[a] * sizes[b] + columns[b], minlength=groups * cells
+            )
             shares.append(counts.reshape(groups, cells) / np.maximum(count, 1)[:, None])
         distance = np.abs(shares[0] - shares[1]).sum(axis=1)
         distances.append(np.where((rows[0] == 0) | (rows[1] == 0), 2.0, distance))
@@ -82,7 +85,9 @@ def main() -> None:
     def tables(rows: int) -> list[Any]:
         return [simulate.taxi(rows, seed=s) for s in (1, 2)]
 
-    deid2.score(*tables(1000))  # numba's loops come from its cache or are compiled once, outside the clock
+    deid2.score(
+        *tables(1000)
+    )  # numba's loops come from its cache or are compiled once, outside the clock
     truth, synthetic = tables(options.numpy_rows)
     plain, expected = best(lambda: numpy_k_marginal(truth, synthetic), options.repeat)
     print(f"{'work':<44}{'rows':>12}{'seconds':>10}{'numpy / ours':>14}")
@@ -101,10 +106,14 @@ def main() -> None:
     if options.rows != options.numpy_rows:
         truth, synthetic = tables(options.rows)
         ours, _ = best(lambda: deid2.score(truth, synthetic), options.repeat)
-        print(f"{'fastdp: all three deid2 scores, from Arrow':<44}{options.rows:>12,}{ours:>10.2f}{'':>14}")
+        print(
+            f"{'fastdp: all three deid2 scores, from Arrow':<44}{options.rows:>12,}{ours:>10.2f}{'':>14}"
+        )
     pair = pair_up(truth, synthetic, None)
     ours, _ = best(lambda: kmarginal.score(pair, 3), 1)
-    print(f"{'fastdp: 3-way k-marginal, 200 of 220 marginals':<44}{options.rows:>12,}{ours:>10.2f}{'':>14}")
+    print(
+        f"{'fastdp: 3-way k-marginal, 200 of 220 marginals':<44}{options.rows:>12,}{ours:>10.2f}{'':>14}"
+    )
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory of this process, tables and numpy included: {peak:.2f} GiB")
 

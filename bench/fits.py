@@ -2,20 +2,22 @@
 
     python -m bench.fits [--cases ma adult ...] [--seeds 1] [--methods dual noise] [--mbi]
 
-Cases, all made by `bench.fits_problems`: what `mst` measures on the Massachusetts table (once, `ma`, and 40
-times over, `ma40`), on adult, on a generated table whose columns follow from each other (`following`) and on
-pairs of a column with 147 categories (`wide`); adult's strongest 58 pairs in a junction tree of 0.9 million
-cells (`adult-pairs`), 30 of its pairs with 25 triples inside their cliques (`adult-triples`), and all pairs
-of 16 binary columns with 40 triples (`binary`). Junction trees of 35 to 50 strongest pairs of the tables
-above and of a generated one with hidden classes (`ma-pairs`, `ma40-pairs`, `following-pairs`,
-`classes-pairs`). Epsilon 1 and 10, delta 1e-9. The AdaGrid case on the
-Chicago table has a benchmark of its own (`bench.adagrid_fits`).
+Cases, all made by `bench.fits_problems`: what `mst` measures on the Massachusetts table (once,
+`ma`, and 40 times over, `ma40`), on adult, on a generated table whose columns follow from each
+other (`following`) and on pairs of a column with 147 categories (`wide`); adult's strongest 58
+pairs in a junction tree of 0.9 million cells (`adult-pairs`), 30 of its pairs with 25 triples
+inside their cliques (`adult-triples`), and all pairs of 16 binary columns with 40 triples
+(`binary`). Junction trees of 35 to 50 strongest pairs of the tables above and of a generated one
+with hidden classes (`ma-pairs`, `ma40-pairs`, `following-pairs`, `classes-pairs`). Epsilon 1 and
+10, delta 1e-9. The AdaGrid case on the Chicago table has a benchmark of its own
+(`bench.adagrid_fits`).
 
-Methods: `dual` is stop="risk" by default; `noise` is that rule by accelerated mirror descent; with --mbi, the
-accelerated estimator of mbi (2.0.0, float64) for 1,000 iterations or --mbi-seconds, where it is installed.
+Methods: `dual` is stop="risk" by default; `noise` is that rule by accelerated mirror descent; with
+--mbi, the accelerated estimator of mbi (2.0.0, float64) for 1,000 iterations or --mbi-seconds,
+where it is installed.
 
-Error: mean total variation x 1000 of the measured marginals / of 100 pairs / of 30 triples. Seconds are
-processor seconds on one thread. What bench/results/fits.json already holds is not fitted again.
+Error: mean total variation x 1000 of the measured marginals / of 100 pairs / of 30 triples. Seconds
+are processor seconds on one thread. What bench/results/fits.json already holds is not fitted again.
 """
 
 from __future__ import annotations
@@ -125,8 +127,9 @@ def fitted(problem: problems.Problem, method: str) -> dict:
 
 
 def fitted_by_mbi(problem: problems.Problem, limit: float) -> dict | None:
-    """mbi's accelerated estimator, where every measurement counts cells or bins of them: 1,000 iterations, or
-    as many as fit into `limit` seconds by the pace of the first ones. Seconds are without compilation."""
+    """mbi's accelerated estimator, where every measurement counts cells or bins of them: 1,000
+    iterations, or as many as fit into `limit` seconds by the pace of the first ones. Seconds are
+    without compilation."""
     if any(not isinstance(m.query, Binned | None) for m in problem.measurements):
         return None
     import jax
@@ -136,7 +139,9 @@ def fitted_by_mbi(problem: problems.Problem, limit: float) -> dict | None:
     import mbi
     from mbi import estimation
 
-    domain = mbi.Domain(tuple(problem.table.domain), problem.table.domain.shape(problem.table.domain))
+    domain = mbi.Domain(
+        tuple(problem.table.domain), problem.table.domain.shape(problem.table.domain)
+    )
 
     def binned(query: Binned, factor):
         row = jax.numpy.asarray(query.transpose(np.arange(query.rows)))
@@ -208,7 +213,10 @@ def main() -> None:
                             machine.keep("fits", {"fits": kept})
                     line = kept[key]
                     errors = " / ".join(f"{error:.2f}" for error in line["error"].values())
-                    print(f"{key:44} {line['calls']:6} calls {line['seconds']:8.2f} s   {errors}", flush=True)
+                    print(
+                        f"{key:44} {line['calls']:6} calls {line['seconds']:8.2f} s   {errors}",
+                        flush=True,
+                    )
 
 
 if __name__ == "__main__":

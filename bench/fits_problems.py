@@ -1,10 +1,10 @@
-"""Estimation problems with a known table behind them, for `bench.fits`: codes, noisy measurements, true
-error.
+"""Estimation problems with a known table behind them, for `bench.fits`: codes, noisy measurements,
+true error.
 
-The noise is numpy's, so nothing here is private; the accounting is that of the package (squares of mu add
-up, delta 1e-9, every row its own user). A problem is what `mst` would hand to the estimator (1-ways, rare
-values merged, the maximum spanning tree of the true pairs) or a set of marginals whose junction tree has
-cliques larger than any of them.
+The noise is numpy's, so nothing here is private; the accounting is that of the package (squares of
+mu add up, delta 1e-9, every row its own user). A problem is what `mst` would hand to the estimator
+(1-ways, rare values merged, the maximum spanning tree of the true pairs) or a set of marginals
+whose junction tree has cliques larger than any of them.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Problem:
     cliques: list[Clique]  # measured, two attributes or more
 
     def errors(self, model) -> dict[str, float]:
-        """Mean total variation x 1000 of the measured cliques, of 2-ways and of 3-ways (fixed samples of at
-        most 100, 30)."""
+        """Mean total variation x 1000 of the measured cliques, of 2-ways and of 3-ways (fixed
+        samples of at most 100, 30)."""
         rng = np.random.default_rng(7)
         names = list(self.table.domain)
         pairs, triples = list(combinations(names, 2)), list(combinations(names, 3))
@@ -82,7 +82,8 @@ class Problem:
 
 
 def massachusetts(repeat: int = 1) -> Table:
-    """24 columns, codes taken from the file; columns with more values than MOST_CODES in 64 quantiles."""
+    """24 columns, codes taken from the file; columns with more values than MOST_CODES in 64
+    quantiles."""
     import polars as pl
 
     frame = pl.read_csv(DATA / "acs-ma" / "ma2019.csv", infer_schema_length=0)
@@ -91,7 +92,9 @@ def massachusetts(repeat: int = 1) -> Table:
         values = frame[name].to_numpy()
         distinct, codes = np.unique(values.astype(str), return_inverse=True)
         if distinct.size > MOST_CODES:
-            numbers = np.array([float(v) if v not in ("", "N") else -1.0 for v in values.astype(str)])
+            numbers = np.array(
+                [float(v) if v not in ("", "N") else -1.0 for v in values.astype(str)]
+            )
             edges = np.unique(np.quantile(numbers, np.linspace(0, 1, 65)))
             codes = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, edges.size - 2)
             distinct = edges[1:]
@@ -109,8 +112,8 @@ def adult() -> Table:
 
 
 def following(rows: int = 200_000, columns: int = 14, seed: int = 0) -> Table:
-    """A generated table whose columns follow from each other: each is a function of one before it, but for
-    3 % of the rows."""
+    """A generated table whose columns follow from each other: each is a function of one before it,
+    but for 3 % of the rows."""
     rng = np.random.default_rng(seed)
     sizes = rng.choice([2, 3, 5, 8, 12, 20, 30, 60], columns)
     sizes[0] = 60
@@ -138,8 +141,8 @@ def binary(rows: int = 22_000, columns: int = 16, seed: int = 0) -> Table:
 
 
 def classes(rows: int = 60_000, seed: int = 5) -> Table:
-    """Columns of 2 to 30 values that depend on one of twelve hidden classes: every pair says something about
-    every other."""
+    """Columns of 2 to 30 values that depend on one of twelve hidden classes: every pair says
+    something about every other."""
     rng = np.random.default_rng(seed)
     sizes = [2, 3, 5, 8, 12, 20, 30, 6, 4, 9, 15, 2]
     hidden = rng.choice(12, rows, p=rng.dirichlet(np.ones(12)))
@@ -148,7 +151,9 @@ def classes(rows: int = 60_000, seed: int = 5) -> Table:
         law = rng.gamma(0.4, size=(12, n)) + 1e-3
         law = np.cumsum(law / law.sum(1, keepdims=True), 1)
         columns.append(np.minimum((law[hidden] < rng.random(rows)[:, None]).sum(1), n - 1))
-    return Table(Domain({f"l{j}": n for j, n in enumerate(sizes)}), np.stack(columns, 1).astype(np.int64))
+    return Table(
+        Domain({f"l{j}": n for j, n in enumerate(sizes)}), np.stack(columns, 1).astype(np.int64)
+    )
 
 
 def wide_column(rows: int = 136_000, seed: int = 0) -> Table:
@@ -162,7 +167,9 @@ def wide_column(rows: int = 136_000, seed: int = 0) -> Table:
         law = rng.gamma(0.15, size=(147, n)) + 1e-4
         law = np.cumsum(law / law.sum(1, keepdims=True), 1)
         columns.append(np.minimum((law[first] < rng.random(rows)[:, None]).sum(1), n - 1))
-    return Table(Domain({f"w{j}": n for j, n in enumerate(sizes)}), np.stack(columns, 1).astype(np.int64))
+    return Table(
+        Domain({f"w{j}": n for j, n in enumerate(sizes)}), np.stack(columns, 1).astype(np.int64)
+    )
 
 
 def _noisy(rng, values: np.ndarray, sigma: float) -> np.ndarray:
@@ -170,7 +177,8 @@ def _noisy(rng, values: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def _dependence(table: Table, ones: dict[str, np.ndarray]) -> dict[Clique, float]:
-    """L1 distance of every pair from independence (true counts: the choice is not what is measured here)."""
+    """L1 distance of every pair from independence (true counts: the choice is not what is measured
+    here)."""
     out = {}
     for a, b in combinations(table.domain, 2):
         if table.domain.cells((a, b)) <= PAIR_CELLS:
@@ -205,22 +213,29 @@ def tree_problem(name: str, table: Table, epsilon: float, seed: int, merge: bool
         keep = y >= RARE * sigma_1
         bins[a] = np.where(keep, np.cumsum(keep) - 1, keep.sum())
     for pair in tree:
-        query = Binned(table.domain.shape(pair), [bins[a].tolist() for a in pair]) if merge else None
+        query = (
+            Binned(table.domain.shape(pair), [bins[a].tolist() for a in pair]) if merge else None
+        )
         counts = table.marginal(pair)
         counts = query.product(counts) if query is not None else counts
         seen.append(fastdp.Measurement(pair, _noisy(rng, counts, sigma_2), sigma_2, query))
     return Problem(f"{name}, epsilon {epsilon:g}", table, seen, tree)
 
 
-def marginal_problem(name: str, table: Table, epsilon: float, seed: int, cliques: list[Clique]) -> Problem:
+def marginal_problem(
+    name: str, table: Table, epsilon: float, seed: int, cliques: list[Clique]
+) -> Problem:
     """1-ways with 0.2 of the budget, the given cliques with the rest, all alike."""
     rng = np.random.default_rng(1000 * seed + 29)
     mu, d = mu_from(epsilon, DELTA), len(table.domain)
     sigma_1, sigma_k = math.sqrt(d / 0.2) / mu, math.sqrt(len(cliques) / 0.8) / mu
     seen = [
-        fastdp.Measurement((a,), _noisy(rng, table.marginal((a,)), sigma_1), sigma_1) for a in table.domain
+        fastdp.Measurement((a,), _noisy(rng, table.marginal((a,)), sigma_1), sigma_1)
+        for a in table.domain
     ]
-    seen += [fastdp.Measurement(c, _noisy(rng, table.marginal(c), sigma_k), sigma_k) for c in cliques]
+    seen += [
+        fastdp.Measurement(c, _noisy(rng, table.marginal(c), sigma_k), sigma_k) for c in cliques
+    ]
     return Problem(f"{name}, epsilon {epsilon:g}", table, seen, list(cliques))
 
 

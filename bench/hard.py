@@ -1,17 +1,20 @@
-"""Tables that a model of pairs finds hard: columns that follow from others, fine bins, an exclusive or.
+"""Tables that a model of pairs finds hard: columns that follow from others, fine bins, an exclusive
+or.
 
-    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide] [--epsilon 1 10] [--seeds 5] [--jobs N]
+    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide] [--epsilon 1 10] [--seeds 5]
+    [--jobs N]
 
-- `zip`, `zipf`: 1,500 zips, each in one of 900 towns, 100,000 rows, with about equally many rows each or by
-  Zipf's law; `copy`: 2,000 codes and a permutation of them; `zipf3`, `copy3`: with three other columns. Part
-  of the synthetic rows whose second column is the right one for their first.
-- `xor`: a target that is the exclusive or of 2 of 10 binary features, 50,000 rows. AUC, on the real rows, of
-  a model trained on the synthetic ones (scikit-learn).
+- `zip`, `zipf`: 1,500 zips, each in one of 900 towns, 100,000 rows, with about equally many rows
+  each or by Zipf's law; `copy`: 2,000 codes and a permutation of them; `zipf3`, `copy3`: with three
+  other columns. Part of the synthetic rows whose second column is the right one for their first.
+- `xor`: a target that is the exclusive or of 2 of 10 binary features, 50,000 rows. AUC, on the real
+  rows, of a model trained on the synthetic ones (scikit-learn).
 - `rows60`: 60 rows, 4 columns. The number of synthetic rows.
-- `bins`: 48,842 rows, 8 columns of 32 bins of equal counts with three hidden factors, and 4 others; a table
-  for every seed. Mean error of the 28 correlations, the largest one, and the part within .03.
-- `wide`: 30,000 rows, 60 columns of 2 to 120 classes (`bench.tables`). Mean and largest total variation of
-  all pairs, and of 50 triples.
+- `bins`: 48,842 rows, 8 columns of 32 bins of equal counts with three hidden factors, and 4 others;
+  a table for every seed. Mean error of the 28 correlations, the largest one, and the part within
+  .03.
+- `wide`: 30,000 rows, 60 columns of 2 to 120 classes (`bench.tables`). Mean and largest total
+  variation of all pairs, and of 50 triples.
 
 Delta is 1e-9, a user has one row, a run one thread. Processor seconds come last.
 Nothing was chosen on the seeds from 1000 on.
@@ -38,19 +41,24 @@ def made(columns, epsilon, seed, **options):
     domain = {a: n for a, (n, _) in columns.items()}
     private = fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()})
     mechanism = CliqueTree(**options)
-    data = fastdp.synthesize(private, mechanism, epsilon, DELTA, seed=seed, sample_seed=seed, threads=1).data
+    data = fastdp.synthesize(
+        private, mechanism, epsilon, DELTA, seed=seed, sample_seed=seed, threads=1
+    ).data
     return {a: data[a].to_numpy().astype(np.int64) for a in domain}
 
 
 def follows(sizes, law, epsilon, seed, rows=100_000, others=0):
-    """Part of the rows whose second column is the right one for their first. `others`: columns that depend on
-    the first a little."""
+    """Part of the rows whose second column is the right one for their first. `others`: columns that
+    depend on the first a little."""
     rng = np.random.default_rng(seed)
     first = rng.choice(sizes[0], rows, p=law / law.sum())
     second = rng.permutation(np.arange(sizes[0]) % sizes[1])
     columns = {"first": (sizes[0], first), "second": (sizes[1], second[first])}
     for i in range(others):
-        columns[f"other{i}"] = (5, np.where(rng.random(rows) < 0.5, first % 5, rng.integers(0, 5, rows)))
+        columns[f"other{i}"] = (
+            5,
+            np.where(rng.random(rows) < 0.5, first % 5, rng.integers(0, 5, rows)),
+        )
     codes = made(columns, epsilon, seed)
     return {"right": float(np.mean(second[codes["first"]] == codes["second"]))}
 
@@ -61,7 +69,9 @@ def xor(epsilon, seed, rows=50_000):
 
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2, (rows, 10))
-    columns = {f"x{i}": (2, bits[:, i]) for i in range(10)} | {"target": (2, bits[:, 3] ^ bits[:, 7])}
+    columns = {f"x{i}": (2, bits[:, i]) for i in range(10)} | {
+        "target": (2, bits[:, 3] ^ bits[:, 7])
+    }
     codes = made(columns, epsilon, seed, target="target")
     model = RandomForestClassifier(50, min_samples_leaf=5, random_state=0)
     model.fit(np.stack([codes[f"x{i}"] for i in range(10)], 1), codes["target"])
@@ -131,7 +141,9 @@ def main() -> None:
         asked = [(name, epsilon) for name in options.tables for epsilon in options.epsilon]
         runs = {}
         for name, epsilon in asked:
-            seeds = range(options.first_seed, options.first_seed + options.seeds * SEEDS.get(name, 1))
+            seeds = range(
+                options.first_seed, options.first_seed + options.seeds * SEEDS.get(name, 1)
+            )
             runs[name, epsilon] = [pool.submit(one, name, epsilon, seed) for seed in seeds]
         for (name, epsilon), done in runs.items():
             done = [run.result() for run in done]

@@ -2,11 +2,12 @@
 
     python -m bench.history [--quick] [--no-save]
 
-Every gauge is one thread's work, run several times in turns with a yardstick (a sort and a sum in numpy); its
-figure is the least processor time over the yardstick's least, so that a machine that is busy or slower today
-says so in both. A file in bench/results/history holds the machine, the build and all figures. What is more
-than 15 % above the median of the last five files of the same machine and size is measured again, and named if
-it stays so. `make bench` runs this after the benches themselves.
+Every gauge is one thread's work, run several times in turns with a yardstick (a sort and a sum in
+numpy); its figure is the least processor time over the yardstick's least, so that a machine that is
+busy or slower today says so in both. A file in bench/results/history holds the machine, the build
+and all figures. What is more than 15 % above the median of the last five files of the same machine
+and size is measured again, and named if it stays so. `make bench` runs this after the benches
+themselves.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
     weights = np.load(folder / "user.npy"), np.load(folder / "weight.npy")
-    count, cliques = PEERS["fastdp-1-thread"](domain, codes, *weights), downward_closure(counting.OUTER)
+    count, cliques = (
+        PEERS["fastdp-1-thread"](domain, codes, *weights),
+        downward_closure(counting.OUTER),
+    )
     problem = make("adagrid", 1.0, "gdp", rows)
     measured, sampler = to_fastdp(problem), Sampler(problem.domain, tree(problem))
     following = fits_problems.tree_problem("following", fits_problems.following(50_000), 1.0, 0)
@@ -71,14 +75,18 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
     return {
         "Parquet to codes (bench.encode)": lambda: fastdp.read(trips, schema, threads=1),
         "59 weighted marginals (bench.counting)": lambda: count(cliques),
-        "a million Gaussian samples (bench.noise)": lambda: noise.gaussian(100.0, 1_000_000, threads=1),
+        "a million Gaussian samples (bench.noise)": lambda: noise.gaussian(
+            100.0, 1_000_000, threads=1
+        ),
         "20 calls of the estimator (bench.estimator)": lambda: fastdp.fit(
             problem.domain, measured, stop="iters", iters=20, threads=1
         ),
         "a fit of whole marginals (bench.fits)": lambda: fastdp.fit(
             following.table.domain, following.measurements, threads=1
         ),
-        "a million rows sampled (bench.sampling)": lambda: sampler.draw(1_000_000, seed=1, threads=1),
+        "a million rows sampled (bench.sampling)": lambda: sampler.draw(
+            1_000_000, seed=1, threads=1
+        ),
         "the whole job (bench.job)": lambda: (
             fastdp.synthesize(
                 trips, "taxi-adagrid", 1.0, 2.5e-5, public=public, seed=1, sample_seed=1, threads=1
@@ -127,14 +135,19 @@ def slower(figures: dict[str, dict], before: list[dict]) -> dict[str, float]:
 
 
 def commit() -> str | None:
-    """The commit that was measured, with a + where files differ from it; None outside a repository."""
+    """The commit that was measured, with a + where files differ from it; None outside a
+    repository."""
 
     def git(*words: str) -> str:
         done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     name = git("rev-parse", "--short=12", "HEAD")
-    return name + ("+" if git("status", "--porcelain", "--untracked-files=no") else "") if name else None
+    return (
+        name + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+        if name
+        else None
+    )
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -143,7 +156,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--quick", action="store_true", help="few rows: a minute of a quiet processor")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rows: a minute of a quiet processor"
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
     rows, times = (100_000, 3) if options.quick else (1_000_000, 7)
@@ -160,10 +175,15 @@ def main(arguments: list[str] | None = None) -> None:
         pieces = gauges(Path(folder), rows)
         for name, work in pieces.items():
             entry["gauges"][name] = figure = measured(work, yard, times)
-            print(f"{name:<46} {figure['seconds']:8.4f} s {figure['ratio']:8.2f} yardsticks", flush=True)
+            print(
+                f"{name:<46} {figure['seconds']:8.4f} s {figure['ratio']:8.2f} yardsticks",
+                flush=True,
+            )
         for name in slower(entry["gauges"], before):
             again = measured(pieces[name], yard, 2 * times)
-            entry["gauges"][name] = min(again, entry["gauges"][name], key=lambda figure: figure["ratio"])
+            entry["gauges"][name] = min(
+                again, entry["gauges"][name], key=lambda figure: figure["ratio"]
+            )
     entry["load_after"] = round(os.getloadavg()[0], 2)
     print(f"compared with {len(before)} earlier results of this machine and size")
     for name, ratio in slower(entry["gauges"], before).items():

@@ -1,11 +1,12 @@
-"""The whole job: taxi Parquet in, synthetic Parquet out, as a process of its own; its time, memory and
-scores.
+"""The whole job: taxi Parquet in, synthetic Parquet out, as a process of its own; its time,
+memory and scores.
 
     python -m bench.job                   1M and 10M simulated trips, epsilon 1 and 10: seconds by stage
     python -m bench.job scores --seeds 5  deid2 scores with tight and with classic noise, mean, 95 % interval
     python -m bench.job chicago           the real Chicago trips tiled to 10M rows
 
-No peer does the whole job; the published code needs over ten minutes for fit and sampling at 10M rows.
+No peer does the whole job; the published code needs over ten minutes for fit and sampling at 10M
+rows.
 """
 
 from __future__ import annotations
@@ -36,10 +37,22 @@ ROOT = Path(__file__).resolve().parents[1]
 CHICAGO = ROOT.parent / "shared" / "data" / "taxi-chicago-2022" / "trips.parquet"
 
 
-def synth(data: Path, public: Path | None, out: Path, epsilon: float, mechanism: str, *more: str) -> dict:
-    """Runs the command line; seconds by the wall clock, of the processor, by stage, and the process's peak
-    memory."""
-    command = [sys.executable, "-m", "fastdp", "synth", str(data), "-m", mechanism, "-e", f"{epsilon:g}"]
+def synth(
+    data: Path, public: Path | None, out: Path, epsilon: float, mechanism: str, *more: str
+) -> dict:
+    """Runs the command line; seconds by the wall clock, of the processor, by stage, and the
+    process's peak memory."""
+    command = [
+        sys.executable,
+        "-m",
+        "fastdp",
+        "synth",
+        str(data),
+        "-m",
+        mechanism,
+        "-e",
+        f"{epsilon:g}",
+    ]
     command += ["-d", "2.5e-5", "--out", str(out), "--quiet", *more]
     if public is not None:
         command += ["--public", str(public)]
@@ -56,8 +69,8 @@ def synth(data: Path, public: Path | None, out: Path, epsilon: float, mechanism:
 
 @functools.cache
 def installed() -> dict[str, str]:
-    """The environment of packages as pip installs them, with compiled bytecode, also where this one forbids
-    Python to write it: a run of 10,000 rows compiles what is imported."""
+    """The environment of packages as pip installs them, with compiled bytecode, also where this one
+    forbids Python to write it: a run of 10,000 rows compiles what is imported."""
     folder = tempfile.mkdtemp(prefix="fastdp-bytecode-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
@@ -93,7 +106,9 @@ def times(folder: Path, most: int) -> dict:
         pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
         for epsilon in (1.0, 10.0):
             name = f"{rows:,} rows, epsilon {epsilon:g}"
-            records[name] = synth(data, public, folder / f"run-{rows}-{epsilon:g}", epsilon, "taxi-adagrid")
+            records[name] = synth(
+                data, public, folder / f"run-{rows}-{epsilon:g}", epsilon, "taxi-adagrid"
+            )
             show(name, records[name])
     return records
 
@@ -131,17 +146,30 @@ def scores(folder: Path, rows: int, seeds: int) -> dict:
             got = []
             for seed in range(seeds):
                 run = fastdp.synthesize(
-                    tables[0], recipe, epsilon, 2.5e-5, public=tables[1], seed=seed, sample_seed=seed
+                    tables[0],
+                    recipe,
+                    epsilon,
+                    2.5e-5,
+                    public=tables[1],
+                    seed=seed,
+                    sample_seed=seed,
                 )
-                deid2 = fastdp.evaluate(tables[0], run.data, schema=schema, metrics=["deid2"], baselines=())[
-                    "deid2"
-                ]
+                deid2 = fastdp.evaluate(
+                    tables[0], run.data, schema=schema, metrics=["deid2"], baselines=()
+                )["deid2"]
                 got.append([deid2[k] for k in KEYS])
             mean = np.mean(got, axis=0)
-            half = 2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds) if seeds == 5 else np.std(got, axis=0)
+            half = (
+                2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds)
+                if seeds == 5
+                else np.std(got, axis=0)
+            )
             name = f"{calibration}, epsilon {epsilon:g}"
             figures[name] = {k: [float(m), float(h)] for k, m, h in zip(KEYS, mean, half)}
-            print(f"{name:<24} " + "  ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(mean, half)), flush=True)
+            print(
+                f"{name:<24} " + "  ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(mean, half)),
+                flush=True,
+            )
     return figures
 
 

@@ -14,10 +14,14 @@ RADIUS = 4.0
 
 
 def beside(
-    points: Sequence[tuple[float, float]], texts: Sequence[str], panel: Box, taken: Sequence[Box] = ()
+    points: Sequence[tuple[float, float]],
+    texts: Sequence[str],
+    panel: Box,
+    taken: Sequence[Box] = (),
 ) -> list[Box]:
-    """The box of every label, in the order of the points: to the right of its point where there is room, else
-    to its left, above or below it, or further up or down, line by line. `taken`: where other text is."""
+    """The box of every label, in the order of the points: to the right of its point where there is
+    room, else to its left, above or below it, or further up or down, line by line. `taken`: where
+    other text is."""
     circles = [(x - RADIUS, y - RADIUS, x + RADIUS, y + RADIUS) for x, y in points]
     placed: list[Box] = []
     for (x, y), text in zip(points, texts, strict=True):

@@ -1,11 +1,12 @@
-"""Large models: does the cost of an oracle call grow linearly with cells, and does one of 100 million cells
-fit?
+"""Large models: does the cost of an oracle call grow linearly with cells, and does one of 100
+million cells fit?
 
-    python -m bench.large [--cells 2500000 10000000 40000000 100000000] [--calls 12] [--converge 100000000]
+    python -m bench.large [--cells 2500000 10000000 40000000 100000000] [--calls 12] [--converge
+    100000000]
 
-Three cliques that share two attributes (as AdaGrid's share pickup and shift), identity measurements of a
-skewed distribution with a standard deviation of 40 rows a cell in a billion rows. Each size runs in a process
-of its own. `--converge` fits the model of that size down to the noise level.
+Three cliques that share two attributes (as AdaGrid's share pickup and shift), identity measurements
+of a skewed distribution with a standard deviation of 40 rows a cell in a billion rows. Each size
+runs in a process of its own. `--converge` fits the model of that size down to the noise level.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ TOTAL, SIGMA = 1e9, 40.0
 
 
 def problem(cells: int, seed: int = 0):
-    """(domain, measurements) with about `cells` cells in three cliques (a, b, c), (a, b, d), (a, b, e)."""
+    """(domain, measurements) with about `cells` cells in three cliques (a, b, c), (a, b, d), (a, b,
+    e)."""
     from fastdp.measurement import Measurement
 
     rng = np.random.default_rng(seed)
@@ -91,11 +93,21 @@ def main() -> None:
         print(json.dumps(run(options.one, options.calls, bool(options.converge), options.tables)))
         return
     records = {}
-    for cells, converge in [(c, False) for c in options.cells] + [(c, True) for c in options.converge]:
+    for cells, converge in [(c, False) for c in options.cells] + [
+        (c, True) for c in options.converge
+    ]:
         load = machine.describe()["load_average"]
-        command = [sys.executable, "-m", "bench.large", f"--one={cells}", f"--calls={options.calls}"]
+        command = [
+            sys.executable,
+            "-m",
+            "bench.large",
+            f"--one={cells}",
+            f"--calls={options.calls}",
+        ]
         command += [f"--tables={options.tables}", "--converge", *(["1"] if converge else [])]
-        done = subprocess.run(command, cwd=Path(__file__).parents[1], capture_output=True, text=True)
+        done = subprocess.run(
+            command, cwd=Path(__file__).parents[1], capture_output=True, text=True
+        )
         name = f"{cells}{' to the noise level' if converge else ''}"
         if done.returncode:
             records[name] = {"error": done.stderr.strip().splitlines()[-1:]}

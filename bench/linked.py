@@ -1,13 +1,15 @@
-"""Linked tables: how far parents and their children are from the truth, made together and made apart.
+"""Linked tables: how far parents and their children are from the truth, made together and made
+apart.
 
-    python -m bench.linked [--tables households taxis] [--parents 4000] [--epsilon 2] [--seeds 0 3] [--sdv]
+    python -m bench.linked [--tables households taxis] [--parents 4000] [--epsilon 2] [--seeds 0 3]
+    [--sdv]
 
-Households with persons, and taxis (a company each) with trips. integrity: children whose parent exists.
-children: total variation of the number of children per parent. pairs: mean total variation of a parent's
-column and a child's column. head: households with one head. own: mean total variation of pairs of columns
-inside the two tables. `apart`: two runs with half of mu^2 each;
-children are dealt to parents in their order. `--sdv` adds the HMA synthesizer of SDV, which protects
-nobody, and SDMetrics' multi-table scores of all (quality, cardinality, trends between tables).
+Households with persons, and taxis (a company each) with trips. integrity: children whose parent
+exists. children: total variation of the number of children per parent. pairs: mean total variation
+of a parent's column and a child's column. head: households with one head. own: mean total variation
+of pairs of columns inside the two tables. `apart`: two runs with half of mu^2 each; children are
+dealt to parents in their order. `--sdv` adds the HMA synthesizer of SDV, which protects nobody, and
+SDMetrics' multi-table scores of all (quality, cardinality, trends between tables).
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ TAXIS = {
     "tables": {
         "taxis": {
             "key": "taxi_id",
-            "columns": {"company_id": {"kind": "integer", "min": 0, "max": 99, "overflow": "clamp"}},
+            "columns": {
+                "company_id": {"kind": "integer", "min": 0, "max": 99, "overflow": "clamp"}
+            },
         },
         "trips": {
             "parent": "taxis",
@@ -75,9 +79,13 @@ def simulated(name: str, parents: int) -> dict[str, pa.Table]:
     return {n: pa.Table.from_pandas(t, preserve_index=False) for n, t in tables.items()}
 
 
-def together(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> dict[str, pa.Table]:
+def together(
+    name: str, truth: dict[str, pa.Table], epsilon: float, seed: int
+) -> dict[str, pa.Table]:
     schema = SCHEMAS[name]
-    run = fastdp.synthesize(truth, epsilon=epsilon, delta=DELTA, schema=schema, seed=seed, sample_seed=seed)
+    run = fastdp.synthesize(
+        truth, epsilon=epsilon, delta=DELTA, schema=schema, seed=seed, sample_seed=seed
+    )
     return run.data
 
 
@@ -88,7 +96,13 @@ def apart(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> d
     made = {}
     for table, schema in linked.tables.items():
         run = fastdp.synthesize(
-            truth[table], "auto", epsilon=half, delta=DELTA, schema=schema, seed=seed, sample_seed=seed
+            truth[table],
+            "auto",
+            epsilon=half,
+            delta=DELTA,
+            schema=schema,
+            seed=seed,
+            sample_seed=seed,
         )
         made[table] = run.data
     (child,) = linked.children
@@ -107,7 +121,9 @@ def metadata(name: str):
         table: {
             "columns": {linked.key: {"sdtype": "id"}}
             | {
-                c.source: {"sdtype": "numerical" if c.to_plain()["kind"] == "numeric" else "categorical"}
+                c.source: {
+                    "sdtype": "numerical" if c.to_plain()["kind"] == "numeric" else "categorical"
+                }
                 for c in schema.columns.values()
             }
         }
@@ -137,7 +153,9 @@ def sdv(name: str, truth: dict[str, pa.Table], epsilon: float, seed: int) -> dic
     }
 
 
-def sdmetrics_scores(name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
+def sdmetrics_scores(
+    name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]
+) -> dict[str, float]:
     from sdmetrics.reports.multi_table import QualityReport
 
     report = QualityReport()
@@ -154,7 +172,9 @@ def measured(name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]) -
         "integrity": links["integrity"],
         "children": links["children"]["variation"],
         "pairs": links["pairs"]["mean"],
-        "own": float(np.mean([own["tv2"]["mean"] for own in scores["tables"].values() if "tv2" in own])),
+        "own": float(
+            np.mean([own["tv2"]["mean"] for own in scores["tables"].values() if "tv2" in own])
+        ),
     }
     if name == "households":
         people = made["persons"].to_pandas()

@@ -1,5 +1,5 @@
-"""The machine a figure came from: processor, cores, memory, versions. Never a name of the machine or its
-owner."""
+"""The machine a figure came from: processor, cores, memory, versions. Never a name of the machine
+or its owner."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def describe() -> dict:
     return {
         "processor": processor(),
         "architecture": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "caches": caches(),
         "memory_gb": round(int(memory[1]) / 2**20, 1) if memory else None,
         "load_average": round(os.getloadavg()[0], 2),
@@ -60,7 +62,8 @@ def describe() -> dict:
 
 
 def busy_seconds() -> float:
-    """Processor time of all that ran on this machine since it started; nan where the system does not tell."""
+    """Processor time of all that ran on this machine since it started; nan where the system does
+    not tell."""
     match = re.search(r"^cpu +(.+)$", _read("/proc/stat"), re.M)
     if not match:
         return float("nan")
@@ -69,8 +72,8 @@ def busy_seconds() -> float:
 
 
 def processor_seconds() -> float:
-    """Processor time of this process and of all that descend from it, ended or not; 0 where the system does
-    not tell."""
+    """Processor time of this process and of all that descend from it, ended or not; 0 where the
+    system does not tell."""
     parents: dict[int, int] = {}
     times: dict[int, float] = {}
     for entry in Path("/proc").iterdir() if Path("/proc/self/stat").exists() else ():
@@ -97,4 +100,6 @@ def peak_mb() -> float:
 def keep(name: str, figures: dict) -> None:
     """Puts figures into bench/results/NAME.json, with the machine they came from."""
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps({"machine": describe(), **figures}, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(
+        json.dumps({"machine": describe(), **figures}, indent=1) + "\n"
+    )

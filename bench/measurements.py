@@ -1,9 +1,11 @@
-"""Noisy measurements of simulated taxi rows for the estimator's benchmarks, kept in `bench/out/*.npz`.
+"""Noisy measurements of simulated taxi rows for the estimator's benchmarks, kept in
+`bench/out/*.npz`.
 
-The noise is numpy's: good for timing, not private. A file holds, per measurement i of its cliques: `y_i`
-(float64, rows; AdaGrid's coarse rows without their scalar), `sigma_i` (per row, so that (y - count) / sigma
-is standard normal) and, for AdaGrid, `fine_i` (one bool per cell). `truth_i` are the plain counts of the
-outer marginals, `weighted_i` the counts with weights min(1, C/R), which is what was measured.
+The noise is numpy's: good for timing, not private. A file holds, per measurement i of its cliques:
+`y_i` (float64, rows; AdaGrid's coarse rows without their scalar), `sigma_i` (per row, so that (y -
+count) / sigma is standard normal) and, for AdaGrid, `fine_i` (one bool per cell). `truth_i` are the
+plain counts of the outer marginals, `weighted_i` the counts with weights min(1, C/R), which is what
+was measured.
 """
 
 from __future__ import annotations
@@ -85,8 +87,8 @@ class Problem:
         return x if m.fine is None else grid.product(self.domain, self.fine, m.clique, x)
 
     def loss(self, marginals: dict[Clique, np.ndarray]) -> float:
-        """The common loss: half the sum of ((Q mu - y) / sigma)^2; `marginals` are those of the outer
-        cliques, from which all others are projected."""
+        """The common loss: half the sum of ((Q mu - y) / sigma)^2; `marginals` are those of the
+        outer cliques, from which all others are projected."""
         total = 0.0
         for m in self.measured:
             source = next(c for c in marginals if set(m.clique) <= set(c))
@@ -115,8 +117,8 @@ def to_fastdp(problem: Problem) -> list:
 
 
 def taxi_codes(table) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its taxi
-    ids."""
+    """Codes of a taxi table in the DeID2 columns (values as in `sprint3_parameters.json`), and its
+    taxi ids."""
     codes = {}
     for name, n in DOMAIN.items():
         v = table[name].to_numpy()
@@ -143,13 +145,15 @@ def count(codes: dict[str, np.ndarray], clique: Clique, weights: np.ndarray | No
 
 
 def measure(weighted: list[np.ndarray], sigma: float, kind: str, seed: int, threshold: float = 5.0):
-    """Noisy marginals: "identity" the seven outer ones, "closure" all 59 cell by cell, "adagrid" all 59 with
-    AdaGrid's queries. In the latter two the eight copies of pickup-dropoff come as their average (sigma /
-    sqrt(8))."""
+    """Noisy marginals: "identity" the seven outer ones, "closure" all 59 cell by cell, "adagrid"
+    all 59 with AdaGrid's queries. In the latter two the eight copies of pickup-dropoff come as
+    their average (sigma / sqrt(8))."""
     rng = np.random.default_rng(seed)
     if kind == "identity":
         noisy = [x + rng.normal(0, sigma, x.size) for x in weighted]
-        return [Measured(c, y, np.full(y.size, sigma), None) for c, y in zip(OUTER, noisy, strict=True)]
+        return [
+            Measured(c, y, np.full(y.size, sigma), None) for c, y in zip(OUTER, noisy, strict=True)
+        ]
     fine: dict[Clique, np.ndarray] = {}
     above: dict[Clique, np.ndarray] = {}
     measured = []
@@ -217,12 +221,14 @@ def load(path: str | Path) -> Problem:
         weighted = [file[f"weighted_{i}"] for i in range(len(outer))]
     for m in measured:  # so that nobody has to copy them
         m.y.flags.writeable = m.sigma.flags.writeable = False
-    return Problem(Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"])
+    return Problem(
+        Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"]
+    )
 
 
 def counts(rows: int, seed: int = 0) -> dict[str, list[np.ndarray]]:
-    """Outer marginals of simulated trips: "truth" as they are, and with weights min(1, C/R) by the clip;
-    cached."""
+    """Outer marginals of simulated trips: "truth" as they are, and with weights min(1, C/R) by the
+    clip; cached."""
     path = OUT / f"counts-{rows}-{seed}.npz"
     names = ["truth", *map(str, sorted(set(CLIP.values())))]
     if not path.exists():

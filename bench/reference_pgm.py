@@ -1,15 +1,17 @@
-"""Private-PGM's mirror descent as AdaGrid's authors called it in 2024, written anew as a reference twin.
+"""Private-PGM's mirror descent as AdaGrid's authors called it in 2024, written anew as a reference
+twin.
 
-McKenna, Sheldon, Miklau 2019, algorithm 1: potentials over the cliques of a junction tree, belief propagation
-in log space. The step rule is that of the authors' numpy package: alpha starts at 1/total^2, doubles every
-iteration and halves (at most 25 times) until the loss falls by alpha/2 times what the gradient promises.
-AdaGrid's authors hand over their measurements with a noise of 1, so that loss and gradient are in rows, not
-in standard deviations: alpha is then tiny and the rule accepts any fall. They first fit the 1-way marginals
-by the same rule and go on from there.
+McKenna, Sheldon, Miklau 2019, algorithm 1: potentials over the cliques of a junction tree, belief
+propagation in log space. The step rule is that of the authors' numpy package: alpha starts at
+1/total^2, doubles every iteration and halves (at most 25 times) until the loss falls by alpha/2
+times what the gradient promises. AdaGrid's authors hand over their measurements with a noise of 1,
+so that loss and gradient are in rows, not in standard deviations: alpha is then tiny and the rule
+accepts any fall. They first fit the 1-way marginals by the same rule and go on from there.
 
-The rule runs on two oracles that give the same numbers: `Slow` in numpy with explicit sparse matrices (what
-the package does, without scipy's checks, so it is no slower), which is timed; and `Fast` on fastdp's own
-compiled oracle, which tells where 600 iterations lead without waiting for them.
+The rule runs on two oracles that give the same numbers: `Slow` in numpy with explicit sparse
+matrices (what the package does, without scipy's checks, so it is no slower), which is timed; and
+`Fast` on fastdp's own compiled oracle, which tells where 600 iterations lead without waiting for
+them.
 """
 
 from __future__ import annotations
@@ -38,13 +40,14 @@ class Edge:
 
 
 def junction_order(cliques: list[Clique]) -> list[Edge]:
-    """Messages of an upward and a downward pass over the cliques, which must form a junction tree themselves
-    (as AdaGrid's outer marginals do); checked by the running intersection."""
+    """Messages of an upward and a downward pass over the cliques, which must form a junction tree
+    themselves (as AdaGrid's outer marginals do); checked by the running intersection."""
     inside, edges = [cliques[0]], []
     waiting = list(cliques[1:])
     while waiting:
         clique, parent = max(
-            ((c, p) for c in waiting for p in inside), key=lambda pair: len(set(pair[0]) & set(pair[1]))
+            ((c, p) for c in waiting for p in inside),
+            key=lambda pair: len(set(pair[0]) & set(pair[1])),
         )
         seen = set().union(*inside)
         if not set(clique) & seen <= set(parent):
@@ -72,8 +75,8 @@ def _log_sum(table: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 def belief_propagation(edges: list[Edge], potentials: Tables, total: float) -> Tables:
     """The marginals, scaled to `total`, of the model with these log potentials.
 
-    A message keeps its summed axes with length 1; the axes of two cliques agree only after dropping them, so
-    it is reshaped to the target's attributes.
+    A message keeps its summed axes with length 1; the axes of two cliques agree only after dropping
+    them, so it is reshaped to the target's attributes.
     """
     beliefs = {c: t.copy() for c, t in potentials.items()}
     sent: dict[tuple[Clique, Clique], np.ndarray] = {}
@@ -85,7 +88,9 @@ def belief_propagation(edges: list[Edge], potentials: Tables, total: float) -> T
         message = _log_sum(table, _axes(e.source, e.over))
         message = message.reshape([n for n in message.shape if n > 1] or [1])
         sent[e.source, e.target] = message
-        beliefs[e.target] += message.reshape(_spread_shape(beliefs[e.target].shape, e.target, e.over))
+        beliefs[e.target] += message.reshape(
+            _spread_shape(beliefs[e.target].shape, e.target, e.over)
+        )
     for c, table in beliefs.items():
         table += np.log(total) - _log_sum(table, tuple(range(table.ndim)))
         beliefs[c] = np.exp(table, out=table)
@@ -97,7 +102,8 @@ def _spread_shape(shape: tuple[int, ...], clique: Clique, over: Clique) -> list[
 
 
 class Objective:
-    """Half the sum of ((Q mu - y) / sigma)^2 with explicit matrices, and its gradient per clique."""
+    """Half the sum of ((Q mu - y) / sigma)^2 with explicit matrices, and its gradient per
+    clique."""
 
     def __init__(self, problem: Problem):
         self.domain: Domain = problem.domain
@@ -113,7 +119,10 @@ class Objective:
             else:
                 scalar = grid.scalars(problem.domain, problem.fine, m.clique)
                 q = matrices.pop(m.clique)
-                matrix = (q, q.T.tocsr())  # both stored: the authors' own trick for a faster product
+                matrix = (
+                    q,
+                    q.T.tocsr(),
+                )  # both stored: the authors' own trick for a faster product
                 y, noise = m.y * scalar, (m.sigma * scalar)[0]
             self.terms.append((source, m.clique, matrix, y, noise))
         self.build_seconds = time.perf_counter() - started
@@ -189,7 +198,11 @@ class Fast:
     """The same point on fastdp's compiled oracle."""
 
     def __init__(
-        self, problem: Problem, total: float, start: Tables | None = None, threads: int | None = None
+        self,
+        problem: Problem,
+        total: float,
+        start: Tables | None = None,
+        threads: int | None = None,
     ):
         from fastdp._core.infer import Engine
         from fastdp._util.threads import resolve
@@ -251,7 +264,9 @@ class Fast:
 def _unit_noise(problem: Problem, m) -> float:
     """The noise of a row with scalar 1."""
     return float(
-        m.sigma[0] if m.fine is None else (m.sigma * grid.scalars(problem.domain, problem.fine, m.clique))[0]
+        m.sigma[0]
+        if m.fine is None
+        else (m.sigma * grid.scalars(problem.domain, problem.fine, m.clique))[0]
     )
 
 
@@ -261,7 +276,8 @@ def descend(
     seconds: float = float("inf"),
     callback: Callable[[int, float], None] | None = None,
 ) -> Trace:
-    """The published rule, from where `point` is; ends after `iterations` or when `seconds` have passed."""
+    """The published rule, from where `point` is; ends after `iterations` or when `seconds` have
+    passed."""
     trace, started = Trace(), time.perf_counter()
     alpha = 1 / point.total**2
     unit = point.noise**2  # from rows to standard deviations

@@ -1,8 +1,10 @@
-"""Seconds to sample from AdaGrid's tree, by method, rows and threads, without fitting anything first.
+"""Seconds to sample from AdaGrid's tree, by method, rows and threads, without fitting anything
+first.
 
     python -m bench.sampling [--rows 10000000] [--repeat 3]
 
-The tables are the true marginals of the cached simulated trips, so the tree is as full as a fitted one.
+The tables are the true marginals of the cached simulated trips, so the tree is as full as a fitted
+one.
 """
 
 from __future__ import annotations
@@ -40,7 +42,9 @@ def tree(problem: Problem) -> list:
         x = x.sum(axis=tuple(j for j, a in enumerate(clique) if a not in (*sep, *res)))
         kept = [a for a in clique if a in (*sep, *res)]
         x = x.transpose([kept.index(a) for a in (*sep, *res)])
-        nodes.append((sep, res, np.ascontiguousarray(x.reshape(domain.cells(sep), domain.cells(res)))))
+        nodes.append(
+            (sep, res, np.ascontiguousarray(x.reshape(domain.cells(sep), domain.cells(res))))
+        )
     return nodes
 
 

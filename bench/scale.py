@@ -1,15 +1,16 @@
-"""Tables of 10 million to a billion rows, simulated in parts and counted in one run: time and memory as they
-grow.
+"""Tables of 10 million to a billion rows, simulated in parts and counted in one run: time and
+memory as they grow.
 
     python -m bench.scale [--rows 10000000 100000000] [--billion] [--part 5000000] [--engine local]
 
-Taxi trips, simulated part by part (each with taxis of its own) and written as Parquet, one file a part. Then
-for every size a process of its own reads the files it needs and counts the 59 marginals of `taxi-adagrid`,
-with weights by a clip of 150, on two threads (or two processes). "peak" is of the driver and of its largest
-process, "spooled" the codes that were kept in files, "cpu" the processor's seconds of all of them. Linearity:
-seconds a row over those of the smallest size; on a machine that others use, look at the processor's.
-`--billion`: a billion rows as well, from a stream that simulates them as they are read, so that no
-disk has to hold them; what simulating took is left out of the seconds.
+Taxi trips, simulated part by part (each with taxis of its own) and written as Parquet, one file a
+part. Then for every size a process of its own reads the files it needs and counts the 59 marginals
+of `taxi-adagrid`, with weights by a clip of 150, on two threads (or two processes). "peak" is of
+the driver and of its largest process, "spooled" the codes that were kept in files, "cpu" the
+processor's seconds of all of them. Linearity: seconds a row over those of the smallest size; on a
+machine that others use, look at the processor's. `--billion`: a billion rows as well, from a stream
+that simulates them as they are read, so that no disk has to hold them; what simulating took is left
+out of the seconds.
 """
 
 from __future__ import annotations
@@ -51,17 +52,21 @@ def part(number: int, rows: int):
 def write(number: int, rows: int, folder: str) -> None:
     import pyarrow.parquet as pq
 
-    pq.write_table(part(number, rows), f"{folder}/trips-{number:04d}.parquet", row_group_size=1 << 18)
+    pq.write_table(
+        part(number, rows), f"{folder}/trips-{number:04d}.parquet", row_group_size=1 << 18
+    )
 
 
 def processor() -> float:
-    """Seconds that this process, and those of its children that have ended, spent on a processor."""
+    """Seconds that this process, and those of its children that have ended, spent on a
+    processor."""
     return sum(os.times()[:4])
 
 
 class Stream:
-    """The parts as one Arrow stream, made as they are read; `spent`, `cpu`: seconds that this took, by the
-    clock and of the processor (while it is made nothing is read, but what was read may be encoded)."""
+    """The parts as one Arrow stream, made as they are read; `spent`, `cpu`: seconds that this took,
+    by the clock and of the processor (while it is made nothing is read, but what was read may be
+    encoded)."""
 
     def __init__(self, rows: int, each: int):
         self.rows, self.each, self.spent, self.cpu = rows, each, 0.0, 0.0
@@ -94,7 +99,9 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     stream = Stream(rows, each)
     source = stream.reader() if folder is None else sorted(map(str, Path(folder).glob("*.parquet")))
     start, before = time.perf_counter(), processor()
-    table = fastdp.read(source if folder is None else source[: -(-rows // each)], schema, threads=THREADS)
+    table = fastdp.read(
+        source if folder is None else source[: -(-rows // each)], schema, threads=THREADS
+    )
     counter, seen = local(table, THREADS), table.rows
     width = sum(column.itemsize for column in table.codes.values()) + table.user.itemsize
     spooled = seen * width if seen > SPOOL_ROWS else 0
@@ -159,7 +166,15 @@ def main() -> None:
     print(f"{'peak MB':>9}{'process MB':>12}{'spooled MB':>12}")
     with tempfile.TemporaryDirectory() as folder:
         for number in range(max(given.rows) // given.part):
-            command = [sys.executable, "-m", "bench.scale", "--write", str(number), "--path", folder]
+            command = [
+                sys.executable,
+                "-m",
+                "bench.scale",
+                "--write",
+                str(number),
+                "--path",
+                folder,
+            ]
             subprocess.run([*command, "--part", str(given.part)], check=True, cwd=ROOT)
         for rows in sorted(given.rows):
             results.append(_told(run(given.engine, rows, given.part, folder), results))

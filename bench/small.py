@@ -1,8 +1,9 @@
 """Small tables: `cliquetree` against the best of `mst`, independent columns and uniform rows.
 
-`python -m bench.small [--seeds 100] [--jobs N]` generates tables of 300 rows and 4 columns and prints, by
-table and epsilon, mean total variations of all pairs, and how far `cliquetree` is above the best. The
-independent columns are released with the whole budget. Nothing was chosen on the seeds from 1000 on.
+`python -m bench.small [--seeds 100] [--jobs N]` generates tables of 300 rows and 4 columns and
+prints, by table and epsilon, mean total variations of all pairs, and how far `cliquetree` is above
+the best. The independent columns are released with the whole budget. Nothing was chosen on the
+seeds from 1000 on.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ TABLES = {
 
 
 def table(sizes, strength, seed, rows=300):
-    """Each column follows from the one before in a part of the rows and is drawn afresh in the others."""
+    """Each column follows from the one before in a part of the rows and is drawn afresh in the
+    others."""
     rng = np.random.default_rng(seed)
     columns = [rng.choice(sizes[0], rows, p=rng.dirichlet(np.full(sizes[0], 2.0)))]
     for n in sizes[1:]:
@@ -38,7 +40,8 @@ def table(sizes, strength, seed, rows=300):
 
 
 def error(columns, pair_of) -> float:
-    """Mean total variation of all pairs; `pair_of(a, b)` gives the probabilities to compare with."""
+    """Mean total variation of all pairs; `pair_of(a, b)` gives the probabilities to compare
+    with."""
     gaps = []
     for a, b in combinations(columns, 2):
         (n, x), (m, y) = columns[a], columns[b]
@@ -73,7 +76,8 @@ def independent(columns, epsilon, seed) -> float:
 def one_seed(name, epsilon, seed) -> tuple[float, ...]:
     columns = table(*TABLES[name])
     uniform = error(
-        columns, lambda a, b: np.full(columns[a][0] * columns[b][0], 1 / (columns[a][0] * columns[b][0]))
+        columns,
+        lambda a, b: np.full(columns[a][0] * columns[b][0], 1 / (columns[a][0] * columns[b][0])),
     )
     ours = drawn("cliquetree", columns, epsilon, seed), drawn("mst", columns, epsilon, seed)
     return (*ours, independent(columns, epsilon, seed), uniform)

@@ -2,11 +2,12 @@
 
     python -m bench.sparkengine [--rows 10000000] [--rounds 4] [--partitions P] [--conf NAME=VALUE]
 
-Simulated taxi trips from Parquet; the marginals of `bench.databases`. Spark's session is started, and its
-Python workers by a small table, before the clock is; then each way reads and counts in turns, with two
-threads or two tasks at a time: `files`, where Spark's tasks read the file, and `rows`, where Spark reads it
-and hands rows over (`--ways local,files` leaves it out). Figures are the least of all rounds, by the clock
-and of the processor, Spark's compiler included: it works for several rounds. Needs pyspark and Java.
+Simulated taxi trips from Parquet; the marginals of `bench.databases`. Spark's session is started,
+and its Python workers by a small table, before the clock is; then each way reads and counts in
+turns, with two threads or two tasks at a time: `files`, where Spark's tasks read the file, and
+`rows`, where Spark reads it and hands rows over (`--ways local,files` leaves it out). Figures are
+the least of all rounds, by the clock and of the processor, Spark's compiler included: it works for
+several rounds. Needs pyspark and Java.
 """
 
 from __future__ import annotations
@@ -26,11 +27,17 @@ from .machine import describe, keep, processor_seconds
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--partitions", type=int, help="without: as many as the engine takes by itself")
-    parser.add_argument("--conf", action="append", default=[], help="a setting of Spark, NAME=VALUE")
+    parser.add_argument(
+        "--partitions", type=int, help="without: as many as the engine takes by itself"
+    )
+    parser.add_argument(
+        "--conf", action="append", default=[], help="a setting of Spark, NAME=VALUE"
+    )
     parser.add_argument("--ways", default="local,files,rows")
     parser.add_argument("--no-save", action="store_true")
     given = parser.parse_args()
@@ -69,7 +76,9 @@ def main() -> None:
             return on_spark(session.read.parquet(path), schema, given.partitions)
 
         def by_rows(path: str):
-            return on_spark(session.read.parquet(path).where("true or rand() < 1"), schema, given.partitions)
+            return on_spark(
+                session.read.parquet(path).where("true or rand() < 1"), schema, given.partitions
+            )
 
         ways = {"local": by_local, "files": by_files, "rows": by_rows}
         chosen = [way for way in ways if way in given.ways.split(",")]
@@ -84,7 +93,9 @@ def main() -> None:
                 tables = engine.marginals(cliques, CLIP)
                 times.append((time.perf_counter(), processor_seconds()))
                 getattr(engine, "close", lambda: None)()
-                digests.add(hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest())
+                digests.add(
+                    hashlib.sha256(b"".join(tables[c].tobytes() for c in cliques)).hexdigest()
+                )
                 new = {}
                 for name, (start, end) in {"read": (0, 1), "count": (1, 2), "both": (0, 2)}.items():
                     new[name] = times[end][0] - times[start][0]

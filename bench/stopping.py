@@ -1,7 +1,8 @@
-"""Where should a fit stop? Scores of 10M sampled rows against the truth, by stopping rule, over seeds of the
-noise.
+"""Where should a fit stop? Scores of 10M sampled rows against the truth, by stopping rule, over
+seeds of the noise.
 
-    python -m bench.stopping [--rows 10000000] [--seeds 5] [--epsilon 1 10] [--calibration gdp classic]
+    python -m bench.stopping [--rows 10000000] [--seeds 5] [--epsilon 1 10] [--calibration gdp
+    classic]
 
 The rules, all on the same AdaGrid measurements of simulated trips:
 
@@ -13,9 +14,9 @@ The rules, all on the same AdaGrid measurements of simulated trips:
     entropy    `noise` by plain mirror descent
     published  the doubling-step mirror descent of the published method, 600 iterations (`reference_pgm`)
 
-Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements say there
-are. Means with 95 % intervals (Student's t over the seeds), and the same of the difference to `published`
-seed by seed. What the results file already holds is not fitted again.
+Scores are deid2's k-marginal and pickup-dropoff scores of as many sampled rows as the measurements
+say there are. Means with 95 % intervals (Student's t over the seeds), and the same of the
+difference to `published` seed by seed. What the results file already holds is not fitted again.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def fit_by(rule: str, problem: Problem, asked: list, total: float, noise_calls: 
     return fastdp.fit(problem.domain, asked, total=total, **options)
 
 
-def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, ends: dict[str, dict]) -> None:
+def one(
+    problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, ends: dict[str, dict]
+) -> None:
     """Adds scores, loss, calls and seconds of every rule that is not in `ends`."""
     asked = to_fastdp(problem)
     total = estimate_total(problem.domain, asked)[0]
@@ -114,8 +117,8 @@ def one(problem: Problem, truth: dict[str, np.ndarray], seed: int, rules, ends: 
             "seconds": spent,
         }
         print(
-            f"  seed {seed} {rule:10} loss {model.loss:9.0f} {model.iterations:5} calls {spent:6.1f} s   "
-            + "  ".join(f"{s:.4f}" for s in scores),
+            f"  seed {seed} {rule:10} loss {model.loss:9.0f} {model.iterations:5} calls"
+            f" {spent:6.1f} s   " + "  ".join(f"{s:.4f}" for s in scores),
             flush=True,
         )
 
@@ -125,7 +128,11 @@ def interval(values: np.ndarray) -> tuple[list[float], list[float]]:
     from scipy.stats import t
 
     n = len(values)
-    half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else np.full(2, np.nan)
+    half = (
+        t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+        if n > 1
+        else np.full(2, np.nan)
+    )
     return values.mean(axis=0).tolist(), half.tolist()
 
 
@@ -134,7 +141,11 @@ def summarise(runs: list[dict[str, dict]]) -> dict[str, dict]:
     for rule in (r for r in RULES if all(r in run for run in runs)):
         got = np.array([run[rule]["scores"] for run in runs])
         mean, half = interval(got)
-        out[rule] = {"mean": mean, "half": half, "loss": float(np.mean([r[rule]["loss"] for r in runs]))}
+        out[rule] = {
+            "mean": mean,
+            "half": half,
+            "loss": float(np.mean([r[rule]["loss"] for r in runs])),
+        }
         if "published" in runs[0] and rule != "published":
             gap = got - np.array([run["published"]["scores"] for run in runs])
             out[rule]["above_published"], out[rule]["above_published_half"] = interval(gap)
@@ -143,7 +154,8 @@ def summarise(runs: list[dict[str, dict]]) -> dict[str, dict]:
 
 def show(name: str, ends: dict[str, dict]) -> None:
     print(
-        f"\n{name}: mean and half of the 95 % interval of k-marginal, pickup-dropoff; difference to published"
+        f"\n{name}: mean and half of the 95 % interval of k-marginal, pickup-dropoff; difference to"
+        " published"
     )
     for rule, f in ends.items():
         line = "   ".join(f"{m:.4f} +- {h:.4f}" for m, h in zip(f["mean"], f["half"], strict=True))
@@ -155,7 +167,9 @@ def show(name: str, ends: dict[str, dict]) -> None:
 
 def across(results: dict, epsilon: float) -> None:
     """The default calibration by the default rule against the published noise and method."""
-    ours, theirs = (results["settings"].get(f"{c}, epsilon {epsilon:g}") for c in ("gdp", "classic"))
+    ours, theirs = (
+        results["settings"].get(f"{c}, epsilon {epsilon:g}") for c in ("gdp", "classic")
+    )
     if not (ours and theirs):
         return
     both = zip(ours["runs"], theirs["runs"], strict=False)
@@ -169,9 +183,16 @@ def across(results: dict, epsilon: float) -> None:
         ]
     )
     mean, half = interval(gap)
-    results["default_above_published"][f"epsilon {epsilon:g}"] = {"mean": mean, "half": half, "seeds": n}
+    results["default_above_published"][f"epsilon {epsilon:g}"] = {
+        "mean": mean,
+        "half": half,
+        "seeds": n,
+    }
     line = "   ".join(f"{m:+.4f} +- {h:.4f}" for m, h in zip(mean, half, strict=True))
-    print(f"\nepsilon {epsilon:g}: default (tight noise, flow) above published (classic noise): {line}")
+    print(
+        f"\nepsilon {epsilon:g}: default (tight noise, flow) above published (classic noise):"
+        f" {line}"
+    )
 
 
 def main() -> None:
@@ -182,7 +203,9 @@ def main() -> None:
         "--from-seed", type=int, default=0, help="with --out: seeds that nothing was chosen by"
     )
     parser.add_argument("--epsilon", type=float, nargs="*", default=[1.0, 10.0])
-    parser.add_argument("--calibration", nargs="*", default=["classic", "gdp"], choices=measurements.SIGMA)
+    parser.add_argument(
+        "--calibration", nargs="*", default=["classic", "gdp"], choices=measurements.SIGMA
+    )
     parser.add_argument("--rules", nargs="*", default=list(RULES), choices=RULES)
     parser.add_argument("--out", type=Path, default=RESULTS / "stopping.json")
     options = parser.parse_args()

@@ -1,7 +1,9 @@
-"""The structure in numbers: `python -m bench.structure [CHECKOUT ...]` prints places, imports and circles.
+"""The structure in numbers: `python -m bench.structure [CHECKOUT ...]` prints places, imports and
+circles.
 
-A place is a folder of the package or a file at its root. Imports are those of `tests/test_imports.py`: at the
-top of a file and inside functions, without those that only name a type.
+A place is a folder of the package or a file at its root. Imports are those of
+`tests/test_imports.py`: at the top of a file and inside functions, without those that only name a
+type.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from tests import test_imports as rules
 
 
 def count(root: Path) -> dict[str, int]:
-    """Of one checkout: places, imports between two places, modules, imports between two modules, circles."""
+    """Of one checkout: places, imports between two places, modules, imports between two modules,
+    circles."""
     rules.PACKAGE = root / "fastdp"
     edges = rules.graph()
     modules = {m for m in edges if m}

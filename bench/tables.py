@@ -1,15 +1,16 @@
 """Any table: error against seconds of `cliquetree`, `mst` and `aim`, beside the peers that install.
 
-`python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are, and two
-generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with fresh seeds; it
-prints means, keeps them in bench/results/tables.json and draws bench/results/tables.svg. Errors are mean
-total variations of all pairs and of 50 triples, and those of the worst pair and triple; of adult also the
-AUC, on the real rows, of a model trained on the synthetic ones (scikit-learn, where it is installed).
-`--jobs N` runs N seeds at once, each in a process of its own. `--peers LIBRARY=PYTHON ...` names
-interpreters that have mbi, dpmm, smartnoise (smartnoise-synth) or opendp; each run of a peer is a process of
-its own that may use `--limit` seconds of the processor, whatever else the machine does. What
-bench/results/tables.json holds of other tables, epsilons and mechanisms stays, so that peers can be run by
-themselves (`--ours` with nothing after it).
+`python -m bench.tables` runs adult and the Massachusetts table of the shared data where they are,
+and two generated tables on which nothing was chosen, at epsilon 0.1, 1 and 10 and delta 1e-9, with
+fresh seeds; it prints means, keeps them in bench/results/tables.json and draws
+bench/results/tables.svg. Errors are mean total variations of all pairs and of 50 triples, and those
+of the worst pair and triple; of adult also the AUC, on the real rows, of a model trained on the
+synthetic ones (scikit-learn, where it is installed). `--jobs N` runs N seeds at once, each in a
+process of its own. `--peers LIBRARY=PYTHON ...` names interpreters that have mbi, dpmm, smartnoise
+(smartnoise-synth) or opendp; each run of a peer is a process of its own that may use `--limit`
+seconds of the processor, whatever else the machine does. What bench/results/tables.json holds of
+other tables, epsilons and mechanisms stays, so that peers can be run by themselves (`--ours` with
+nothing after it).
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ def adult():
 
 
 def massachusetts(most=100, bins=64):
-    """ma2019 with every column of more than `most` values in equal-count bins (and one for what is not a
-    number)."""
+    """ma2019 with every column of more than `most` values in equal-count bins (and one for what is
+    not a number)."""
     import pyarrow as pa
     import pyarrow.csv as csv
 
@@ -101,7 +102,10 @@ def massachusetts(most=100, bins=64):
         values, codes = np.unique(text, return_inverse=True)
         if len(values) > most:
             number = np.array(
-                [float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan for t in text]
+                [
+                    float(t) if t.replace(".", "", 1).lstrip("-").isdigit() else math.nan
+                    for t in text
+                ]
             )
             rank = np.argsort(np.argsort(number, kind="stable"), kind="stable")
             codes = np.where(np.isnan(number), bins, rank * bins // len(text))
@@ -118,7 +122,8 @@ FIGURES = ("two", "worst_pair", "three", "worst_triple", "auc", "seconds", "proc
 
 
 class Scorer:
-    """Mean and largest total variation of all pairs and of 50 triples from one truth, and the AUC."""
+    """Mean and largest total variation of all pairs and of 50 triples from one truth, and the
+    AUC."""
 
     def __init__(self, columns, target=None):
         self.domain = {name: n for name, (n, _) in columns.items()}
@@ -135,13 +140,15 @@ class Scorer:
         for cliques, truth in zip(self.groups, self.truth):
             counts = fastdp.marginals(made, cliques)
             gaps = [
-                np.abs(truth[c] / self.table.rows - counts[c] / max(1, made.rows)).sum() / 2 for c in cliques
+                np.abs(truth[c] / self.table.rows - counts[c] / max(1, made.rows)).sum() / 2
+                for c in cliques
             ]
             out += [float(np.mean(gaps)), float(np.max(gaps))] if gaps else [0.0, 0.0]
         return (*out, self.auc(codes))
 
     def auc(self, codes) -> float:
-        """The AUC on the real rows of a model trained on these; nan without a target or scikit-learn."""
+        """The AUC on the real rows of a model trained on these; nan without a target or
+        scikit-learn."""
         try:
             from sklearn.linear_model import LogisticRegression
             from sklearn.metrics import roc_auc_score
@@ -153,13 +160,16 @@ class Scorer:
         names = [a for a in self.domain if a != self.target]
         real, made = (np.stack([rows[a] for a in names], 1) for rows in (self.codes, codes))
         spread = OneHotEncoder(categories=[np.arange(self.domain[a]) for a in names])
-        model = LogisticRegression(max_iter=200).fit(spread.fit_transform(made), codes[self.target] > 0)
+        model = LogisticRegression(max_iter=200).fit(
+            spread.fit_transform(made), codes[self.target] > 0
+        )
         score = model.predict_proba(spread.transform(real))[:, 1]
         return float(roc_auc_score(self.codes[self.target] > 0, score))
 
 
 def ours(mechanism, columns, epsilon, seed):
-    """(codes, seconds, processor seconds): without reading, from the first measurement to rows in memory."""
+    """(codes, seconds, processor seconds): without reading, from the first measurement to rows in
+    memory."""
     domain = {name: n for name, (n, _) in columns.items()}
     table = fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()})
     start, used = time.perf_counter(), time.process_time()
@@ -170,14 +180,23 @@ def ours(mechanism, columns, epsilon, seed):
 
 
 def peer(name, columns, epsilon, seed, python, limit):
-    """(codes, seconds, processor seconds) of a peer in a process of its own, without imports; or None, the
-    reason why there are none, and a NaN."""
+    """(codes, seconds, processor seconds) of a peer in a process of its own, without imports; or
+    None, the reason why there are none, and a NaN."""
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "in.npz"), Path(folder, "out.npz")
         sizes = json.dumps({a: n for a, (n, _) in columns.items()})
         np.savez(source, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
         script = Path(__file__).with_name("tables_peers.py")
-        command = [python, str(script), name, str(source), str(made), str(epsilon), str(DELTA), str(seed)]
+        command = [
+            python,
+            str(script),
+            name,
+            str(source),
+            str(made),
+            str(epsilon),
+            str(DELTA),
+            str(seed),
+        ]
         bound = (math.ceil(limit), math.ceil(limit))
         done = subprocess.run(
             command,
@@ -225,7 +244,8 @@ def measure(options) -> list[dict]:
                 count = options.seeds if who in OURS else min(options.seeds, options.peer_seeds)
                 python = options.pythons.get(who.split()[0])
                 asked = [
-                    (name, who, epsilon, options.first_seed + k, python, options.limit) for k in range(count)
+                    (name, who, epsilon, options.first_seed + k, python, options.limit)
+                    for k in range(count)
                 ]
                 done = (
                     [one_run(*a) for a in asked]
@@ -246,9 +266,9 @@ def show(line) -> None:
         return
     spread = np.std([r[0] for r in line["runs"]]) / max(1, len(line["runs"]) - 1) ** 0.5
     print(
-        f"{head} {line['two']:.4f} +- {spread:.4f} (worst {line['worst_pair']:.3f})  {line['three']:.4f} "
-        f"(worst {line['worst_triple']:.3f})  AUC {line['auc']:.3f}  {line['seconds']:7.2f} s "
-        f"({line['processor']:.2f} s of the processor)",
+        f"{head} {line['two']:.4f} +- {spread:.4f} (worst {line['worst_pair']:.3f}) "
+        f" {line['three']:.4f} (worst {line['worst_triple']:.3f})  AUC {line['auc']:.3f} "
+        f" {line['seconds']:7.2f} s ({line['processor']:.2f} s of the processor)",
         flush=True,
     )
 
@@ -260,8 +280,10 @@ def svg(lines, epsilon=1.0) -> str:
     names = list(dict.fromkeys(line["table"] for line in lines))
     wide, high, gap = 250, 210, 46
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(names) * (wide + gap) + 10} {high + 70}" '
-        'font-family="sans-serif" font-size="11">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(names) * (wide + gap) + 10}'
+            f' {high + 70}" font-family="sans-serif" font-size="11">'
+        ),
         '<rect width="100%" height="100%" fill="white"/>',
     ]
     for i, name in enumerate(names):
@@ -271,11 +293,14 @@ def svg(lines, epsilon=1.0) -> str:
         low, top = math.log10(min(ys)) - 0.1, math.log10(max(ys)) + 0.1
         x0, y0 = gap + i * (wide + gap), 30
         parts.append(f'<text x="{x0}" y="18" font-weight="bold">{name}, epsilon {epsilon:g}</text>')
-        parts.append(f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#999"/>')
+        parts.append(
+            f'<rect x="{x0}" y="{y0}" width="{wide}" height="{high}" fill="none" stroke="#999"/>'
+        )
         for power in range(math.ceil(left), math.floor(right) + 1):
             x = x0 + (power - left) / (right - left) * wide
             parts.append(
-                f'<text x="{x:.0f}" y="{y0 + high + 14}" text-anchor="middle">{10.0**power:g} s</text>'
+                f'<text x="{x:.0f}" y="{y0 + high + 14}" text-anchor="middle">{10.0**power:g}'
+                " s</text>"
             )
         for value in (min(ys), max(ys)):
             y = y0 + (top - math.log10(value)) / (top - low) * high
@@ -283,7 +308,9 @@ def svg(lines, epsilon=1.0) -> str:
         taken = []
         for k, line in enumerate(line for line in failed if line["table"] == name):
             text = f"{line['who']}: {line['failed']}"
-            taken.append((x0 + 6, y0 + 6 + 14 * k, x0 + 6 + CHARACTER * len(text), y0 + 18 + 14 * k))
+            taken.append(
+                (x0 + 6, y0 + 6 + 14 * k, x0 + 6 + CHARACTER * len(text), y0 + 18 + 14 * k)
+            )
             parts.append(f'<text x="{x0 + 6}" y="{y0 + 16 + 14 * k}" fill="#34495e">{text}</text>')
         points = [
             (
@@ -292,12 +319,16 @@ def svg(lines, epsilon=1.0) -> str:
             )
             for line in of_table
         ]
-        texts = [f"fastdp {line['who']}" if line["who"] in OURS else line["who"] for line in of_table]
+        texts = [
+            f"fastdp {line['who']}" if line["who"] in OURS else line["who"] for line in of_table
+        ]
         boxes = beside(points, texts, (x0, y0, x0 + wide, y0 + high), taken)
         for line, (x, y), text, box in zip(of_table, points, texts, boxes):
             colour = COLOURS.get(line["who"], "#34495e")
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS:g}" fill="{colour}"/>')
-            parts.append(f'<text x="{box[0]:.1f}" y="{box[3] - 2:.1f}" fill="{colour}">{text}</text>')
+            parts.append(
+                f'<text x="{box[0]:.1f}" y="{box[3] - 2:.1f}" fill="{colour}">{text}</text>'
+            )
     caption = "mean total variation of all pairs against processor seconds; down and left is better"
     parts.append(f'<text x="{gap}" y="{high + 62}" fill="#555">{caption}</text></svg>')
     return "\n".join(parts) + "\n"
@@ -313,9 +344,13 @@ def main(arguments=None) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1, help="seeds that run at once, in processes")
     parser.add_argument("--first-seed", type=int, default=1000, help="seeds nothing was chosen by")
-    parser.add_argument("--peers", nargs="+", default=[], help="LIBRARY=PYTHON, for each library to run")
+    parser.add_argument(
+        "--peers", nargs="+", default=[], help="LIBRARY=PYTHON, for each library to run"
+    )
     parser.add_argument("--who", nargs="*", default=PEERS, help="which peers")
-    parser.add_argument("--peer-epsilon", nargs="+", type=float, default=[1.0], help="where peers run")
+    parser.add_argument(
+        "--peer-epsilon", nargs="+", type=float, default=[1.0], help="where peers run"
+    )
     parser.add_argument("--peer-seeds", type=int, default=1)
     parser.add_argument(
         "--limit", type=float, default=600.0, help="processor seconds a run of a peer may take"
@@ -327,7 +362,8 @@ def main(arguments=None) -> None:
 
 
 def keep(lines, folder: Path | None) -> None:
-    """Writes the lines, with those of other tables, epsilons and mechanisms already there, and the plot."""
+    """Writes the lines, with those of other tables, epsilons and mechanisms already there, and the
+    plot."""
     if folder is None or not lines:
         return
     path = folder / "tables.json"
@@ -340,7 +376,13 @@ def keep(lines, folder: Path | None) -> None:
     lines += [line for line in held if _key(line) not in fresh]
     lines.sort(key=lambda line: (order[line["table"]], line["epsilon"], order[line["who"]]))
     absent = before.get("not_installed", {})  # by hand: which peers do not install, and why
-    kept = {"machine": here, "delta": DELTA, "unseen": UNSEEN, "not_installed": absent, "lines": lines}
+    kept = {
+        "machine": here,
+        "delta": DELTA,
+        "unseen": UNSEEN,
+        "not_installed": absent,
+        "lines": lines,
+    }
     path.write_text(json.dumps(kept, indent=1) + "\n")
     if any(line["epsilon"] == 1.0 for line in lines):
         (folder / "tables.svg").write_text(svg(lines))

@@ -1,9 +1,11 @@
-"""MST and AIM as published (McKenna and others 2021, 2022) with mbi 2.0 as their engine, for bench.tables.
+"""MST and AIM as published (McKenna and others 2021, 2022) with mbi 2.0 as their engine, for
+bench.tables.
 
-mbi's package has estimators and no mechanisms; these two are short drivers written for this comparison.
-Budget by zCDP at (epsilon, delta), L1 scores, mbi's mirror descent with its defaults (1,000 iterations in the
-end, 100 between AIM's rounds), models up to 80 MB. MST merges values below three standard deviations, as
-published. Plain numpy noise: these rows are for scoring, not for release. Needs no fastdp.
+mbi's package has estimators and no mechanisms; these two are short drivers written for this
+comparison. Budget by zCDP at (epsilon, delta), L1 scores, mbi's mirror descent with its defaults
+(1,000 iterations in the end, 100 between AIM's rounds), models up to 80 MB. MST merges values below
+three standard deviations, as published. Plain numpy noise: these rows are for scoring, not for
+release. Needs no fastdp.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ MODEL_MB = 80.0
 
 
 def rho_of(epsilon, delta):
-    """The largest rho of zCDP that gives (epsilon, delta), by bisection over the order of the conversion."""
+    """The largest rho of zCDP that gives (epsilon, delta), by bisection over the order of the
+    conversion."""
 
     def delta_of(rho):
         low, high = 1.01, (epsilon + 1) / (2 * rho) + 2
@@ -25,7 +28,9 @@ def rho_of(epsilon, delta):
             alpha = (low + high) / 2
             slope = (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha)
             low, high = (alpha, high) if slope < 0 else (low, alpha)
-        return math.exp((alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha)) / (alpha - 1)
+        return math.exp((alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha)) / (
+            alpha - 1
+        )
 
     low, high = 0.0, epsilon + 1
     for _ in range(100):
@@ -55,7 +60,9 @@ class Table:
         return np.bincount(cells, minlength=math.prod(shape)).astype(float)
 
     def measure(self, clique, sigma):
-        answer = self.marginal(clique) + self.rng.normal(0, sigma, math.prod(self.sizes[a] for a in clique))
+        answer = self.marginal(clique) + self.rng.normal(
+            0, sigma, math.prod(self.sizes[a] for a in clique)
+        )
         self.measured.append(self.mbi.LinearMeasurement(answer, clique, stddev=sigma))
         return answer
 
@@ -90,7 +97,9 @@ def mst(frame, sizes, epsilon, delta, seed):
         table.sizes[name] = int(code.max()) + 1
         merged = np.bincount(code, noisy, table.sizes[name])
         spread = sigma * np.sqrt(np.bincount(code, minlength=table.sizes[name]))
-        table.measured.append(table.mbi.LinearMeasurement(merged, (name,), stddev=float(spread.mean())))
+        table.measured.append(
+            table.mbi.LinearMeasurement(merged, (name,), stddev=float(spread.mean()))
+        )
     model = table.fit(1000)
     pairs = {p: table.distance(model, p) for p in itertools.combinations(table.sizes, 2)}
     group = {name: name for name in sizes}
@@ -112,7 +121,9 @@ def _expanded(rows, code, noisy, rng):
         members, at = np.flatnonzero(code == value), np.flatnonzero(rows == value)
         weights = np.maximum(noisy[members], 0)
         share = (
-            weights / weights.sum() if weights.sum() > 0 else np.full(len(members), 1 / max(1, len(members)))
+            weights / weights.sum()
+            if weights.sum() > 0
+            else np.full(len(members), 1 / max(1, len(members)))
         )
         if len(members):
             out[at] = rng.choice(members, len(at), p=share)
@@ -125,7 +136,9 @@ def aim(frame, sizes, epsilon, delta, seed):
     table = Table(frame, sizes, seed)
     rho, d = rho_of(epsilon, delta), len(sizes)
     sets = list(itertools.combinations(sizes, min(3, d)))
-    parts = {part for s in sets for r in range(1, len(s) + 1) for part in itertools.combinations(s, r)}
+    parts = {
+        part for s in sets for r in range(1, len(s) + 1) for part in itertools.combinations(s, r)
+    }
     weight = {part: sum(len(set(part).intersection(s)) for s in sets) for part in sorted(parts)}
     sigma, step = math.sqrt(16 * d / (2 * 0.9 * rho)), math.sqrt(8 * 0.1 * rho / (16 * d))
     used = 0.0

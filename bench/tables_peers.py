@@ -1,11 +1,12 @@
-"""One run of a peer, for bench.tables: coded columns in, coded columns and seconds out. Needs no fastdp.
+"""One run of a peer, for bench.tables: coded columns in, coded columns and seconds out. Needs no
+fastdp.
 
 python tables_peers.py "dpmm MST" IN.npz OUT.npz EPSILON DELTA SEED
 
-Codes and their numbers are public, as in fastdp, so no peer spends budget on finding them. Seconds, by the
-clock and of the processor, are from a table in memory to synthetic rows in memory; imports are outside.
-mbi 2.0's package has estimators but no mechanisms: tables_mbi.py drives it; dpmm's and smartnoise's are the
-published programs over Private-PGM, OpenDP's are its own over mbi 1.1.
+Codes and their numbers are public, as in fastdp, so no peer spends budget on finding them. Seconds,
+by the clock and of the processor, are from a table in memory to synthetic rows in memory; imports
+are outside. mbi 2.0's package has estimators but no mechanisms: tables_mbi.py drives it; dpmm's and
+smartnoise's are the published programs over Private-PGM, OpenDP's are its own over mbi 1.1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ import pandas as pd
 def now():
     """Seconds of the clock, and of the processor by this process and its children that ended."""
     times = os.times()
-    return time.perf_counter(), times.user + times.system + times.children_user + times.children_system
+    return (
+        time.perf_counter(),
+        times.user + times.system + times.children_user + times.children_system,
+    )
 
 
 def dpmm(kind, frame, sizes, epsilon, delta, seed):
@@ -46,7 +50,8 @@ def smartnoise(kind, frame, sizes, epsilon, delta, seed):
 
 
 def opendp(kind, frame, sizes, epsilon, delta, seed):
-    """OpenDP takes no seed: its noise is fresh in every run. Its budget is zCDP, as that of `mbi`."""
+    """OpenDP takes no seed: its noise is fresh in every run. Its budget is zCDP, as that of
+    `mbi`."""
     import opendp.prelude as dp
     import polars as pl
     import tables_mbi
@@ -61,9 +66,16 @@ def opendp(kind, frame, sizes, epsilon, delta, seed):
         split_evenly_over=1,
     )
     keys = {name: list(range(n)) for name, n in sizes.items()}
-    query = context.query().select(*sizes).contingency_table(keys=keys, algorithm=getattr(dp.mbi, kind)())
+    query = (
+        context.query()
+        .select(*sizes)
+        .contingency_table(keys=keys, algorithm=getattr(dp.mbi, kind)())
+    )
     rows = query.release().synthesize(len(frame)).to_pandas()
-    return rows.ffill().bfill(), start  # a few rows come out without a value: they get a neighbour's
+    return (
+        rows.ffill().bfill(),
+        start,
+    )  # a few rows come out without a value: they get a neighbour's
 
 
 def mbi(kind, frame, sizes, epsilon, delta, seed):
@@ -85,7 +97,9 @@ def main(name, source, made, epsilon, delta, seed):
     peer = {"dpmm": dpmm, "smartnoise": smartnoise, "mbi": mbi, "opendp": opendp}[library]
     rows, start = peer(kind, frame, sizes, float(epsilon), float(delta), int(seed))
     seconds, used = (after - before for after, before in zip(now(), start))
-    columns = {f"x_{a}": np.clip(rows[a].to_numpy().astype(np.int64), 0, n - 1) for a, n in sizes.items()}
+    columns = {
+        f"x_{a}": np.clip(rows[a].to_numpy().astype(np.int64), 0, n - 1) for a, n in sizes.items()
+    }
     np.savez(made, seconds=seconds, used=used, **columns)
 
 

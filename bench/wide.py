@@ -1,4 +1,5 @@
-"""A problem with 110 columns: every 1-way marginal and the pairs of a random tree, identity queries."""
+"""A problem with 110 columns: every 1-way marginal and the pairs of a random tree, identity
+queries."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from .measurements import OUT, Measured, Problem, load, save
 def codes(
     rows: int, columns: int = 110, seed: int = 0, rows_seed: int | None = None
 ) -> tuple[Domain, dict[str, np.ndarray], list[Clique]]:
-    """(domain, codes, pairs of the tree): columns of 2 to 60 codes; each depends on one of the six before it.
-    `rows_seed`: other rows of the same law."""
+    """(domain, codes, pairs of the tree): columns of 2 to 60 codes; each depends on one of the six
+    before it. `rows_seed`: other rows of the same law."""
     rng = np.random.default_rng(seed)
     draw = rng if rows_seed is None else np.random.default_rng((seed, rows_seed))
     names = [f"c{i:03}" for i in range(columns)]
@@ -25,7 +26,9 @@ def codes(
         law = rng.dirichlet(np.full(size, 0.3), domain[names[parent]])
         law = np.minimum(law.cumsum(axis=1), 1.0)
         law[:, -1] = 1.0
-        step = np.searchsorted((law + np.arange(len(law))[:, None]).ravel(), out[parent] + draw.random(rows))
+        step = np.searchsorted(
+            (law + np.arange(len(law))[:, None]).ravel(), out[parent] + draw.random(rows)
+        )
         out.append(step - size * out[parent])
         pairs.append((names[parent], names[i]))
     return domain, dict(zip(names, out)), pairs

@@ -1,10 +1,11 @@
 """What a workload is worth: the coded Chicago table with the challenge's sets, beside AdaGrid.
 
-    python -m bench.workload [--epsilon 1 10] [--seeds 3] [--who adagrid cliquetree ...] [--cells 4194304]
+    python -m bench.workload [--epsilon 1 10] [--seeds 3] [--who adagrid cliquetree ...] [--cells
+    4194304]
 
-The workload is the challenge's 28 sets: pickup, shift and two more columns. Scores are its k-marginal score
-and mean total variations of all pairs and of 50 triples, at delta 2.5e-5, each row its own user. Kept in
-bench/results/workload.json.
+The workload is the challenge's 28 sets: pickup, shift and two more columns. Scores are its
+k-marginal score and mean total variations of all pairs and of 50 triples, at delta 2.5e-5, each row
+its own user. Kept in bench/results/workload.json.
 """
 
 from __future__ import annotations
@@ -60,10 +61,14 @@ def main() -> None:
             runs = []
             for seed in range(options.first_seed, options.first_seed + options.seeds):
                 used = time.process_time()
-                data = fastdp.synthesize(table, recipe, epsilon, 2.5e-5, seed=seed, sample_seed=seed).data
+                data = fastdp.synthesize(
+                    table, recipe, epsilon, 2.5e-5, seed=seed, sample_seed=seed
+                ).data
                 used = time.process_time() - used
                 made = {a: data[a].to_numpy().astype(np.uint8) for a in domain}
-                runs.append({"seed": seed, "seconds": used, **scores("chicago", domain, truth, made)})
+                runs.append(
+                    {"seed": seed, "seconds": used, **scores("chicago", domain, truth, made)}
+                )
             means = {way: float(np.mean([run[way] for run in runs])) for way in (*WAYS, "seconds")}
             shown = "  ".join(f"{way} {means[way]:.4f}" for way in WAYS)
             print(f"epsilon {epsilon:<4g} {who:24s} {shown}  {means['seconds']:.1f} s", flush=True)

@@ -4,9 +4,9 @@
     with DAG("synthetic", schedule="@daily", ...):
         synthesize_day("/data/trips-{{ ds }}.parquet", "/schemas/trips.toml", "/state/synthetic", "{{ ds }}")
 
-The folder is on a disk that outlives the worker: it holds the ledger and what a run that died has charged and
-answered. A retry carries on from that with the same noise. Where the budget is spent the task fails for good.
-Without Airflow `synthesize_day` is an ordinary function.
+The folder is on a disk that outlives the worker: it holds the ledger and what a run that died has
+charged and answered. A retry carries on from that with the same noise. Where the budget is spent
+the task fails for good. Without Airflow `synthesize_day` is an ordinary function.
 """
 
 import os

@@ -4,9 +4,9 @@
     from dagster_asset import synthetic_trips
     definitions = Definitions(assets=[synthetic_trips])
 
-Where the table is and what may be spent comes from the environment of the code location. Running the asset
-again for rows that are there already costs nothing: the finished run is returned. Without Dagster
-`synthetic_trips` is an ordinary function that returns the same facts.
+Where the table is and what may be spent comes from the environment of the code location. Running
+the asset again for rows that are there already costs nothing: the finished run is returned. Without
+Dagster `synthetic_trips` is an ordinary function that returns the same facts.
 """
 
 import os

@@ -1,4 +1,5 @@
-"""Runs the notebooks of this folder and keeps what they print and draw, or writes them as pages; no Jupyter.
+"""Runs the notebooks of this folder and keeps what they print and draw, or writes them as pages; no
+Jupyter.
 
     python examples/notebooks.py                  run all; outputs are kept in the .ipynb files
     python examples/notebooks.py --pages FOLDER   one page of Markdown for each, with its pictures

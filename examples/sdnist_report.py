@@ -1,13 +1,15 @@
-"""NIST's report (SDNist) on synthetic people of the Diverse Communities Data Excerpts, Massachusetts 2019.
+"""NIST's report (SDNist) on synthetic people of the Diverse Communities Data Excerpts,
+Massachusetts 2019.
 
-SDNist pins old packages (numpy 1.24, pyarrow 11; Python 3.10), so it runs in an environment of its own:
+SDNist pins old packages (numpy 1.24, pyarrow 11; Python 3.10), so it runs in an environment of its
+own:
 
-    python3.10 -m venv sdnist && sdnist/bin/pip install sdnist
-    python examples/sdnist_report.py --data excerpts/massachusetts --sdnist sdnist/bin/python --out nist
+    python3.10 -m venv sdnist && sdnist/bin/pip install sdnist python examples/sdnist_report.py
+    --data excerpts/massachusetts --sdnist sdnist/bin/python --out nist
 
-`--data` holds ma2019.csv, its parameters ma2019.json (or schema_ma2019.json) and, there or one folder above,
-data_dictionary.json, as SDNist publishes them. Nothing is downloaded. The report is nist/report/report.html;
-it compares with the truth and is not private.
+`--data` holds ma2019.csv, its parameters ma2019.json (or schema_ma2019.json) and, there or one
+folder above, data_dictionary.json, as SDNist publishes them. Nothing is downloaded. The report is
+nist/report/report.html; it compares with the truth and is not private.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ import fastdp
 
 NULL = "N"
 LEFT_OUT = ("DENSITY",)
-"""Columns that follow from others (the density of the PUMA): SDNist scores the columns that there are."""
+"""Columns that follow from others (the density of the PUMA): SDNist scores the columns that there
+are."""
 EDGES = {
     "AGEP": [*range(0, 95, 5), 95],
     "PINCP": [-4600, 0, 1, *range(5_000, 50_000, 5_000), *range(50_000, 200_001, 25_000), 400_000, 1_341_001],
@@ -60,8 +63,8 @@ def schema(parameters: dict[str, Any]) -> fastdp.Schema:
 
 
 def data_root(data: Path, parameters: Path, folder: Path) -> Path:
-    """The folders that SDNist reads, made of the given files. Its own settings suffice, so config.json is
-    empty; mappings.json names each area by its code."""
+    """The folders that SDNist reads, made of the given files. Its own settings suffice, so
+    config.json is empty; mappings.json names each area by its code."""
     root = folder / "root"
     (root / "massachusetts").mkdir(parents=True)
     shutil.copy(data / "ma2019.csv", root / "massachusetts")

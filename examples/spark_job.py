@@ -3,9 +3,9 @@
     spark-submit examples/spark_job.py --source s3a://lake/trips --schema trips.toml \\
         --state /state/trips --out s3a://lake/trips-synthetic
 
-Executors need the driver's build of fastdp. `--state` is the run's folder, on a disk that outlives the job:
-what was charged and answered is kept beside it, and a job that died and is started again with --resume
-carries on with the same noise.
+Executors need the driver's build of fastdp. `--state` is the run's folder, on a disk that outlives
+the job: what was charged and answered is kept beside it, and a job that died and is started again
+with --resume carries on with the same noise.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Differentially private synthetic data per person, at compiled speed.
 
-The names below are the public contract; each is imported when first used, so that `import fastdp` stays
-cheap.
+The names below are the public contract; each is imported when first used, so that `import fastdp`
+stays cheap.
 """
 
 from importlib import import_module

@@ -7,11 +7,13 @@ import os
 
 def main() -> None:
     """Set up the process, then import and run the command line."""
-    # Imports make 120,000 lasting objects and hardly any cycle. Searching them for cycles took 40 ms of a
-    # small run, and once more at the end; from here on the search begins with the next 200,000.
+    # Imports make 120,000 lasting objects and hardly any cycle. Searching them for cycles took 40
+    # ms of a small run, and once more at the end; from here on the search begins with the next
+    # 200,000.
     gc.set_threshold(200_000, 5, 20)
     atexit.register(gc.freeze)
-    # Threads of BLAS spin for a while as soon as numpy and scipy are imported; nothing here needs them.
+    # Threads of BLAS spin for a while as soon as numpy and scipy are imported; nothing here needs
+    # them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from .cli.app import main as run
 

@@ -1,7 +1,7 @@
 """Domains and cliques: which attributes there are, how many codes each has, how cells are numbered.
 
-A clique is a tuple of attribute names. A marginal over it is an array whose axes follow the tuple's order;
-flattened, the last attribute varies fastest. This is the order everywhere in fastdp.
+A clique is a tuple of attribute names. A marginal over it is an array whose axes follow the tuple's
+order; flattened, the last attribute varies fastest. This is the order everywhere in fastdp.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Domain(Mapping[str, int]):
             if not isinstance(name, str) or not name:
                 raise SchemaError(f"attribute names must be non-empty strings, got {name!r}")
             if not is_whole(n, 1):
-                raise SchemaError(f"attribute {name!r}: expected a size, a whole number >= 1, got {n!r}")
+                raise SchemaError(
+                    f"attribute {name!r}: expected a size, a whole number >= 1, got {n!r}"
+                )
         self._sizes = {name: int(n) for name, n in sizes.items()}
 
     def __getitem__(self, name: str) -> int:
@@ -53,7 +55,8 @@ class Domain(Mapping[str, int]):
         for name in clique:
             if name not in self._sizes:
                 raise SchemaError(
-                    f"clique {clique!r}: the domain has no attribute {name!r}{did_you_mean(name, self)}"
+                    f"clique {clique!r}: the domain has no attribute"
+                    f" {name!r}{did_you_mean(name, self)}"
                 )
         if len(set(clique)) != len(clique):
             raise SchemaError(f"clique {clique!r}: an attribute is named twice; name each once")
@@ -63,16 +66,19 @@ class Domain(Mapping[str, int]):
         return tuple(map(self._sizes.__getitem__, clique))
 
     def cells(self, clique: Iterable[str]) -> int:
-        """Number of cells of a marginal over the clique (1 for the empty clique); exact, never overflows."""
+        """Number of cells of a marginal over the clique (1 for the empty clique); exact, never
+        overflows."""
         return math.prod(map(self._sizes.__getitem__, clique))
 
     def recoded(self, recode: Mapping[str, Sequence[int] | np.ndarray]) -> Domain:
-        """The domain after each named attribute's code c became recode[name][c]: its size is the largest new
-        code + 1."""
+        """The domain after each named attribute's code c became recode[name][c]: its size is the
+        largest new code + 1."""
         sizes = dict(self._sizes)
         for name, codes in recode.items():
             if name not in sizes:
-                raise SchemaError(f"recoding: the domain has no attribute {name!r}{did_you_mean(name, self)}")
+                raise SchemaError(
+                    f"recoding: the domain has no attribute {name!r}{did_you_mean(name, self)}"
+                )
             if len(codes) != sizes[name] or min(codes) < 0:
                 raise SchemaError(
                     f"recoding {name!r}: expected one code >= 0 for each of its {sizes[name]} codes"
@@ -87,8 +93,8 @@ class Domain(Mapping[str, int]):
 
 
 def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
-    """Every non-empty subset of every clique, each once, smallest first; attributes keep the order of the
-    first clique that brings them together."""
+    """Every non-empty subset of every clique, each once, smallest first; attributes keep the order
+    of the first clique that brings them together."""
     subsets: dict[frozenset[str], Clique] = {}
     for clique in cliques:
         for k in range(1, len(clique) + 1):
@@ -103,7 +109,8 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
     kept: set[frozenset[str]] = set()
     holding: dict[str, list[frozenset[str]]] = {}
     for names in sorted(unique, key=len, reverse=True):
-        # What contains it is larger, so it is kept already, and holds the rarest of its attributes, too.
+        # What contains it is larger, so it is kept already, and holds the rarest of its attributes,
+        # too.
         few = len(kept) < 16 or not names
         rivals = kept if few else min((holding.get(name, []) for name in names), key=len)
         if not any(names < other for other in rivals):

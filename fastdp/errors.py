@@ -48,13 +48,15 @@ class LedgerError(FastdpError):
 
 
 class PrivacyError(FastdpError):
-    """A check of the guarantee failed (sensitivity, second accountant, noise source); nothing was drawn."""
+    """A check of the guarantee failed (sensitivity, second accountant, noise source); nothing was
+    drawn."""
 
     exit_code = 7
 
 
 class ModelTooLargeError(FastdpError, MemoryError):
-    """The junction tree would be larger than the limit; names the size and the clique that causes it."""
+    """The junction tree would be larger than the limit; names the size and the clique that causes
+    it."""
 
     exit_code = 8
 
@@ -72,8 +74,8 @@ class RunError(FastdpError):
 
 
 class StoppedEarly(FastdpError):
-    """By its first noisy answers the schema does not fit the data: what was drawn is charged, the rest of the
-    reservation went back."""
+    """By its first noisy answers the schema does not fit the data: what was drawn is charged, the
+    rest of the reservation went back."""
 
     exit_code = 11
 
@@ -96,31 +98,36 @@ def nearest(name: str, names: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known name, or else the list of names."""
+    """The end of a sentence about an unknown name: the nearest known name, or else the list of
+    names."""
     names = list(names)
     near = nearest(name, names)
     if near is not None:
         return f"; did you mean {near!r}?"
     return (
-        f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}" if names else ""
+        f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}"
+        if names
+        else ""
     )
 
 
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
-    """Whether a value is a whole number in [least, most]: an int or a float without a fraction, of Python or
-    numpy; not a bool, a text, NaN or an infinity."""
+    """Whether a value is a whole number in [least, most]: an int or a float without a fraction, of
+    Python or numpy; not a bool, a text, NaN or an infinity."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     number: Any = value  # numbers.Real has no order for type checkers
-    whole = isinstance(number, numbers.Integral) or (math.isfinite(number) and number == math.floor(number))
+    whole = isinstance(number, numbers.Integral) or (
+        math.isfinite(number) and number == math.floor(number)
+    )
     return whole and bool(least <= number <= most)
 
 
 def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], FastdpError]) -> Any:
-    """Run code that sees private rows. Its errors are outputs too: texts that are not ours could quote a
-    value, and a lack of memory the number of rows. They are replaced, by MemoryError(memory) or by other(name
-    of the class), and the originals are dropped. That holds for whatever is raised, panics of foreign code
-    too, but for what asks the program to stop."""
+    """Run code that sees private rows. Its errors are outputs too: texts that are not ours could
+    quote a value, and a lack of memory the number of rows. They are replaced, by
+    MemoryError(memory) or by other(name of the class), and the originals are dropped. That holds
+    for whatever is raised, panics of foreign code too, but for what asks the program to stop."""
     failed = ""
     try:
         return call()

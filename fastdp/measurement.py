@@ -1,8 +1,9 @@
 """Numbers that a session releases (`Measurement`), and requests for them (`Request`).
 
-A `Measurement` is a noisy answer that may be released. No private count can become one: counts are integers,
-and the type takes only floating-point values together with a positive standard error. This module imports
-nothing that can reach private data, so the estimator and the mechanisms may import it freely.
+A `Measurement` is a noisy answer that may be released. No private count can become one: counts are
+integers, and the type takes only floating-point values together with a positive standard error.
+This module imports nothing that can reach private data, so the estimator and the mechanisms may
+import it freely.
 """
 
 import math
@@ -15,13 +16,14 @@ from .domain import Clique
 from .errors import MeasurementError, UsageError
 
 SCALE = 1 << 20
-"""Grid units per row (and per user): weights, exact answers and noise are whole numbers of 1/SCALE."""
+"""Grid units per row (and per user): weights, exact answers and noise are whole numbers of 1/SCALE.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """A noisy answer about one marginal: `values[i]` is row i of `query` applied to it, plus noise of std
-    `sigma`.
+    """A noisy answer about one marginal: `values[i]` is row i of `query` applied to it, plus
+    noise of std `sigma`.
 
     clique
         The marginal's attributes; cells in C order, the last attribute fastest.
@@ -46,9 +48,13 @@ class Measurement:
     def __post_init__(self):
         clique = (self.clique,) if isinstance(self.clique, str) else tuple(self.clique)
         if not all(isinstance(a, str) and a for a in clique):
-            raise MeasurementError(f"measurement of {clique!r}: attributes must be non-empty strings")
+            raise MeasurementError(
+                f"measurement of {clique!r}: attributes must be non-empty strings"
+            )
         if len(set(clique)) != len(clique):
-            raise MeasurementError(f"measurement of {clique!r}: an attribute is named twice; name each once")
+            raise MeasurementError(
+                f"measurement of {clique!r}: an attribute is named twice; name each once"
+            )
         object.__setattr__(self, "clique", clique)
         values = self._floats(self.values, "values").reshape(-1)
         object.__setattr__(self, "values", values)
@@ -74,8 +80,8 @@ class Measurement:
                 )
 
     def _floats(self, numbers, what: str) -> np.ndarray:
-        """Read-only float64: the array given where it is already both, else a copy; integers are taken from
-        plain Python numbers and lists only."""
+        """Read-only float64: the array given where it is already both, else a copy; integers are
+        taken from plain Python numbers and lists only."""
         array = np.asarray(numbers)
         ours = isinstance(numbers, np.ndarray | np.generic) or hasattr(numbers, "__array__")
         if array.dtype.kind in "iub" and ours and not (what == "sigma" and array.ndim == 0):
@@ -85,9 +91,13 @@ class Measurement:
             )
         if array.dtype.kind not in "iubf":
             raise MeasurementError(f"measurement of {self.clique!r}: {what} must be numbers")
-        array = np.array(array, dtype=np.float64, order="C", copy=True if array.flags.writeable else None)
+        array = np.array(
+            array, dtype=np.float64, order="C", copy=True if array.flags.writeable else None
+        )
         if not np.isfinite(array).all():
-            raise MeasurementError(f"measurement of {self.clique!r}: {what} contain NaN or infinity")
+            raise MeasurementError(
+                f"measurement of {self.clique!r}: {what} contain NaN or infinity"
+            )
         array.flags.writeable = False
         return array
 
@@ -105,11 +115,11 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """Ask the session for one marginal: `mu` is the Gaussian-DP parameter this one measurement may cost per
-    user.
+    """Ask the session for one marginal: `mu` is the Gaussian-DP parameter this one measurement may
+    cost per user.
 
-    Its noise is `clip / mu` rows on the scaled query rows; of a budget `session.mu`, a share s of it is
-    `session.mu * sqrt(s)`.
+    Its noise is `clip / mu` rows on the scaled query rows; of a budget `session.mu`, a share s of
+    it is `session.mu * sqrt(s)`.
     """
 
     clique: Clique
@@ -121,5 +131,7 @@ class Request:
         object.__setattr__(self, "clique", clique)
         mu = float(self.mu)
         if not (math.isfinite(mu) and mu > 0):
-            raise UsageError(f"request for {clique!r}: mu must be positive and finite, got {self.mu!r}")
+            raise UsageError(
+                f"request for {clique!r}: mu must be positive and finite, got {self.mu!r}"
+            )
         object.__setattr__(self, "mu", mu)

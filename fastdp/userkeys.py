@@ -1,10 +1,11 @@
 """User keys and views: declarative descriptions of what is counted per user.
 
-A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private table to
-another table in which one user's rows depend on that user's rows alone. They say what is counted; `engines`
-does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at most `cap` keys, whatever the
-rows (`Succession`: a vector of L2 norm at most the root of its `numbers`), and anything random is a hash of
-the user's id value and the content of that user's rows. Keys and views hold public facts only."""
+A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private
+table to another table in which one user's rows depend on that user's rows alone. They say what is
+counted; `engines` does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at
+most `cap` keys, whatever the rows (`Succession`: a vector of L2 norm at most the root of its
+`numbers`), and anything random is a hash of the user's id value and the content of that user's
+rows. Keys and views hold public facts only."""
 
 from __future__ import annotations
 
@@ -100,8 +101,8 @@ class RowsPerUser(UserKey):
 
 @dataclass(frozen=True, eq=False)
 class RowsUpTo(UserKey):
-    """One key: the number of rows, of each user at most `most`. A user with R rows adds
-    floor(2^20 min(R, most) / most) units, so at most 1; the sum times `most` is a number of rows."""
+    """One key: the number of rows, of each user at most `most`. A user with R rows adds floor(2^20
+    min(R, most) / most) units, so at most 1; the sum times `most` is a number of rows."""
 
     most: int
 
@@ -115,11 +116,13 @@ class RowsUpTo(UserKey):
 
 @dataclass(frozen=True, eq=False)
 class WithoutId(UserKey):
-    """One key: the number of rows whose user id is null, in units of `together` rows (a power of 2).
+    """One key: the number of rows whose user id is null, in units of `together` rows (a power of
+    2).
 
-    These rows have no user, so the unit of privacy says nothing of them: it has to be chosen. Here a unit is
-    any `together` rows without an id. Adding or removing at most so many changes the count of rows by at most
-    `together`, which is 1 of what is released. Adding or removing one user with an id changes it by 0."""
+    These rows have no user, so the unit of privacy says nothing of them: it has to be chosen. Here
+    a unit is any `together` rows without an id. Adding or removing at most so many changes the
+    count of rows by at most `together`, which is 1 of what is released. Adding or removing one user
+    with an id changes it by 0."""
 
     together: int
 
@@ -145,7 +148,9 @@ class _OverColumns(UserKey):
     def _grid(self) -> int:
         shape = getattr(self, "shape", None)
         if shape is None:
-            raise UsageError(f"{type(self).__name__}: its size depends on the domain; call bind first")
+            raise UsageError(
+                f"{type(self).__name__}: its size depends on the domain; call bind first"
+            )
         return int(np.prod(np.array(shape, object)))
 
     def bind(self, domain: Domain) -> UserKey:
@@ -154,16 +159,19 @@ class _OverColumns(UserKey):
         if getattr(self, "shape", None) not in (None, shape):
             raise UsageError(f"{type(self).__name__}: it is bound to a different domain")
         if domain.cells(columns) >= 1 << 62:
-            raise UsageError(f"{type(self).__name__}: {columns!r} have over 2^62 cells; use fewer columns")
+            raise UsageError(
+                f"{type(self).__name__}: {columns!r} have over 2^62 cells; use fewer columns"
+            )
         return replace(self, shape=shape)  # type: ignore[call-arg]  # every subclass has it
 
 
 @dataclass(frozen=True, eq=False)
 class MostCommon(_OverColumns):
-    """A user's most common cell over `columns` (cells numbered in C order), or most common `labels[cell]`.
+    """A user's most common cell over `columns` (cells numbered in C order), or most common
+    `labels[cell]`.
 
-    labels: an integer for every cell, the keys being 0..keys-1; a negative label is not counted. Ties are
-    broken by a hash of the user's id value and the key.
+    labels: an integer for every cell, the keys being 0..keys-1; a negative label is not counted.
+    Ties are broken by a hash of the user's id value and the key.
     """
 
     labels: np.ndarray | None = None
@@ -183,7 +191,9 @@ class MostCommon(_OverColumns):
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "keys", keys)
         if self.shape is not None and len(labels) != self._grid():
-            raise UsageError(f"labels: expected one for each of the {self._grid()} cells, got {len(labels)}")
+            raise UsageError(
+                f"labels: expected one for each of the {self._grid()} cells, got {len(labels)}"
+            )
 
     @property
     def size(self) -> int:
@@ -194,10 +204,10 @@ class MostCommon(_OverColumns):
 class Groups(_OverColumns):
     """Cells (group over `columns`, T): how many users have exactly T rows in the group.
 
-    Cells are numbered group * t_max + (T - 1), groups in C order over the columns. A user with more than
-    t_max rows in a group is in its last cell, T = t_max. cells: the sorted numbers of those cells that exist
-    (public); others are not counted, and the cap of groups per user applies after this restriction. Key i is
-    cells[i].
+    Cells are numbered group * t_max + (T - 1), groups in C order over the columns. A user with more
+    than t_max rows in a group is in its last cell, T = t_max. cells: the sorted numbers of those
+    cells that exist (public); others are not counted, and the cap of groups per user applies after
+    this restriction. Key i is cells[i].
     """
 
     t_max: int
@@ -224,13 +234,13 @@ class Groups(_OverColumns):
 class Agreement(UserKey):
     """How often two rows of one user agree, summed over users, by rows per user.
 
-    A feature is a tuple of columns; two rows agree in it if they agree in all its columns. With a width w as
-    its last item, they agree if their cells over these columns (for one column: codes) // w do. A user with R
-    rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0] is not counted), adds to group g:
-    for each feature 2 floor(2^20 a) - 2^20, where a is the share of agreeing pairs among the R (R - 1) / 2
-    pairs of its rows, and 2^20 for itself. So all its numbers lie between -1 and 1, and their noise is half
-    of what numbers between 0 and 1 would need for the same shares. Keys are numbered g * (features + 1) +
-    feature, the user's own 1 last.
+    A feature is a tuple of columns; two rows agree in it if they agree in all its columns. With a
+    width w as its last item, they agree if their cells over these columns (for one column: codes)
+    // w do. A user with R rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0]
+    is not counted), adds to group g: for each feature 2 floor(2^20 a) - 2^20, where a is the share
+    of agreeing pairs among the R (R - 1) / 2 pairs of its rows, and 2^20 for itself. So all its
+    numbers lie between -1 and 1, and their noise is half of what numbers between 0 and 1 would need
+    for the same shares. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
     """
 
     features: tuple[tuple[str | int, ...], ...]
@@ -253,7 +263,9 @@ class Agreement(UserKey):
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for feature in self.features for name in self.split(feature)[0]))
+        return tuple(
+            dict.fromkeys(name for feature in self.features for name in self.split(feature)[0])
+        )
 
     @property
     def size(self) -> int:
@@ -267,7 +279,9 @@ class Agreement(UserKey):
     def bind(self, domain: Domain) -> Agreement:
         for columns, _ in map(self.split, self.features):
             if domain.cells(domain.check(columns)) >= 1 << 62:
-                raise UsageError(f"Agreement: {columns!r} has more than 2^62 cells; use fewer columns")
+                raise UsageError(
+                    f"Agreement: {columns!r} has more than 2^62 cells; use fewer columns"
+                )
         return self
 
 
@@ -275,22 +289,23 @@ class Agreement(UserKey):
 class Succession(UserKey):
     """How a user's rows follow each other, summed over users.
 
-    A user's R rows are put in order of the codes of `order` (most significant first), ties by a hash of its
-    id value and the codes of all columns of the key. It adds, in units of 2^-20:
+    A user's R rows are put in order of the codes of `order` (most significant first), ties by a
+    hash of its id value and the codes of all columns of the key. It adds, in units of 2^-20:
 
-    near: for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20, a the share of its R - 1 successive rows of
-    which x of the first is y of the second; users: 2^20. Both for the group edges[g] <= R < edges[g + 1] that
-    it is in (the last is open), near being numbered pair after pair. any: as near, of all R (R - 1) ordered
-    pairs of rows, where x and y differ. Only where R >= 2. gaps: floor(2^20 share) of its R - 1 gaps in each
-    bin. A gap is the difference of the rows' numbers in C order over `order`; bin 0 holds 0, bin b 2^(b - 1)
-    to 2^b - 1, the last one all above. Only where R >= 2. first, last: 2^20 in the bin of its first and its
-    last row; the codes of order[0] in `ends` equal parts.
+    near: for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20, a the share of its R - 1 successive
+    rows of which x of the first is y of the second; users: 2^20. Both for the group edges[g] <= R <
+    edges[g + 1] that it is in (the last is open), near being numbered pair after pair. any: as
+    near, of all R (R - 1) ordered pairs of rows, where x and y differ. Only where R >= 2. gaps:
+    floor(2^20 share) of its R - 1 gaps in each bin. A gap is the difference of the rows' numbers in
+    C order over `order`; bin 0 holds 0, bin b 2^(b - 1) to 2^b - 1, the last one all above. Only
+    where R >= 2. first, last: 2^20 in the bin of its first and its last row; the codes of order[0]
+    in `ends` equal parts.
 
-    Sensitivity: adding a user adds this vector and changes nobody else's. It is in one group, so near, any
-    and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0; the gaps' shares are not
-    negative and their sum is at most 1, so their L2 norm is at most 1; first and last have the norm 1 each.
-    So the L2 norm is at most the root of `numbers`, whatever the rows. A user with two equal rows has just
-    this norm."""
+    Sensitivity: adding a user adds this vector and changes nobody else's. It is in one group, so
+    near, any and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0; the
+    gaps' shares are not negative and their sum is at most 1, so their L2 norm is at most 1; first
+    and last have the norm 1 each. So the L2 norm is at most the root of `numbers`, whatever the
+    rows. A user with two equal rows has just this norm."""
 
     order: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]
@@ -329,23 +344,32 @@ class Succession(UserKey):
 
     def parts(self, values: np.ndarray) -> dict[str, np.ndarray]:
         """Name of each part to its numbers."""
-        return dict(zip(self.lengths, np.split(values, np.cumsum(list(self.lengths.values()))[:-1])))
+        return dict(
+            zip(self.lengths, np.split(values, np.cumsum(list(self.lengths.values()))[:-1]))
+        )
 
     def bind(self, domain: Domain) -> Succession:
         if not self.order or domain.cells(domain.check(self.order)) >= 1 << 62:
             raise UsageError(f"Succession: between 1 and 2^62 cells over the order {self.order!r}")
         for x, y in self.pairs:
-            if domain[domain.check((x,))[0]] != domain[domain.check((y,))[0]] or domain[x] > MOST_CODES:
-                raise UsageError(f"Succession: {x!r} and {y!r} need the same codes, at most {MOST_CODES}")
+            if (
+                domain[domain.check((x,))[0]] != domain[domain.check((y,))[0]]
+                or domain[x] > MOST_CODES
+            ):
+                raise UsageError(
+                    f"Succession: {x!r} and {y!r} need the same codes, at most {MOST_CODES}"
+                )
         if self.ends > domain[self.order[0]]:
-            raise UsageError(f"Succession: {self.order[0]!r} has fewer codes than ends = {self.ends}")
+            raise UsageError(
+                f"Succession: {self.order[0]!r} has fewer codes than ends = {self.ends}"
+            )
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Base of all views. `edges`: groups of users by their number of rows R, edges[g] <= R < edges[g + 1],
-    the last one open. `name`: the column that holds the group."""
+    """Base of all views. `edges`: groups of users by their number of rows R, edges[g] <= R <
+    edges[g + 1], the last one open. `name`: the column that holds the group."""
 
     edges: tuple[int, ...]
     name: str = "rows per user"
@@ -356,7 +380,9 @@ class View:
     def __post_init__(self):
         object.__setattr__(self, "edges", _edges(self.edges, 1))
         if self.edges[0] != 1:
-            raise UsageError("edges: the edges of a view must start at 1: every user with rows is in a group")
+            raise UsageError(
+                "edges: the edges of a view must start at 1: every user with rows is in a group"
+            )
 
     def domain(self, domain: Domain) -> Domain:
         """The view's columns and their numbers of codes."""
@@ -369,14 +395,16 @@ class View:
 
     def _with_group(self, columns: dict[str, int]) -> Domain:
         if self.name in columns:
-            raise SchemaError(f"the view's column {self.name!r} is also one of the schema; give another name")
+            raise SchemaError(
+                f"the view's column {self.name!r} is also one of the schema; give another name"
+            )
         return Domain({**columns, self.name: len(self.edges)})
 
 
 @dataclass(frozen=True, eq=False)
 class UserTable(View):
-    """One row per user: the most common code of each of `columns` among the user's rows (ties by a hash of
-    the user's id value and the code), and the group of its number of rows."""
+    """One row per user: the most common code of each of `columns` among the user's rows (ties by a
+    hash of the user's id value and the code), and the group of its number of rows."""
 
     columns: tuple[str, ...] = ()
 
@@ -396,5 +424,5 @@ class RowGroups(View):
 
 KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
 VIEWS = (UserTable, RowGroups)
-"""The only classes of keys and views that a session counts by, and no subclasses of them: their sensitivity
-is proved."""
+"""The only classes of keys and views that a session counts by, and no subclasses of them: their
+sensitivity is proved."""

@@ -1,5 +1,5 @@
-"""The documents as a site: `python packaging/site.py --to build` makes build/pages (Markdown) and build/site
-(HTML), the notebooks as pages. A link that leads nowhere is an error."""
+"""The documents as a site: `python packaging/site.py --to build` makes build/pages (Markdown) and
+build/site (HTML), the notebooks as pages. A link that leads nowhere is an error."""
 
 from __future__ import annotations
 

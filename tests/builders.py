@@ -1,4 +1,5 @@
-"""What many tests begin with: a schema whose rows have users, an open ledger, a run that is killed."""
+"""What many tests begin with: a schema whose rows have users, an open ledger, a run that is
+killed."""
 
 import json
 from contextlib import contextmanager

@@ -1,10 +1,10 @@
-"""What holds for every test: busy machines are no failures, so property tests have no deadline and may draw
-slowly; and a commit passes or fails by itself, not by chance.
+"""What holds for every test: busy machines are no failures, so property tests have no deadline and
+may draw slowly; and a commit passes or fails by itself, not by chance.
 
-`make test` draws the same examples every time, and every draw that a test leaves to the operating system
-(noise without a seed, seeds of samples, keys of user ids) comes from a stream that the test's name begins.
-Processes that a test starts draw fresh bits, and so do tests marked `fresh`. `make fuzz` sets FASTDP_FUZZ:
-fresh examples, fresh bits.
+`make test` draws the same examples every time, and every draw that a test leaves to the operating
+system (noise without a seed, seeds of samples, keys of user ids) comes from a stream that the
+test's name begins. Processes that a test starts draw fresh bits, and so do tests marked `fresh`.
+`make fuzz` sets FASTDP_FUZZ: fresh examples, fresh bits.
 """
 
 import hashlib
@@ -27,8 +27,8 @@ settings.load_profile("fuzz" if FUZZ else "gate")
 
 
 class Bits:
-    """Random bytes that depend on a name, on the process (a forked child draws others than its parent) and on
-    how many were drawn."""
+    """Random bytes that depend on a name, on the process (a forked child draws others than its
+    parent) and on how many were drawn."""
 
     def __init__(self, name: str) -> None:
         self._name, self._count, self._lock = name, 0, threading.Lock()
@@ -38,7 +38,9 @@ class Bits:
         with self._lock:
             self._count += 1
             branch = "" if os.getpid() == self._process else os.getpid()
-            return hashlib.shake_256(f"{self._name}:{branch}:{self._count}".encode()).digest(size or 32)
+            return hashlib.shake_256(f"{self._name}:{branch}:{self._count}".encode()).digest(
+                size or 32
+            )
 
     def integer(self, bits: int) -> int:
         return int.from_bytes(self((bits + 7) // 8)) >> (-bits % 8)
@@ -57,7 +59,9 @@ def _randbits(k: int, fresh: Callable[[int], int] = secrets.randbits) -> int:
     return bits.integer(k) if bits else fresh(k)
 
 
-def _token_bytes(size: int | None = None, fresh: Callable[..., bytes] = secrets.token_bytes) -> bytes:
+def _token_bytes(
+    size: int | None = None, fresh: Callable[..., bytes] = secrets.token_bytes
+) -> bytes:
     bits = _bits[-1]
     return bits(size) if bits else fresh(size)
 

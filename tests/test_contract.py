@@ -46,7 +46,9 @@ def test_import_pulls_in_nothing_heavy():
         "mpmath",
         "rich",
     ]
-    out = subprocess.run([sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", code % heavy], capture_output=True, text=True, check=True
+    )
     assert out.stdout.strip() == "[]"
 
 
@@ -64,8 +66,8 @@ def test_a_stub_names_what_its_kernel_has(source):
     assert all(hasattr(kernel, n) for n in named)
 
 
-# Synthesis, planning, verification and scores where numba and autodp cannot be imported: both are extras.
-# Each test runs in a process of its own whose imports of both fail.
+# Synthesis, planning, verification and scores where numba and autodp cannot be imported: both are
+# extras. Each test runs in a process of its own whose imports of both fail.
 
 
 BLOCKED = ("numba", "llvmlite", "autodp", "matplotlib")
@@ -127,7 +129,8 @@ def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path, mech
     assert (tmp_path / "run" / "synthetic.parquet").exists()
 
 
-# What the package is made of: no code from data, each dependency with its reason, a lock for development.
+# What the package is made of: no code from data, each dependency with its reason, a lock for
+# development.
 
 
 REPOSITORY = Path(__file__).parents[1]
@@ -143,20 +146,28 @@ def name_of(requirement):
 def offences(text):
     """(line, what) of every call or import that makes code or objects out of bytes."""
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in FORBIDDEN_CALLS:
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in FORBIDDEN_CALLS
+        ):
             yield node.lineno, node.func.id
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
-        yield from ((node.lineno, name) for name in names if name.split(".")[0] in FORBIDDEN_MODULES)
+        yield from (
+            (node.lineno, name) for name in names if name.split(".")[0] in FORBIDDEN_MODULES
+        )
         if isinstance(node, ast.keyword) and node.arg in ("allow_pickle", "shell"):
             if not (isinstance(node.value, ast.Constant) and node.value.value is False):
                 yield node.value.lineno, node.arg
 
 
-@pytest.mark.parametrize("planted", ["eval('1')", "import pickle", "from dill import load", "f(shell=True)"])
+@pytest.mark.parametrize(
+    "planted", ["eval('1')", "import pickle", "from dill import load", "f(shell=True)"]
+)
 def test_the_search_sees_what_it_looks_for(planted):
     assert list(offences(planted))
 
@@ -197,6 +208,15 @@ def test_the_source_archive_holds_every_file_of_the_project():
         ["git", "ls-files"], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout
     rules = [line.split() for line in (REPOSITORY / "MANIFEST.in").read_text("utf-8").splitlines()]
-    of_the_checkout = (".ci/", ".github/", ".gitignore", "MANIFEST.in", "pyproject.toml", "setup.py")
-    missing = [p for p in listed.split() if not p.startswith(of_the_checkout) and not archived(p, rules)]
+    of_the_checkout = (
+        ".ci/",
+        ".github/",
+        ".gitignore",
+        "MANIFEST.in",
+        "pyproject.toml",
+        "setup.py",
+    )
+    missing = [
+        p for p in listed.split() if not p.startswith(of_the_checkout) and not archived(p, rules)
+    ]
     assert missing == []  # MANIFEST.in, pyproject.toml and setup.py are there always

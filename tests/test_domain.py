@@ -8,7 +8,9 @@ from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain, batches, maximal
 from fastdp.errors import SchemaError
 
-cliques = st.lists(st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(tuple), max_size=12)
+cliques = st.lists(
+    st.lists(st.sampled_from("abcde"), unique=True, max_size=4).map(tuple), max_size=12
+)
 
 
 @given(cliques)
@@ -45,4 +47,6 @@ def test_disjoint_sets_are_those_of_scipy(pairs):
         assert sets.count == reference.n_subsets
     for a in range(12):
         assert sets.size(a) == reference.subset_size(a)
-        assert [sets.connected(a, b) for b in range(12)] == [reference.connected(a, b) for b in range(12)]
+        assert [sets.connected(a, b) for b in range(12)] == [
+            reference.connected(a, b) for b in range(12)
+        ]

@@ -35,7 +35,9 @@ def disk_is_full(*_):
     raise RunError("the disk is full")
 
 
-def test_the_airflow_task_carries_on_after_a_failure_and_gives_up_without_budget(place, monkeypatch):
+def test_the_airflow_task_carries_on_after_a_failure_and_gives_up_without_budget(
+    place, monkeypatch
+):
     module = loaded("airflow_task")
     task = getattr(module.synthesize_day, "function", module.synthesize_day)
     fastdp.Ledger(place / "budget.db").open("trips", epsilon=1.1, delta=1e-8)
@@ -67,11 +69,17 @@ def test_the_dagster_asset_is_made_once(place, monkeypatch):
 
 
 def test_the_excerpts_of_nist_become_a_schema_and_the_folders_that_its_report_reads(tmp_path):
-    """The report itself needs an environment of its own (docs/guide/report.md); here its two ends are
-    looked at."""
+    """The report itself needs an environment of its own (docs/guide/report.md); here its two ends
+    are looked at."""
     module = loaded("sdnist_report")
     areas = {"dtype": "object", "values": ["25-00503", "25-00703"]}
-    income = {"has_null": True, "null_value": "N", "dtype": "object", "min": -4600, "max": 1_341_000}
+    income = {
+        "has_null": True,
+        "null_value": "N",
+        "dtype": "object",
+        "min": -4600,
+        "max": 1_341_000,
+    }
     density = {"dtype": "float64", "min": 1457, "max": 3683}
     parameters = {"schema": {"PUMA": areas, "PINCP": income, "DENSITY": density}}
     (tmp_path / "ma2019.json").write_text(json.dumps(parameters))
@@ -86,5 +94,9 @@ def test_the_excerpts_of_nist_become_a_schema_and_the_folders_that_its_report_re
     text = run.to_polars().write_csv(null_value=module.NULL)
     assert "25-00703,N\n" in text
     root = module.data_root(tmp_path, tmp_path / "ma2019.json", tmp_path)
-    assert json.loads((root / "mappings.json").read_text())["PUMA"]["25-00503"]["name"] == "25-00503"
-    assert (root / "massachusetts" / "ma2019.csv").exists() and (root / "data_dictionary.json").exists()
+    assert (
+        json.loads((root / "mappings.json").read_text())["PUMA"]["25-00503"]["name"] == "25-00503"
+    )
+    assert (root / "massachusetts" / "ma2019.csv").exists() and (
+        root / "data_dictionary.json"
+    ).exists()

@@ -1,4 +1,5 @@
-"""What is written beside its place and renamed: the old content or the new, never a part, and no litter."""
+"""What is written beside its place and renamed: the old content or the new, never a part, and no
+litter."""
 
 import os
 
@@ -20,7 +21,10 @@ def test_a_file_or_folder_takes_its_name_whole_when_the_block_ends(tmp_path):
     with replacing(tmp_path / "made") as aside:
         (aside / "below").mkdir(parents=True)
         (aside / "below" / "x").write_bytes(b"1")
-    assert (tmp_path / "made" / "below" / "x").read_bytes() == b"1" and names(tmp_path) == ["a.txt", "made"]
+    assert (tmp_path / "made" / "below" / "x").read_bytes() == b"1" and names(tmp_path) == [
+        "a.txt",
+        "made",
+    ]
 
 
 @pytest.mark.parametrize("folder", [False, True])

@@ -1,8 +1,9 @@
-"""Folders are floors: imports point down, in no circle, and nothing in front of the gateway reaches what lies
-behind it.
+"""Folders are floors: imports point down, in no circle, and nothing in front of the gateway reaches
+what lies behind it.
 
-All imports are read from the sources: those at the top of a file, those inside functions, and those under
-TYPE_CHECKING. Only the gateway's rule leaves the last out: a mechanism may name the type of a session.
+All imports are read from the sources: those at the top of a file, those inside functions, and those
+under TYPE_CHECKING. Only the gateway's rule leaves the last out: a mechanism may name the type of a
+session.
 """
 
 import ast
@@ -15,13 +16,24 @@ import pytest
 
 PACKAGE = Path(__file__).parents[1] / "fastdp"
 
-# One line a floor, lowest first. A folder imports folders of lower floors and itself; a file at the root is a
-# place of its own.
+# One line a floor, lowest first. A folder imports folders of lower floors and itself; a file at the
+# root is a place of its own.
 FLOORS = [
-    {"errors", "_core"}, {"domain", "_util"}, {"queries", "userkeys", "measurement", "schema"},
-    {"codec", "privacy", "model", "simulate", "users"}, {"tables", "estimate", "answers"}, {"engines"},
-    {"public"}, {"release"}, {"mechanisms"}, {"metrics"}, {"report"}, {"run"}, {"cli"}, {"__main__"},
-]  # fmt: skip
+    {"errors", "_core"},
+    {"domain", "_util"},
+    {"queries", "userkeys", "measurement", "schema"},
+    {"codec", "privacy", "model", "simulate", "users"},
+    {"tables", "estimate", "answers"},
+    {"engines"},
+    {"public"},
+    {"release"},
+    {"mechanisms"},
+    {"metrics"},
+    {"report"},
+    {"run"},
+    {"cli"},
+    {"__main__"},
+]
 FLOOR = {place: i for i, places in enumerate(FLOORS) for place in places}
 
 BEHIND = {"tables", "engines"}
@@ -43,10 +55,15 @@ def name_of(path):
 
 
 def statements(node, types):
-    """The statements inside one; `types`: also those under TYPE_CHECKING. Expressions hold no imports."""
+    """The statements inside one; `types`: also those under TYPE_CHECKING. Expressions hold no
+    imports."""
     for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
         for child in getattr(node, inner, ()):
-            if types or not isinstance(child, ast.If) or "TYPE_CHECKING" not in ast.unparse(child.test):
+            if (
+                types
+                or not isinstance(child, ast.If)
+                or "TYPE_CHECKING" not in ast.unparse(child.test)
+            ):
                 yield child
                 yield from statements(child, types)
 
@@ -70,7 +87,8 @@ def imports(path, types=True):
 
 
 def graph():
-    """{module: modules it imports}, names that are no module cut back to the module that holds them."""
+    """{module: modules it imports}, names that are no module cut back to the module that holds
+    them."""
     names = {name_of(p) for p in modules()}
 
     def module(target):
@@ -96,16 +114,21 @@ def upward(paths):
 
 
 def forbidden(paths):
-    """Imports of private places by those that must not see them, and of noise by those that must not draw
-    it."""
+    """Imports of private places by those that must not see them, and of noise by those that must
+    not draw it."""
     wrong = []
     for path in paths:
         me = name_of(path)
         for target in imports(path, types=False):
             behind = target[0] in BEHIND or target[:2] in {("_core", name) for name in BEHIND_CORE}
             free = not me or me[0] in MAY_HOLD_TABLES | {"_core"} or me in FITS_ON_PUBLIC_TABLES
-            opens = me[:1] == ("mechanisms",) and (target in MAY_RELEASE or target[:2] in MAY_RELEASE)
-            draws = target[:2] == ("privacy", "noise") and me[:1] not in (("privacy",), ("release",))
+            opens = me[:1] == ("mechanisms",) and (
+                target in MAY_RELEASE or target[:2] in MAY_RELEASE
+            )
+            draws = target[:2] == ("privacy", "noise") and me[:1] not in (
+                ("privacy",),
+                ("release",),
+            )
             on_public = me[:1] == ("mechanisms",) and (
                 target[:3] in FITS_ON_PUBLIC_TABLES or target[:2] in FITS_ON_PUBLIC_TABLES
             )
@@ -152,21 +175,33 @@ def planted(folder, monkeypatch, name, text):
 @pytest.mark.parametrize(
     "line",
     [
-        "from ..engines.local import local", "from .. import tables", "import fastdp.engines.truth",
-        "def f():\n    from .._core import count", "from ..tables.bound import SCALE",
-        "from fastdp import tables", "from ..privacy import noise", "from ..release.reserve import reserve",
+        "from ..engines.local import local",
+        "from .. import tables",
+        "import fastdp.engines.truth",
+        "def f():\n    from .._core import count",
+        "from ..tables.bound import SCALE",
+        "from fastdp import tables",
+        "from ..privacy import noise",
+        "from ..release.reserve import reserve",
         "def f():\n    from ..public.data import PublicTable",
     ],
-)  # fmt: skip
+)
 def test_a_forbidden_import_is_found(tmp_path, line, monkeypatch):
     assert forbidden([planted(tmp_path, monkeypatch, "mechanisms/greedy.py", line)]), line
 
 
 def test_an_import_upward_is_found_and_a_type_may_be_named(tmp_path, monkeypatch):
-    for i, line in enumerate(["from ..run.plan import plan", "def f():\n    from fastdp.cli import app"]):
+    for i, line in enumerate(
+        ["from ..run.plan import plan", "def f():\n    from fastdp.cli import app"]
+    ):
         assert upward([planted(tmp_path / str(i), monkeypatch, "model/eager.py", line)]), line
-    text = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..tables.table import Table\n"
-    path = planted(tmp_path, monkeypatch, "mechanisms/honest.py", text + "from ..measurement import X")
+    text = (
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from ..tables.table import"
+        " Table\n"
+    )
+    path = planted(
+        tmp_path, monkeypatch, "mechanisms/honest.py", text + "from ..measurement import X"
+    )
     assert forbidden([path]) == [] and upward([path]) == []
 
 

@@ -13,8 +13,8 @@ from .reference.adagrid import explicit
 
 
 def family(sizes: dict[str, int], share: float, rng) -> Grid:
-    """A random grid over all attributes: a cell is plausible with probability `share` where its children are
-    fine."""
+    """A random grid over all attributes: a cell is plausible with probability `share` where its
+    children are fine."""
     grids = {}
     names = tuple(sizes)
     for k in range(1, len(names) + 1):
@@ -28,13 +28,19 @@ def family(sizes: dict[str, int], share: float, rng) -> Grid:
             fine = rng.random(cells.size) < share
             for child in children:
                 below = project_cells(cells, clique, shape, child.clique, child.shape)
-                fine &= np.isin(below, child.fine) & (rng.random(int(np.prod(child.shape)))[below] < share)
+                fine &= np.isin(below, child.fine) & (
+                    rng.random(int(np.prod(child.shape)))[below] < share
+                )
             grids[clique] = Grid(clique, shape, cells[fine], children)
     return grids[names]
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 5), min_size=1, max_size=4), st.floats(0.2, 1.0), st.integers(0, 2**32 - 1))
+@given(
+    st.lists(st.integers(1, 5), min_size=1, max_size=4),
+    st.floats(0.2, 1.0),
+    st.integers(0, 2**32 - 1),
+)
 def test_structured_equals_explicit(sizes, share, seed):
     rng = np.random.default_rng(seed)
     query = AdaGrid(family({f"a{i}": n for i, n in enumerate(sizes)}, share, rng))
@@ -53,7 +59,8 @@ def test_structured_equals_explicit(sizes, share, seed):
 
 
 def test_a_forgotten_child_coefficient_breaks_the_norm():
-    """Planted bug: without the 1/sqrt(children) the column norm is above 1, and the exact check sees it."""
+    """Planted bug: without the 1/sqrt(children) the column norm is above 1, and the exact check
+    sees it."""
     rng = np.random.default_rng(0)
 
     class Forgetful(AdaGrid):
@@ -133,7 +140,9 @@ def test_scalars_too_fine_to_add_up_exactly_are_refused():
         assert Weighted([most] * rows).column_norm2() == most
         with pytest.raises(MeasurementError, match="too fine"):
             Weighted([most + 1] * rows).column_norm2()
-    assert Weighted([1, 1], [2**30, 3**19]).column_norm2() == Fraction(1, 2**30), "exact, whatever they share"
+    assert Weighted([1, 1], [2**30, 3**19]).column_norm2() == Fraction(1, 2**30), (
+        "exact, whatever they share"
+    )
 
 
 def test_only_the_queries_of_this_package_are_made_again():
@@ -157,7 +166,8 @@ def test_a_matrix_of_other_entries_than_zero_and_one_counts_nothing_exactly(entr
 
 
 def test_a_cell_that_a_matrix_names_twice_counts_twice():
-    """Ones beside each other are a 2, of which one user would move the answer by 2; halves are a 1."""
+    """Ones beside each other are a 2, of which one user would move the answer by 2; halves are a
+    1."""
     ones, halves = (sp.csr_array((np.full(2, x), [0, 0], [0, 2]), shape=(1, 3)) for x in (1.0, 0.5))
     with pytest.raises(MeasurementError, match="zeros and ones"):
         Sparse(ones).product(np.ones(3, np.int64))

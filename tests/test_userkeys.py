@@ -50,9 +50,17 @@ def test_two_keys_that_say_different_things_have_different_digests():
 
     def digests_of_all():
         keys = [RowsPerUser(edges) for edges in ((1, 2), (1, 3), (1, 2, 3))]
-        keys += [MostCommon(("a", "b")), MostCommon(("b", "a")), MostCommon(("a", "b")).bind(DOMAIN)]
+        keys += [
+            MostCommon(("a", "b")),
+            MostCommon(("b", "a")),
+            MostCommon(("a", "b")).bind(DOMAIN),
+        ]
         keys += [MostCommon(("a",), [0, 1, 2]), MostCommon(("a",), [0, 2, 1])]
-        keys += [MostCommon(("a",), [0, 1, 2], keys=4), Groups(("a", "b"), 2), Groups(("a", "b"), 3)]
+        keys += [
+            MostCommon(("a",), [0, 1, 2], keys=4),
+            Groups(("a", "b"), 2),
+            Groups(("a", "b"), 3),
+        ]
         keys += [Groups(("a", "b"), 2, cells) for cells in ([0, 1], [0, 2], [])]
         keys += [Agreement((feature,)) for feature in (("a",), ("a", 2), ("a", 3), ("a", "b"))]
         return [key.digest() for key in keys]

@@ -1,8 +1,8 @@
 """List every distinct error and warning text of the package, with its place.
 
-`python -m tools.errors [FOLDER ...]` prints one line per text, to read against the rule of CONTRIBUTING.md:
-what is wrong, where, what was expected, what to do. Values are shown as {expression}. A text that is put
-together from several pieces by hand is listed piece by piece.
+`python -m tools.errors [FOLDER ...]` prints one line per text, to read against the rule of
+CONTRIBUTING.md: what is wrong, where, what was expected, what to do. Values are shown as
+{expression}. A text that is put together from several pieces by hand is listed piece by piece.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from pathlib import Path
 import fastdp
 
 ROOT = Path(fastdp.__file__).parent
-MAKERS = re.compile(r"(Error|Warning|Exit|Cancelled|StoppedEarly|fail|broken|warn|warning|error|info|tell)$")
+MAKERS = re.compile(
+    r"(Error|Warning|Exit|Cancelled|StoppedEarly|fail|broken|warn|warning|error|info|tell)$"
+)
 """Calls whose texts are shown to the user."""
 LISTS = re.compile(r"(problems|refusals|refusal|reason|fail|broken|stopped|warnings|advice|cause)$")
 """Functions that return or yield such texts."""
@@ -31,7 +33,9 @@ def template(node: ast.AST) -> str | None:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         left, right = template(node.left), template(node.right)
         if left is not None or right is not None:
-            return (left or f"{{{ast.unparse(node.left)}}}") + (right or f"{{{ast.unparse(node.right)}}}")
+            return (left or f"{{{ast.unparse(node.left)}}}") + (
+                right or f"{{{ast.unparse(node.right)}}}"
+            )
     return None
 
 
@@ -63,7 +67,8 @@ def _docstring(node: ast.AST) -> bool:
 
 
 def error_texts(path: Path) -> dict[str, int]:
-    """Each text of a module and the first line that holds it. Single words (keys, names) are left out."""
+    """Each text of a module and the first line that holds it. Single words (keys, names) are left
+    out."""
     found: dict[str, int] = {}
     for source in sources(ast.parse(path.read_text("utf-8"))):
         for line, text in texts_in(source):

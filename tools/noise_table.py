@@ -1,4 +1,5 @@
-"""The strip tables of csrc/noise_table.h, computed at 400 bits. Run as a module to print the header."""
+"""The strip tables of csrc/noise_table.h, computed at 400 bits. Run as a module to print the
+header."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from itertools import pairwise
 import mpmath
 
 GAUSS_STRIPS = 224  # of width 1/16: the half-normal up to 14
-EXPO_STRIPS = 128  # of width 1/16: the exponential up to 8; the entry after them starts the next lap
+EXPO_STRIPS = (
+    128  # of width 1/16: the exponential up to 8; the entry after them starts the next lap
+)
 GUIDE_BITS = 10
 
 
@@ -25,7 +28,9 @@ def cumulative(weights: list) -> list[int]:
 def gauss() -> list[int]:
     """Strip i has weight exp(-(i/16)^2 / 2), the density at its left end."""
     with mpmath.workprec(400):
-        return cumulative([mpmath.exp(-((mpmath.mpf(i) / 16) ** 2) / 2) for i in range(GAUSS_STRIPS)])
+        return cumulative(
+            [mpmath.exp(-((mpmath.mpf(i) / 16) ** 2) / 2) for i in range(GAUSS_STRIPS)]
+        )
 
 
 def expo() -> list[int]:
@@ -48,8 +53,14 @@ def guide(table: list[int]) -> list[int]:
 def header() -> str:
     """The text of csrc/noise_table.h."""
     lines = [
-        "/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times 2^128, in",
-        " * two words each, and for the top 10 bits of a uniform word the first strip that it can select. */",
+        (
+            "/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times"
+            " 2^128, in"
+        ),
+        (
+            " * two words each, and for the top 10 bits of a uniform word the first strip that it"
+            " can select. */"
+        ),
         "#ifndef FDP_NOISE_TABLE_H",
         "#define FDP_NOISE_TABLE_H",
         "",

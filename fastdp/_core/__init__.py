@@ -1,2 +1,3 @@
-"""Thin Cython over `csrc/`: pointers in, return codes out, through one funnel (`status.pxd`) to exceptions.
-Arguments are validated one floor above; nothing here is public. Imports nothing of the package."""
+"""Thin Cython over `csrc/`: pointers in, return codes out, through one funnel (`status.pxd`) to
+exceptions. Arguments are validated one floor above; nothing here is public. Imports nothing of the
+package."""

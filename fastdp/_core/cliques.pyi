@@ -4,7 +4,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 def run(
-    sums: list[tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], int, NDArray[np.float64]]],
+    sums: list[
+        tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], int, NDArray[np.float64]]
+    ],
     levels: list[
         Sequence[
             tuple[

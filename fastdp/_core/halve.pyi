@@ -13,7 +13,9 @@ class Items:
     def __init__(
         self, shape: Sequence[int], items: Sequence[Sequence[int]], weight: np.ndarray, most: int
     ) -> None: ...
-    def halve(self, order: np.ndarray, codes: np.ndarray, bits: np.ndarray, sweeps: int) -> np.ndarray: ...
+    def halve(
+        self, order: np.ndarray, codes: np.ndarray, bits: np.ndarray, sweeps: int
+    ) -> np.ndarray: ...
     def exchanged(
         self,
         codes: np.ndarray,

@@ -3,7 +3,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 class Tree:
-    def __init__(self, nodes: list[tuple[Any, ...]], sizes: NDArray[Any], widths: NDArray[Any]) -> None: ...
+    def __init__(
+        self, nodes: list[tuple[Any, ...]], sizes: NDArray[Any], widths: NDArray[Any]
+    ) -> None: ...
     def fill(
         self,
         columns: list[NDArray[Any]],

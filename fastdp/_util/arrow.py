@@ -1,5 +1,5 @@
-"""Arrow arrays over numpy's memory. Where pandas is installed, `pyarrow.array` imports it, to ask whether an
-array is one of its series: 0.4 s in a process that needs no pandas."""
+"""Arrow arrays over numpy's memory. Where pandas is installed, `pyarrow.array` imports it, to ask
+whether an array is one of its series: 0.4 s in a process that needs no pandas."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ def of_texts(texts: Iterable[str]) -> pa.Array:
     return pa.StringArray.from_buffers(len(raw), pa.py_buffer(ends), pa.py_buffer(b"".join(raw)))
 
 
-def of_numpy(values: np.ndarray, null: np.ndarray | None = None, kind: pa.DataType | None = None) -> pa.Array:
+def of_numpy(
+    values: np.ndarray, null: np.ndarray | None = None, kind: pa.DataType | None = None
+) -> pa.Array:
     """The same memory as an Arrow array; nulls where `null` is true.
 
-    `kind` (default: the type of the numbers) says what the numbers are, of a type that Arrow stores as they
-    lie in memory: no booleans, no texts.
+    `kind` (default: the type of the numbers) says what the numbers are, of a type that Arrow stores
+    as they lie in memory: no booleans, no texts.
     """
 
     values = np.ascontiguousarray(values)

@@ -1,4 +1,5 @@
-"""Compiles users' own loops: metrics for `fastdp.evaluate`, products of queries for `Model.answer`."""
+"""Compiles users' own loops: metrics for `fastdp.evaluate`, products of queries for
+`Model.answer`."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -7,10 +8,11 @@ Function = TypeVar("Function", bound=Callable)
 
 
 def compiled(function: Function) -> Function:
-    """Compile a function of numbers and numpy arrays with numba, or return it unchanged without numba.
+    """Compile a function of numbers and numpy arrays with numba, or return it unchanged without
+    numba.
 
-    `pip install "fastdp[jit]"` brings numba. A compiled function gives the same result either way, may call
-    other compiled functions, and releases the interpreter lock while it runs.
+    `pip install "fastdp[jit]"` brings numba. A compiled function gives the same result either way,
+    may call other compiled functions, and releases the interpreter lock while it runs.
     """
     try:
         import numba

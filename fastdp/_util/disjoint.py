@@ -1,10 +1,12 @@
-"""Disjoint sets (union by size, path halving). scipy has them too, in a module that takes 0.2 s to import."""
+"""Disjoint sets (union by size, path halving). scipy has them too, in a module that takes 0.2 s to
+import."""
 
 from collections.abc import Hashable, Iterable
 
 
 class DisjointSets:
-    """Sets of the given elements, each alone at first. An element that was not given is a KeyError."""
+    """Sets of the given elements, each alone at first. An element that was not given is a
+    KeyError."""
 
     def __init__(self, elements: Iterable[Hashable]):
         self._parent: dict[Hashable, Hashable] = {element: element for element in elements}

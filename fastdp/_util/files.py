@@ -24,8 +24,9 @@ def as_path(value: Any, what: str) -> Path:
 
 
 def check_source_path(path: str) -> None:
-    """Raise DataError if a path, glob or folder of data cannot be read: it does not exist, is a URL, a
-    workbook or one JSON document. Needs no heavy import, so that the command line can ask first."""
+    """Raise DataError if a path, glob or folder of data cannot be read: it does not exist, is a
+    URL, a workbook or one JSON document. Needs no heavy import, so that the command line can ask
+    first."""
     if "://" in path:
         raise DataError(
             f"{path!r}: fastdp reads local files only, and this is a URL; download it first: "
@@ -49,9 +50,9 @@ def check_source_path(path: str) -> None:
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """A path next to `path` to write one file or one folder to.
 
-    When the block ends, what was written there is flushed to the disk and gets its name; at every moment
-    `path` is what it was before or the whole of the new content. After an exception nothing is left. A
-    folder can take the place of nothing or of an empty folder only.
+    When the block ends, what was written there is flushed to the disk and gets its name; at every
+    moment `path` is what it was before or the whole of the new content. After an exception nothing
+    is left. A folder can take the place of nothing or of an empty folder only.
     """
     path = Path(path)
     aside = path.with_name(f"{path.name}.tmp-{os.urandom(4).hex()}")
@@ -68,8 +69,8 @@ def replacing(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def write_atomic(path: str | os.PathLike, data: bytes, mode: int = 0o666) -> None:
-    """Replaces a file's content by `data`; after a crash the file holds the old content or the new, never a
-    part. `mode` is subject to the umask."""
+    """Replaces a file's content by `data`; after a crash the file holds the old content or the new,
+    never a part. `mode` is subject to the umask."""
     with replacing(path) as aside:
         handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         with os.fdopen(handle, "wb") as file:
@@ -86,7 +87,8 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Put a file, or a folder with all that is in it, on the disk; a folder's names after its files."""
+    """Put a file, or a folder with all that is in it, on the disk; a folder's names after its
+    files."""
     for folder, _, names in os.walk(path, topdown=False):
         for name in names:
             sync(Path(folder, name))

@@ -1,7 +1,7 @@
 """Libraries that take long to import, each imported when something of it is first used.
 
-`from ._util.lazy import pa` costs nothing until `pa.table` is evaluated, so that `fastdp --help`, and runs
-that never touch a library, do not wait for it.
+`from ._util.lazy import pa` costs nothing until `pa.table` is evaluated, so that `fastdp --help`,
+and runs that never touch a library, do not wait for it.
 """
 
 from functools import cache

@@ -1,9 +1,9 @@
 """Keeps native libraries from writing to standard error while they work on private rows.
 
-Rust code that panics (Polars) writes its message, which can quote a value, straight to file descriptor 2
-before Python sees an exception. There is no switch for it, so the descriptor itself points to the null device
-meanwhile. `sys.stderr`, where it writes to that descriptor, is replaced by a stream on a copy of it, so that
-what Python code prints there (progress, say) is still seen.
+Rust code that panics (Polars) writes its message, which can quote a value, straight to file
+descriptor 2 before Python sees an exception. There is no switch for it, so the descriptor itself
+points to the null device meanwhile. `sys.stderr`, where it writes to that descriptor, is replaced
+by a stream on a copy of it, so that what Python code prints there (progress, say) is still seen.
 """
 
 import io
@@ -21,8 +21,8 @@ _saved: tuple[int, Any, Any] | None = None
 
 @contextmanager
 def muted() -> Iterator[None]:
-    """Discards what is written to file descriptor 2 inside the block. May be nested, and used by several
-    threads at once."""
+    """Discards what is written to file descriptor 2 inside the block. May be nested, and used by
+    several threads at once."""
     _enter()
     try:
         yield
@@ -46,7 +46,10 @@ def _enter() -> None:
                 stream = sys.stderr
                 stream.flush()
                 spare = io.TextIOWrapper(
-                    io.FileIO(copy, "w", closefd=False), stream.encoding, stream.errors, write_through=True
+                    io.FileIO(copy, "w", closefd=False),
+                    stream.encoding,
+                    stream.errors,
+                    write_through=True,
                 )
         except (OSError, ValueError, AttributeError):  # no file behind it
             stream = spare = None

@@ -1,4 +1,5 @@
-"""Progress in a notebook: one display that is updated, where IPython runs and shows output to a person.
+"""Progress in a notebook: one display that is updated, where IPython runs and shows output to a
+person.
 
 Nothing is imported: a notebook has IPython loaded already.
 """
@@ -56,6 +57,6 @@ def bar_html(progress: Progress) -> str:
         words, left = f"fastdp: done in {progress.seconds:.1f} s", None
     after = "" if left is None else f", about {left:.0f} s left"
     return (
-        f'<progress max="1" value="{min(1.0, progress.fraction):.3f}" style="width:16em"></progress> '
-        f"{escape(words)}{after}"
+        f'<progress max="1" value="{min(1.0, progress.fraction):.3f}"'
+        f' style="width:16em"></progress> {escape(words)}{after}'
     )

@@ -1,5 +1,5 @@
-"""Progress of a run: its stages are reported to a callback, their times are kept, and cancellation is checked
-in one place."""
+"""Progress of a run: its stages are reported to a callback, their times are kept, and cancellation
+is checked in one place."""
 
 import logging
 import threading
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ..errors import Cancelled, UsageError
 
 LOG = logging.getLogger("fastdp")
-"""Stages of runs, as they begin; nothing in it depends on private data except the time that passes."""
+"""Stages of runs, as they begin; nothing in it depends on private data except the time that passes.
+"""
 
 STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.10, "write": 0.15}
 """A run's stages in order, and the part of its time each usually takes (for the time left)."""
@@ -19,8 +20,8 @@ STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.1
 
 @dataclass(frozen=True)
 class Progress:
-    """What the callback receives. `fraction` is of the whole run, 0..1; `seconds` since its start; `text` for
-    people.
+    """What the callback receives. `fraction` is of the whole run, 0..1; `seconds` since its start;
+    `text` for people.
 
     Nothing in it depends on private data except the time that passes.
     """
@@ -38,10 +39,11 @@ class Progress:
 
 
 class Reporter:
-    """Reports stages to `callback` and records their times; `check` raises Cancelled when `cancel` says so.
+    """Reports stages to `callback` and records their times; `check` raises Cancelled when `cancel`
+    says so.
 
-    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`. `current` is
-    the stage that is going on. Safe to share among threads.
+    `cancel` is a function without arguments that returns true to stop, or a `threading.Event`.
+    `current` is the stage that is going on. Safe to share among threads.
     """
 
     def __init__(
@@ -51,7 +53,9 @@ class Reporter:
         runs: int = 1,
     ):
         if callback is not None and not callable(callback):
-            raise UsageError("progress must be a function of one argument (a fastdp.progress.Progress)")
+            raise UsageError(
+                "progress must be a function of one argument (a fastdp.progress.Progress)"
+            )
         if isinstance(cancel, threading.Event):
             cancel = cancel.is_set
         if cancel is not None and not callable(cancel):
@@ -69,8 +73,8 @@ class Reporter:
         self._now, self._run = number, run
 
     def spent(self, run: str) -> dict[str, float]:
-        """Seconds of each stage of one of the runs, with those before the first. Some stages happen inside
-        others; each second is reported once."""
+        """Seconds of each stage of one of the runs, with those before the first. Some stages happen
+        inside others; each second is reported once."""
         seconds_of: dict[str, float] = {}
         for of, stage, seconds in self.timings:
             if of in ("", run):
@@ -87,8 +91,8 @@ class Reporter:
 
     @contextmanager
     def stage(self, name: str, text: str = "") -> Iterator[None]:
-        """Times a stage, whether it succeeds or fails; reports its start to the callback if `text` is not
-        empty."""
+        """Times a stage, whether it succeeds or fails; reports its start to the callback if `text`
+        is not empty."""
         self.check()
         if text:
             self.update(name, 0.0, text)
@@ -111,4 +115,6 @@ class Reporter:
         with self._lock:
             self._parts[self._now] = max(self._parts[self._now], done)
             fraction = sum(self._parts) / len(self._parts)
-            self._callback(Progress(stage, fraction, time.perf_counter() - self._start, text, self._run))
+            self._callback(
+                Progress(stage, fraction, time.perf_counter() - self._start, text, self._run)
+            )

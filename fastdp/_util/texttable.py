@@ -14,7 +14,9 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
         return text if len(text) <= WIDEST or not head else text[: WIDEST - 3] + "..."
 
     cells = [[cut(text, heads[i]) for i, text in enumerate(row)] for row in rows]
-    widths = [max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(heads))]
+    widths = [
+        max((len(row[i]) for row in cells if i < len(row)), default=0) for i in range(len(heads))
+    ]
     return [
         "  ".join(
             text.ljust(width) if i < left or not heads[i] else text.rjust(width)

@@ -18,7 +18,9 @@ Result = TypeVar("Result")
 
 def available() -> int:
     """Cores this process may use: its affinity mask, and the cgroup's quota where one is set."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
         if quota != "max":
@@ -29,18 +31,21 @@ def available() -> int:
 
 
 def resolve(threads: int | None) -> int:
-    """The number asked for, at most one per core, or all cores for None. No result depends on it, and more
-    threads than cores would only wait for each other."""
+    """The number asked for, at most one per core, or all cores for None. No result depends on it,
+    and more threads than cores would only wait for each other."""
     if threads is None:
         return available()
     if not is_whole(threads, 1, MOST_THREADS):
-        raise UsageError(f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}")
+        raise UsageError(
+            f"threads must be a whole number from 1 to {MOST_THREADS}, got {threads!r}"
+        )
     return min(int(threads), available())
 
 
 def each(work: Callable[[Part], Result], parts: Sequence[Part], threads: int) -> list[Result]:
-    """work(part) for every part, in their order. For numpy's loops, which let other threads run meanwhile:
-    cut the parts by the data, never by the number of threads, so that no result depends on it."""
+    """work(part) for every part, in their order. For numpy's loops, which let other threads run
+    meanwhile: cut the parts by the data, never by the number of threads, so that no result depends
+    on it."""
     if threads == 1 or len(parts) < 2:
         return [work(part) for part in parts]
     with ThreadPoolExecutor(min(threads, len(parts))) as pool:

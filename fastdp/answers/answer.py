@@ -1,5 +1,5 @@
-"""Answers to questions about rows, in the schema's values, each with an interval and what its error is made
-of."""
+"""Answers to questions about rows, in the schema's values, each with an interval and what its error
+is made of."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from .groups import COMPUTE, SHOWN, Groups, Layout
 from .question import question
 from .values import remark, select, values_of
 
-UNMEASURED = "not measured together, and no distance of the model was released (cliquetree does for pairs)"
+UNMEASURED = (
+    "not measured together, and no distance of the model was released (cliquetree does for pairs)"
+)
 
 
 def answer(
@@ -41,10 +43,14 @@ def answer(
     asked = question(facts.schema, of, by, where)
     columns, sizes = asked.columns, facts.schema.modelled
     rows = math.prod(sizes[c.name] for c in asked.by)
-    merged = math.prod(int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns)
+    merged = math.prod(
+        int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns
+    )
     if max(rows, merged) > MOST_CELLS:
         cells = f"{max(rows, merged):,} cells, the limit is {MOST_CELLS:,}"
-        raise UsageError(f"columns {', '.join(columns)}: the answer would have {cells}; use fewer columns")
+        raise UsageError(
+            f"columns {', '.join(columns)}: the answer would have {cells}; use fewer columns"
+        )
     layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
     groups = COMPUTE[asked.kind](layout)
     lines = _Lines.of(layout)
@@ -57,8 +63,8 @@ def answer(
 
 
 class _Lines(Struct, eq=False):
-    """The lines of the answer: a code of each column of `by`, the group it lies in, the expected part of the
-    group that it is, and whether it is all of the group."""
+    """The lines of the answer: a code of each column of `by`, the group it lies in, the expected
+    part of the group that it is, and whether it is all of the group."""
 
     codes: list[np.ndarray]
     group: np.ndarray
@@ -73,20 +79,25 @@ class _Lines(Struct, eq=False):
         for axis, column in enumerate(a.asked.by):
             codes, weight = a.table.maps[axis], a.facts.weight(column.name)
             selection = a.asked.where.get(column.name)
-            taken = np.arange(column.size) if selection is None else np.flatnonzero(selection.touched)
+            taken = (
+                np.arange(column.size) if selection is None else np.flatnonzero(selection.touched)
+            )
             alone = np.bincount(codes)[codes] == 1
             within = np.where(alone, 1.0, weight / np.bincount(codes, weight)[codes])
             if selection is not None:
                 within, alone = within * selection.part, alone & selection.sure
             axes.append((taken, codes[taken], within[taken], alone[taken]))
-        flat = [[g.reshape(-1) for g in np.meshgrid(*x, indexing="ij")] for x in zip(*axes, strict=True)]
+        flat = [
+            [g.reshape(-1) for g in np.meshgrid(*x, indexing="ij")] for x in zip(*axes, strict=True)
+        ]
         group = np.ravel_multi_index(flat[1], a.shape)
         return cls(flat[0], group, np.prod(flat[2], axis=0), np.all(flat[3], axis=0))
 
 
 class _Numbers(Struct, eq=False):
-    """Per line. `low`, `high` with their errors: the ends before the interval is added to them. `floor`: as
-    and `possible`: as in `Groups`. `sampling`: the standard error of a sample of users."""
+    """Per line. `low`, `high` with their errors: the ends before the interval is added to them.
+    `floor`: as and `possible`: as in `Groups`. `sampling`: the standard error of a sample of users.
+    """
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -118,7 +129,10 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
             hidden = hidden | ~whole
     floor = None
     if groups.floor is not None:
-        floor = np.where(whole, groups.floor.estimate[at], 0.0), np.where(whole, groups.floor.error[at], 0.0)
+        floor = (
+            np.where(whole, groups.floor.estimate[at], 0.0),
+            np.where(whole, groups.floor.error[at], 0.0),
+        )
     sampling = a.sampled(groups.linear, groups.less)[at]
     ends = estimate, noise, np.maximum(*groups.clipping)[at], bins, low, low_error, high, high_error
     return _Numbers(*ends, hidden, sampling, groups.possible, groups.notes, floor)
@@ -133,13 +147,17 @@ def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
     for column, codes in zip(by, lines.codes, strict=True):
         chosen &= select(column, named[column.name]).sure[codes]
     if chosen.sum() != 1:
-        raise UsageError(f"{what}: expected a single group, but {named!r} selects {int(chosen.sum())}")
+        raise UsageError(
+            f"{what}: expected a single group, but {named!r} selects {int(chosen.sum())}"
+        )
     return int(np.flatnonzero(chosen)[0])
 
 
-def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus: Any, over: Any) -> _Numbers:
-    """Each line minus the line that `minus` names, or over that of `over`, with the covariance of the two. A
-    ratio is linearised; it needs a denominator of 5 standard errors."""
+def _compared(
+    a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus: Any, over: Any
+) -> _Numbers:
+    """Each line minus the line that `minus` names, or over that of `over`, with the covariance of
+    the two. A ratio is linearised; it needs a denominator of 5 standard errors."""
     ref = _reference(a, lines, *((minus, "minus") if over is None else (over, "over")))
     at = lines.group
     one = np.full(at.size, at[ref])
@@ -153,7 +171,9 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
         times = x * scale
         estimate = times if clear else np.full(at.size, np.nan)
     weigh = sparse.diags_array
-    linear = sparse.csr_array(weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one]))
+    linear = sparse.csr_array(
+        weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one])
+    )
     less = None if groups.less is None else scale * (groups.less[at] - times * groups.less[one])
     noise, sampling = a.error(linear, less, a.asked.kind), a.sampled(linear, less)
     (down, up), (down_one, up_one) = ([part[i] for part in groups.clipping] for i in (at, one))
@@ -164,20 +184,29 @@ def _compared(a: Layout, groups: Groups, lines: _Lines, numbers: _Numbers, minus
     compared = ["values that were counted together are not compared"] if split.any() else []
     notes = [*numbers.notes, *compared]
     same = np.arange(at.size) == ref
-    noise, bins, less_clip, more_clip = (np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip))
+    noise, bins, less_clip, more_clip = (
+        np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip)
+    )
     ends = estimate - bins, np.hypot(noise, less_clip), estimate + bins, np.hypot(noise, more_clip)
     clipping = np.maximum(less_clip, more_clip)
     anything = -math.inf, math.inf
-    return _Numbers(estimate, noise, clipping, bins, *ends, hidden | split, sampling, anything, notes)
+    return _Numbers(
+        estimate, noise, clipping, bins, *ends, hidden | split, sampling, anything, notes
+    )
 
 
-def _table(a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, population: bool) -> pa.Table:
+def _table(
+    a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, population: bool
+) -> pa.Table:
     clip, basis = a.facts.clipping, a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
     trials = max(1, int((~unknown).sum())) if jointly else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
     sampling = n.sampling if population else np.zeros(n.estimate.size)
-    low, high = n.low - z * np.hypot(n.low_error, sampling), n.high + z * np.hypot(n.high_error, sampling)
+    low, high = (
+        n.low - z * np.hypot(n.low_error, sampling),
+        n.high + z * np.hypot(n.high_error, sampling),
+    )
     estimate, error = n.estimate, np.hypot(np.hypot(n.noise, n.clipping), sampling)
     if n.floor is not None:
         low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
@@ -227,12 +256,17 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         common.append(a.facts.clipping.text)
     together, out = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)], []
     for line in range(lines.group.size):
-        remarks = [remark(column, int(codes[line])) for (column, _), codes in zip(together, lines.codes)]
+        remarks = [
+            remark(column, int(codes[line])) for (column, _), codes in zip(together, lines.codes)
+        ]
         own = [text for text in remarks if text]
         for (column, members), codes in zip(together, lines.codes):
             if members[codes[line]] > 1:
                 others = plural(int(members[codes[line]]) - 1, "other value")
-                own.append(f"{column.name}: counted together with {others}; the upper end is for all of them")
+                own.append(
+                    f"{column.name}: counted together with {others}; the upper end is for all of"
+                    " them"
+                )
         out.append("; ".join(own + common))
     return out
 

@@ -1,10 +1,12 @@
-"""The best linear unbiased estimate of one marginal from every released one, with exact Gaussian errors.
+"""The best linear unbiased estimate of one marginal from every released one, with exact Gaussian
+errors.
 
-All noise is Gaussian and independent from cell to cell and from measurement to measurement. A marginal over a
-superset of the wanted columns gives, by summing, an independent answer to every wanted cell; these are
-averaged by inverse variance. A marginal that shares only some of the columns, or counts codes together, says
-what sums of wanted cells are. With v the variances after averaging, A the 0/1 matrix of those sums, y their
-answers and R their variances, the estimate x becomes
+All noise is Gaussian and independent from cell to cell and from measurement to measurement. A
+marginal over a superset of the wanted columns gives, by summing, an independent answer to every
+wanted cell; these are averaged by inverse variance. A marginal that shares only some of the
+columns, or counts codes together, says what sums of wanted cells are. With v the variances after
+averaging, A the 0/1 matrix of those sums, y their answers and R their variances, the estimate x
+becomes
 
     x + V A' M^-1 (y - A x),     covariance  V - V A' M^-1 A V,     V = diag(v),  M = A V A' + diag(R),
 
@@ -26,26 +28,26 @@ from .evidence import Maps, Marginal
 Matrix = Any
 """A numpy array, or a sparse one of scipy, which has no types."""
 Sums = tuple[list[np.ndarray | None], np.ndarray, np.ndarray]
-"""Measured sums of cells: the group of each position by axis (None: summed over), precisions, and answers
-times precisions."""
+"""Measured sums of cells: the group of each position by axis (None: summed over), precisions, and
+answers times precisions."""
 
 MOST_SUMS = 4000
-"""Sums of cells that one estimate takes in; of more, those over the most columns are left out, which widens
-intervals and leaves them valid."""
+"""Sums of cells that one estimate takes in; of more, those over the most columns are left out,
+which widens intervals and leaves them valid."""
 CHUNK = 1 << 24
 """Numbers in memory at once while variances are worked out."""
 FEW = 1 << 16
-"""Entries up to which a matrix is dense. Small runs then need no scipy, whose modules for sparse matrices and
-linear algebra take a quarter of a second to import."""
+"""Entries up to which a matrix is dense. Small runs then need no scipy, whose modules for sparse
+matrices and linear algebra take a quarter of a second to import."""
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
     """Estimated rows in the cells over `axes`, flattened, and the covariance of their errors.
 
-    `maps`: as in `Marginal`. `spread` holds v; `factor` holds L^-1 A V with M = L L', or None. `known`: which
-    cells have an estimate. `basis` says what the errors are: "measured" (noise, exact) or "model". `scale`:
-    what the cells were multiplied by.
+    `maps`: as in `Marginal`. `spread` holds v; `factor` holds L^-1 A V with M = L L', or None.
+    `known`: which cells have an estimate. `basis` says what the errors are: "measured" (noise,
+    exact) or "model". `scale`: what the cells were multiplied by.
     """
 
     axes: Clique
@@ -63,8 +65,8 @@ class Table:
         return tuple(int(m.max()) + 1 for m in self.maps)
 
     def variances(self, weights: sp.csr_array, less: np.ndarray | None = None) -> np.ndarray:
-        """Variance of each row of `weights` (functionals x cells) applied to the cells; with `less`, of row i
-        minus less[i] times the sum of all cells."""
+        """Variance of each row of `weights` (functionals x cells) applied to the cells; with
+        `less`, of row i minus less[i] times the sum of all cells."""
         every = None if less is None else self._pulled(np.ones((1, self.x.size)))[:, 0]
         out = np.asarray(weights.power(2) @ self.spread).reshape(-1)
         if less is not None:
@@ -104,8 +106,8 @@ class Table:
 
 
 def sum_matrix(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> Matrix:
-    """Rows of zeros and ones, sums x cells: for each partition `groups[i]` (cell -> group) its `sizes[i]`
-    sums."""
+    """Rows of zeros and ones, sums x cells: for each partition `groups[i]` (cell -> group) its
+    `sizes[i]` sums."""
     first = np.cumsum([0, *sizes])
     lines = np.concatenate([g + at for g, at in zip(groups, first[:-1], strict=True)])
     columns = np.tile(np.arange(groups[0].size), len(groups))
@@ -118,8 +120,8 @@ def sum_matrix(groups: Sequence[np.ndarray], sizes: Sequence[int]) -> Matrix:
 
 
 def factor(matrix: Matrix, v: np.ndarray, errors: np.ndarray | float) -> tuple[np.ndarray, Matrix]:
-    """L and A V of sums A (rows of `matrix`) of cells with variances `v`, known up to variances `errors`:
-    L L' = A V A' + diag(errors)."""
+    """L and A V of sums A (rows of `matrix`) of cells with variances `v`, known up to variances
+    `errors`: L L' = A V A' + diag(errors)."""
     scaled = _times(matrix, v)
     middle = _dense(scaled @ matrix.T)
     middle[np.diag_indices_from(middle)] += errors
@@ -144,8 +146,8 @@ def _solve(lower: np.ndarray, right: np.ndarray, transposed: bool = False) -> np
 
 
 def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
-    """The table over `wanted`, in the finest partition of its codes that one marginal has; None if no
-    marginal holds all of these columns."""
+    """The table over `wanted`, in the finest partition of its codes that one marginal has; None if
+    no marginal holds all of these columns."""
     over = [m for m in marginals if set(wanted) <= set(m.axes)]
     holding = [m for m in over if m.complete or len(m.axes) == len(wanted)]
     if not holding:
@@ -166,12 +168,16 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
         if len(part) == len(wanted) and all(c is None for c in coarser):
             with np.errstate(divide="ignore"):
                 precision += 1 / aligned.variances
-            weighted += np.where(np.isfinite(aligned.variances), aligned.values / aligned.variances, 0.0)
+            weighted += np.where(
+                np.isfinite(aligned.variances), aligned.values / aligned.variances, 0.0
+            )
         elif finest.complete:
             key = (part, *(None if c is None else c.tobytes() for c in coarser))
             groups: list[np.ndarray | None] = [None] * len(wanted)
             for a, c in zip(part, coarser, strict=True):
-                groups[wanted.index(a)] = np.arange(finest.values.shape[wanted.index(a)]) if c is None else c
+                groups[wanted.index(a)] = (
+                    np.arange(finest.values.shape[wanted.index(a)]) if c is None else c
+                )
             before = sums.get(key)
             p, q = 1 / aligned.variances, aligned.values / aligned.variances
             sums[key] = (groups, p, q) if before is None else (groups, before[1] + p, before[2] + q)
@@ -183,20 +189,26 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
     return _updated(wanted, target, x, v, tuple(sums.values()))
 
 
-def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[np.ndarray | None]] | None:
-    """The marginal with axes summed to a partition that the target has too, and for axes where this is
-    coarser than the target's the map from the target's positions; None if neither partition is coarser.
+def _aligned(
+    m: Marginal, target: Sequence[np.ndarray]
+) -> tuple[Marginal, list[np.ndarray | None]] | None:
+    """The marginal with axes summed to a partition that the target has too, and for axes where this
+    is coarser than the target's the map from the target's positions; None if neither partition is
+    coarser.
 
-    Which codes were merged follows from the noise of 1-ways: of codes near the limit, those with noise above
-    0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and marginals over merged
-    ones are compared only in codes that any noise would leave alone, and in all others together."""
+    Which codes were merged follows from the noise of 1-ways: of codes near the limit, those with
+    noise above 0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and
+    marginals over merged ones are compared only in codes that any noise would leave alone, and in
+    all others together."""
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
         mine, unsure = m.maps[axis], m.unsure.get(m.axes[axis])
         both = mine if map_between(mine, wanted) is None else wanted
         if map_between(wanted, both) is None:
             return None
-        if unsure is not None and (mine.max() + 1 == mine.size) != (wanted.max() + 1 == wanted.size):
+        if unsure is not None and (mine.max() + 1 == mine.size) != (
+            wanted.max() + 1 == wanted.size
+        ):
             mixed = np.bincount(both, unsure)[both] > 0
             both = np.unique(np.where(mixed, -1, both), return_inverse=True)[1]
         up, down = map_between(mine, both), map_between(wanted, both)
@@ -208,13 +220,16 @@ def _aligned(m: Marginal, target: Sequence[np.ndarray]) -> tuple[Marginal, list[
 
 
 def map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
-    """Position in `coarse` of each position in `fine`, where all codes of it agree on one; else None."""
+    """Position in `coarse` of each position in `fine`, where all codes of it agree on one; else
+    None."""
     out = np.zeros(int(fine.max()) + 1, np.int64)
     out[fine] = coarse
     return out if np.array_equal(out[fine], coarse) else None
 
 
-def _updated(wanted: Clique, maps: Maps, x: np.ndarray, v: np.ndarray, sums: Sequence[Sums]) -> Table:
+def _updated(
+    wanted: Clique, maps: Maps, x: np.ndarray, v: np.ndarray, sums: Sequence[Sums]
+) -> Table:
     """The estimate updated by measured sums of its cells (see the module's text)."""
     kept, count = [], 0
     for groups, p, q in sorted(sums, key=lambda s: s[1].size):

@@ -1,30 +1,31 @@
-"""What a clip did to the counts: the factor from rows that count to rows of the table, and the share left
-out.
+"""What a clip did to the counts: the factor from rows that count to rows of the table, and the
+share left out.
 
-At clip C the rows of a user with R rows weigh min(1, C / R). Estimates are about weighted rows; a table's
-rows are `factor` times as many, by the released histogram of rows per user. How the rows left out are divided
-among cells is not known. A cell has at least the rows that count, and at most the share `lost` of all others
-moves into it.
+At clip C the rows of a user with R rows weigh min(1, C / R). Estimates are about weighted rows; a
+table's rows are `factor` times as many, by the released histogram of rows per user. How the rows
+left out are divided among cells is not known. A cell has at least the rows that count, and at most
+the share `lost` of all others moves into it.
 
-Relative to a cell with a share p of the rows, a count is off by the covariance, over rows that count, of the
-factor of a row's user and of the cell's share in this user's rows over p. It has two parts:
+Relative to a cell with a share p of the rows, a count is off by the covariance, over rows that
+count, of the factor of a row's user and of the cell's share in this user's rows over p. It has two
+parts:
 
-- Who happens to have the cell: the standard deviation of shares is at most sqrt(1 / p) times the square root
-  of the column's lift (how much more often than by chance two rows of a user agree). With `by_user` for the
-  factor's deviations from that of its group of users, squared and added up over users, the part is
-  by_user sqrt(lift / p).
-- Busy users differ: `tilt` p^(POWER / 2 - 1), as errors of a model do (`misfit`). Where the run divides rows
-  among groups of users by their number of rows, the model says how groups differ in a column, and the
-  released distance of the model how far off that is. Between groups, the distance moves the counts by the
-  factors of groups. Inside groups, shares are taken to change with the logarithm of rows per user as fast as
-  from group to group. Where there are no groups, `tilt` is BLIND times the factor's standard deviation, times
-  the square root of the lift.
+- Who happens to have the cell: the standard deviation of shares is at most sqrt(1 / p) times the
+  square root of the column's lift (how much more often than by chance two rows of a user agree).
+  With `by_user` for the factor's deviations from that of its group of users, squared and added up
+  over users, the part is by_user sqrt(lift / p).
+- Busy users differ: `tilt` p^(POWER / 2 - 1), as errors of a model do (`misfit`). Where the run
+  divides rows among groups of users by their number of rows, the model says how groups differ in a
+  column, and the released distance of the model how far off that is. Between groups, the distance
+  moves the counts by the factors of groups. Inside groups, shares are taken to change with the
+  logarithm of rows per user as fast as from group to group. Where there are no groups, `tilt` is
+  BLIND times the factor's standard deviation, times the square root of the lift.
 
 A mean is off by the same, in standard deviations of its values.
 
-Users with very many rows may be too few to stand out of the noise of the histogram. The upper end and the
-spread of the factor allow for them: the tail of rows per user is taken to go on as the histogram ends
-(`_unseen`).
+Users with very many rows may be too few to stand out of the noise of the histogram. The upper end
+and the spread of the factor allow for them: the tail of rows per user is taken to go on as the
+histogram ends (`_unseen`).
 """
 
 import math
@@ -50,33 +51,37 @@ HISTOGRAM = "rows per user"
 UNKNOWN = "nothing says how many rows were left out"
 
 BLIND = 0.2
-"""Chosen on flights by aircraft, where airlines own either busy or idle aircraft, and five generated tables
-with users, all without groups of users at epsilon 1: 95 % of counts of flights need .08 to .17, of the others
-less than .1. A value that only busy users have is missed; groups of users show it."""
+"""Chosen on flights by aircraft, where airlines own either busy or idle aircraft, and five
+generated tables with users, all without groups of users at epsilon 1: 95 % of counts of flights
+need .08 to .17, of the others less than .1. A value that only busy users have is missed; groups of
+users show it."""
 LEAST_PART = 0.1
-"""Added to the lift, since cells differ from the average of their column. Chosen on flights, trips and three
-generated tables."""
+"""Added to the lift, since cells differ from the average of their column. Chosen on flights, trips
+and three generated tables."""
 POWER = 1.2
-"""As in `misfit`. On flights, events, patients, purchases (bench/users.py) and ten generated tables, epsilon
-1 and 10, two runs each, the allowance then is 1 to 3 times what 95 % of the counts, group totals and means
-need (.8 to .9 times on totals of a Pareto(1.5) table). At 1.6 and 2, pairs and totals are missed."""
+"""As in `misfit`. On flights, events, patients, purchases (bench/users.py) and ten generated
+tables, epsilon 1 and 10, two runs each, the allowance then is 1 to 3 times what 95 % of the counts,
+group totals and means need (.8 to .9 times on totals of a Pareto(1.5) table). At 1.6 and 2, pairs
+and totals are missed."""
 NORMAL = math.sqrt(2 / math.pi)
 CLEAR, UPPER = 3.0, 0.95
 INDICES = np.linspace(0.8, 12, 27)[:, None]
-"""An octave of rows per user stands out by CLEAR standard errors; see `_unseen`. Chosen on generated rows per
-user (Pareto 1 to 3, lognormal, geometric, Poisson, uniform; 1,000 and 8,000 users, epsilon 1 and 10): the
-interval of the number of rows holds in 96 to 97 % of all cases, and in 83 to 100 % of those of each kind."""
+"""An octave of rows per user stands out by CLEAR standard errors; see `_unseen`. Chosen on
+generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson, uniform; 1,000 and 8,000
+users, epsilon 1 and 10): the interval of the number of rows holds in 96 to 97 % of all cases, and
+in 83 to 100 % of those of each kind."""
 
 
 @dataclass(frozen=True)
 class Clipping:
-    """`factor`, `lost`, `by_user`: see the module's text; so is `tilt`, for columns with lift 1. `spread`:
-    relative standard errors of the factor, down and up, from the histogram's noise and the width of its bins.
-    `known`: False where nothing says how many rows were left out. `text`: what to tell a reader. `cluster`:
-    rows of the user of an average row, by which the variance of a sample of users is at most larger than that
-    of a sample of rows. `parts`: the lift, per column, 1 where nothing is known of it. `tilts`: per column.
-    `factors`: the factor of each group of users by rows. `inside`: what a difference of 1 (L1) between groups
-    moves inside them. `apart`: columns that were measured together with the groups."""
+    """`factor`, `lost`, `by_user`: see the module's text; so is `tilt`, for columns with lift 1.
+    `spread`: relative standard errors of the factor, down and up, from the histogram's noise and
+    the width of its bins. `known`: False where nothing says how many rows were left out. `text`:
+    what to tell a reader. `cluster`: rows of the user of an average row, by which the variance of a
+    sample of users is at most larger than that of a sample of rows. `parts`: the lift, per column,
+    1 where nothing is known of it. `tilts`: per column. `factors`: the factor of each group of
+    users by rows. `inside`: what a difference of 1 (L1) between groups moves inside them. `apart`:
+    columns that were measured together with the groups."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -96,18 +101,20 @@ class Clipping:
     def lost_text(self) -> str:
         return f"{self.lost:.0%} of the rows are left out" if self.known else UNKNOWN
 
-    def divided(self, rows: Array, total: float, columns: Sequence[str] = ()) -> tuple[Array, Array]:
-        """How far the division of the rows left out may move counts over these columns of `rows` weighted
-        rows of `total`, down and up, as standard errors in weighted rows: for a cell, or for all others
-        together, whichever is less."""
+    def divided(
+        self, rows: Array, total: float, columns: Sequence[str] = ()
+    ) -> tuple[Array, Array]:
+        """How far the division of the rows left out may move counts over these columns of `rows`
+        weighted rows of `total`, down and up, as standard errors in weighted rows: for a cell, or
+        for all others together, whichever is less."""
         rows = np.maximum(rows, 0.0)
         rest = np.maximum(total - rows, 0.0)
         off = np.minimum(*(n * self.relative(n / max(total, 1e-9), columns) for n in (rows, rest)))
         return np.minimum(self.lost * rows / Z95, off), np.minimum(self.lost * rest / Z95, off)
 
     def relative(self, share: Array, columns: Sequence[str]) -> Array:
-        """The same for counts of a share of the rows, relative to them and without a bound; and for means of
-        a column over such rows, in standard deviations of its values."""
+        """The same for counts of a share of the rows, relative to them and without a bound; and for
+        means of a column over such rows, in standard deviations of its values."""
         share = np.clip(share, 1e-9, 1.0)
         parts = {name: self.parts.get(name, 1.0) for name in columns}
         tilts = [self.tilts.get(name, self.tilt * math.sqrt(part)) for name, part in parts.items()]
@@ -116,8 +123,8 @@ class Clipping:
         return np.hypot(busy_users_differ, who_has_it)
 
     def tilt_of(self, cells: Array, distance: float) -> float:
-        """The tilt of a column, from the model's rows that count by code and group of users, and their
-        distance from the data where they were not measured together."""
+        """The tilt of a column, from the model's rows that count by code and group of users, and
+        their distance from the data where they were not measured together."""
         total = max(float(cells.sum()), 1e-9)
         codes, groups, off = cells.sum(1) / total, cells.sum(0) / total, distance / total
         factors = np.array(self.factors)
@@ -125,11 +132,18 @@ class Clipping:
         between = off * float(np.square(away) @ groups) / max(float(np.abs(away) @ groups), 1e-9)
         dependence = float(np.abs(cells / total - np.outer(codes, groups)).sum())
         inside = self.inside * (dependence + off)
-        return math.hypot(between, inside) / float((np.maximum(codes, 1e-12) ** (POWER / 2)).sum()) / NORMAL
+        return (
+            math.hypot(between, inside)
+            / float((np.maximum(codes, 1e-12) ** (POWER / 2)).sum())
+            / NORMAL
+        )
 
-    def allowance(self, rows: Array, total: float, columns: Sequence[str] = ()) -> tuple[Array, Array]:
-        """Standard errors down and up, in rows of the table, that clipping causes in counts of `rows`
-        weighted rows of `total`: how the rows left out are divided, and how many they are."""
+    def allowance(
+        self, rows: Array, total: float, columns: Sequence[str] = ()
+    ) -> tuple[Array, Array]:
+        """Standard errors down and up, in rows of the table, that clipping causes in counts of
+        `rows` weighted rows of `total`: how the rows left out are divided, and how many they are.
+        """
         sides, rows = zip(self.divided(rows, total, columns), self.spread), np.maximum(rows, 0.0)
         down, up = (self.factor * np.hypot(d, many * rows) for d, many in sides)
         return down, up
@@ -138,8 +152,8 @@ class Clipping:
 def clipping_of(
     statement: Stated, schema: Schema, measurements: Sequence[Measurement], total: Total = None
 ) -> Clipping:
-    """From the statement of a run and its released histogram of rows per user. `total`: the measured number
-    of rows that count, and its standard error."""
+    """From the statement of a run and its released histogram of rows per user. `total`: the
+    measured number of rows that count, and its standard error."""
     if schema.user is None or statement.get("unit", {}).get("kind") == "event":
         return Clipping()
     part = (statement.get("parts") or [{}])[statement.get("part", 0)]
@@ -150,21 +164,30 @@ def clipping_of(
     if "max_rows" in (statement.get("schema", {}).get("found") or {}):
         of_users["limit"] = clip_rules.MAX_CHOSEN
     if choice is not None:
-        return from_histogram(clip, choice["users"], choice["bound"], choice["sigma"], of_users, total)
+        return from_histogram(
+            clip, choice["users"], choice["bound"], choice["sigma"], of_users, total
+        )
     if bound is not None and clip >= bound and "limit" not in of_users:
-        text = f"no rows are left out if no user has more than {plural(bound, 'row')}, as the schema says"
+        text = (
+            f"no rows are left out if no user has more than {plural(bound, 'row')}, as the schema"
+            " says"
+        )
         return Clipping(text=text, cluster=bound)
     found = next((m for m in measurements if m.label == HISTOGRAM), None)
     if found is None or bound is None:
-        text = f"rows counted at clip {clip}: no histogram of rows per user was released, so {UNKNOWN}"
+        text = (
+            f"rows counted at clip {clip}: no histogram of rows per user was released, so {UNKNOWN}"
+        )
         return Clipping(known=False, text=text)
-    return from_histogram(clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total)
+    return from_histogram(
+        clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total
+    )
 
 
 def _parts(of_users: Stated) -> dict[str, float]:
-    """`Clipping.parts` from the agreement of users' rows: their lift over chance. Rows that agree clearly
-    less often than by chance are of a counter, such as the number of a visit: its large values are those of
-    busy users alone."""
+    """`Clipping.parts` from the agreement of users' rows: their lift over chance. Rows that agree
+    clearly less often than by chance are of a counter, such as the number of a visit: its large
+    values are those of busy users alone."""
     doubt, chance = 2 * of_users.get("standard_error", 0.0), of_users.get("by_chance", {})
     rates = {n: (a + doubt, chance[n] + 1e-9) for n, a in of_users.get("agreement", {}).items()}
     lifts = {n: max((a - c) / (1 - c + 2e-9), 1 - a / c) for n, (a, c) in rates.items()}
@@ -173,10 +196,10 @@ def _parts(of_users: Stated) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Factors:
-    """The factors of users, over rows that count: their mean in each group of users by rows; and relative to
-    the mean over all, their standard deviation from row to row (`spread`), their covariance with the
-    logarithm of rows per user inside groups, over the mean deviation of groups' logarithms (`inside`), and
-    `Clipping.by_user`."""
+    """The factors of users, over rows that count: their mean in each group of users by rows; and
+    relative to the mean over all, their standard deviation from row to row (`spread`), their
+    covariance with the logarithm of rows per user inside groups, over the mean deviation of groups'
+    logarithms (`inside`), and `Clipping.by_user`."""
 
     of_groups: Array
     spread: float
@@ -209,11 +232,17 @@ class _Factors:
 
 
 def from_histogram(
-    clip: int, values: Sequence[float], bound: int, sigma: float, of_users: Stated = NONE, total: Total = None
+    clip: int,
+    values: Sequence[float],
+    bound: int,
+    sigma: float,
+    of_users: Stated = NONE,
+    total: Total = None,
 ) -> Clipping:
-    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin. `of_users`: what
-    the statement says of users, where the run counted its rows; its `limit` is the most rows that a user may
-    have, where the bound was found in the run and users may have more. `total`: as in `clipping_of`."""
+    """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin.
+    `of_users`: what the statement says of users, where the run counted its rows; its `limit` is the
+    most rows that a user may have, where the bound was found in the run and users may have more.
+    `total`: as in `clipping_of`."""
     sizes, users = (np.array(x, float) for x in clip_rules.from_histogram(values, bound, sigma))
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
@@ -222,7 +251,9 @@ def from_histogram(
     edges, limit = np.array(clip_rules.size_edges(bound)), of_users.get("limit")
     if limit and len(edges) < 3:
         more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
-        return Clipping(known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema")
+        return Clipping(
+            known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema"
+        )
     seen = np.array(clip_rules.seen(values, sigma))
     ends = np.append(edges[1:] - 1, bound)
     middle = (edges + ends) / 2
@@ -237,21 +268,28 @@ def from_histogram(
         rows, (low, high) = max(float(of_users["rows"]), kept), of_users["rows_up_to"]["interval"]
         unseen = unseen if limit else max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
         sides = (rows - low) / Z95, (high + unseen - rows) / Z95
-        # Rows that were counted beyond those of the histogram are of users who do not stand out in it.
+        # Rows that were counted beyond those of the histogram are of users who do not stand out in
+        # it.
         others = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
         sizes, users = np.append(sizes, most), np.append(users, others)
         down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
     else:
-        noise = sigma * float(np.linalg.norm((middle - rows / kept * np.minimum(middle, clip))[stand_out]))
+        noise = sigma * float(
+            np.linalg.norm((middle - rows / kept * np.minimum(middle, clip))[stand_out])
+        )
         places = np.maximum(seen, 0.0) @ np.where(ends > clip, ends - edges, 0.0)
         down = math.hypot(noise, float(places) / math.sqrt(12)) / rows
         up = math.hypot(down, unseen / Z95 / rows)
     lost = min(max(1 - kept / rows, 0.0), 0.999)
-    texts = [f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"] * (lost > 5e-4)
+    texts = [f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"] * (
+        lost > 5e-4
+    )
     texts += [f"the upper end allows for users with over {most:,} rows"] * (unseen > 5e-4 * rows)
     groups = np.array(of_users.get("row_groups", [1]))
     found = _Factors.of(groups, sizes, users, clip)
-    with_tail = _Factors.of(groups, np.append(sizes, tail.sizes), np.append(users, tail.users), clip)
+    with_tail = _Factors.of(
+        groups, np.append(sizes, tail.sizes), np.append(users, tail.users), clip
+    )
     return Clipping(
         factor=rows / kept,
         lost=lost,
@@ -267,8 +305,8 @@ def from_histogram(
 
 
 class _Tail(NamedTuple):
-    """Users who do not stand out: rows per user by octave, a typical number of users of each, and the UPPER
-    part point of all their rows beyond those that a user who stands out has at most."""
+    """Users who do not stand out: rows per user by octave, a typical number of users of each, and
+    the UPPER part point of all their rows beyond those that a user who stands out has at most."""
 
     sizes: Array
     users: Array
@@ -276,16 +314,16 @@ class _Tail(NamedTuple):
 
 
 def _unseen(counts: Array, sigma: float, edges: Array, bound: int, most: int) -> _Tail:
-    """Users with more than `most` rows. Rows per user have a Pareto tail from the last octave in which users
-    stand out. Its index has the weights that the histogram gives; without it, all of INDICES would have the
-    same. Who happens to be there adds two standard deviations."""
+    """Users with more than `most` rows. Rows per user have a Pareto tail from the last octave in
+    which users stand out. Its index has the weights that the histogram gives; without it, all of
+    INDICES would have the same. Who happens to be there adds two standard deviations."""
     if most >= bound or len(edges) < 3:
         return _Tail(np.zeros(0), np.zeros(0), 0.0)
     clear = (counts[:-1] + counts[1:] > CLEAR * sigma * math.sqrt(2)) & (edges[:-1] <= most)
     first = int(np.flatnonzero(clear).max(initial=1))
     start = edges[first]
-    # For every index: the tail's shares of the bins from `first` on, how many users fit them best, and how
-    # likely the counts then are.
+    # For every index: the tail's shares of the bins from `first` on, how many users fit them best,
+    # and how likely the counts then are.
     shapes = -np.diff((np.append(edges[first:], bound + 1) / start) ** -INDICES)
     norm = np.linalg.norm(shapes, axis=1)
     fit = shapes @ counts[first:] / norm

@@ -1,5 +1,5 @@
-"""The released marginals of a run, each with the partition of the schema's codes that it was measured
-over."""
+"""The released marginals of a run, each with the partition of the schema's codes that it was
+measured over."""
 
 from __future__ import annotations
 
@@ -18,15 +18,17 @@ from ..queries import Binned
 
 Maps = tuple[np.ndarray, ...]
 CERTAIN = 6.0
-"""Values of at least 3 standard errors of noisy rows keep a code of their own; 3 more, and all do."""
+"""Values of at least 3 standard errors of noisy rows keep a code of their own; 3 more, and all do.
+"""
 
 
 class Marginal(Struct, frozen=True, eq=False):
     """Noisy rows in the cells over `axes`, with independent Gaussian noise.
 
-    `maps[i]` takes a code of column `axes[i]` in the schema to a position on axis i; codes that share a
-    position were counted together. `variances` is infinite in cells that have no answer of their own.
-    `unsure`: by column with merged codes, the codes of which noise decided whether they were merged.
+    `maps[i]` takes a code of column `axes[i]` in the schema to a position on axis i; codes that
+    share a position were counted together. `variances` is infinite in cells that have no answer of
+    their own. `unsure`: by column with merged codes, the codes of which noise decided whether they
+    were merged.
     """
 
     axes: Clique
@@ -41,7 +43,8 @@ class Marginal(Struct, frozen=True, eq=False):
         return bool(np.isfinite(self.variances).all())
 
     def summed(self, keep: Clique) -> Marginal:
-        """The marginal over fewer columns, in the order of `keep`: sums of cells, variances added."""
+        """The marginal over fewer columns, in the order of `keep`: sums of cells, variances
+        added."""
         drop = tuple(i for i, a in enumerate(self.axes) if a not in keep)
         left = [a for a in self.axes if a in keep]
         order = [left.index(a) for a in keep]
@@ -50,7 +53,8 @@ class Marginal(Struct, frozen=True, eq=False):
         return Marginal(keep, maps, values, variances, self.unsure)
 
     def grouped(self, axis: int, groups: np.ndarray, size: int) -> Marginal:
-        """The marginal with positions p of an axis summed into groups[p]; `size` is the number of groups."""
+        """The marginal with positions p of an axis summed into groups[p]; `size` is the number of
+        groups."""
         shape = list(self.values.shape)
         shape[axis] = size
         at: Any = (slice(None),) * axis + (groups,)
@@ -64,18 +68,27 @@ class Marginal(Struct, frozen=True, eq=False):
         return Marginal(self.axes, tuple(maps), summed[0], summed[1], self.unsure)
 
 
-def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Columns) -> list[Marginal]:
-    """The measurements of rows, as marginals over the schema's columns. `codes` maps each code to its merged
-    code, for every column with merged values; the size of a measurement says whether it is over all codes or
-    over merged ones."""
+def marginals_of(
+    measurements: Iterable[Measurement], domain: Domain, codes: Columns
+) -> list[Marginal]:
+    """The measurements of rows, as marginals over the schema's columns. `codes` maps each code to
+    its merged code, for every column with merged values; the size of a measurement says whether it
+    is over all codes or over merged ones."""
     measurements = list(measurements)
-    # A run may measure its rows together with a column of groups of users, which the schema does not have.
+    # A run may measure its rows together with a column of groups of users, which the schema does
+    # not have.
     extra = {a for m in measurements if len(m.clique) > 1 for a in m.clique if a not in domain}
-    sizes = {m.clique[0]: m.values.size for m in measurements if len(m.clique) == 1 and m.clique[0] in extra}
+    sizes = {
+        m.clique[0]: m.values.size
+        for m in measurements
+        if len(m.clique) == 1 and m.clique[0] in extra
+    }
     found = [_marginal(m, Domain({**domain, **sizes}), codes) for m in measurements]
     # Sum over that column. What is then left without any column was a marginal of the groups alone.
     own = [(m, tuple(a for a in m.axes if a in domain)) for m in found if m is not None]
-    summed = [m if columns == m.axes else m.summed(columns) for m, columns in own if columns or not m.axes]
+    summed = [
+        m if columns == m.axes else m.summed(columns) for m, columns in own if columns or not m.axes
+    ]
     # Noise decides which values near the limit are merged: mark them in all marginals.
     fine = {a: [m for m in summed if m.axes == (a,) and m.values.size == domain[a]] for a in codes}
     unsure = {a: _unsure(ones) for a, ones in fine.items() if ones}
@@ -83,18 +96,22 @@ def marginals_of(measurements: Iterable[Measurement], domain: Domain, codes: Col
 
 
 def _unsure(ones: Sequence[Marginal]) -> np.ndarray:
-    """The codes with fewer than `CERTAIN` standard errors of rows, by 1-ways over all codes of a column."""
+    """The codes with fewer than `CERTAIN` standard errors of rows, by 1-ways over all codes of a
+    column."""
     precision = sum(1 / m.variances for m in ones)
     return sum(m.values / m.variances for m in ones) <= CERTAIN * np.sqrt(precision)
 
 
 def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None:
-    """The measurement as a marginal over all codes or over merged ones; None if it is not of rows."""
+    """The measurement as a marginal over all codes or over merged ones; None if it is not of
+    rows."""
     if not all(a in domain for a in m.clique):
         return None  # a histogram of users
     whole = [np.arange(domain[a]) for a in m.clique]
     merged = [codes.get(a, whole[i]) for i, a in enumerate(m.clique)]
-    cells = m.values.size if m.query is None else getattr(m.query, "cells", None) or m.query.shape[1]
+    cells = (
+        m.values.size if m.query is None else getattr(m.query, "cells", None) or m.query.shape[1]
+    )
     for maps in (whole, merged):
         shape = tuple(int(c.max()) + 1 for c in maps)
         if math.prod(shape) == cells:
@@ -103,7 +120,8 @@ def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None
 
 
 def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) -> Marginal | None:
-    """The measured cells of a table of this shape; None if the query has no rows that are single cells."""
+    """The measured cells of a table of this shape; None if the query has no rows that are single
+    cells."""
     if m.query is None:
         return Marginal(m.clique, tuple(maps), m.values.reshape(shape), m.variances.reshape(shape))
     if isinstance(m.query, Binned):

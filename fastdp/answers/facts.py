@@ -25,10 +25,11 @@ MOST_CELLS = 1 << 22
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the finished
-    model from the data, in rows that count, by set of columns (see `misfit.shrunk`). `sums`: noise of the
-    sums inside the bins of a column, in rows, where the run released them. `missing`: (share of the rows
-    outside the domain that the run found, standard error) by column."""
+    """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the
+    finished model from the data, in rows that count, by set of columns (see `misfit.shrunk`).
+    `sums`: noise of the sums inside the bins of a column, in rows, where the run released them.
+    `missing`: (share of the rows outside the domain that the run found, standard error) by column.
+    """
 
     schema: Schema
     marginals: Sequence[Marginal]
@@ -53,16 +54,22 @@ class Facts:
         codes = code_maps(tables.get("codes"))
         marginals = marginals_of(measurements, schema.modelled, codes)
         every = estimate(marginals, ())
-        total = None if every is None else (float(every.x[0]), float(every.cell_variances()[0]) ** 0.5)
+        total = (
+            None if every is None else (float(every.x[0]), float(every.cell_variances()[0]) ** 0.5)
+        )
         clipping = clipping_of(statement, schema, measurements, total)
         own = set(schema.modelled)
-        apart = frozenset(a for m in measurements if not own.issuperset(m.clique) for a in own & {*m.clique})
+        apart = frozenset(
+            a for m in measurements if not own.issuperset(m.clique) for a in own & {*m.clique}
+        )
         released = _distances(tables.get("distances"))
         sizes = expected_sizes(released, marginals, codes)
         distances = shrunk({s: d for s, d in released.items() if s <= own}, sizes)
         near = shrunk({s: d for s, d in released.items() if not s <= own}, sizes)
         groups = [] if model is None else [a for a in model.domain if a not in own]
-        told = [(a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near]
+        told = [
+            (a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near
+        ]
         fits = model is not None and [model.domain[a] for a in groups] == [len(clipping.factors)]
         cells = cells_of(model, told, 1, MOST_CELLS) if fits and model is not None else {}
         tilts = {c[0]: clipping.tilt_of(x, near.get(frozenset(c), 0.0)) for c, x in cells.items()}
@@ -71,33 +78,50 @@ class Facts:
         return cls(schema, marginals, clipping, model, codes, distances, _sums(statement), missing)
 
     def table(self, columns: Clique) -> Table | None:
-        """The marginal over these columns with its errors; None if nothing says how large they are."""
+        """The marginal over these columns with its errors; None if nothing says how large they
+        are."""
         if columns not in self._tables:
             found = estimate(self.marginals, columns)
             alone = [a for a in columns if int(self._merged(a).max()) == 0]
             if found is None and alone:
                 self._tables[columns] = self._with_single_codes(columns, alone)
             if self._tables.get(columns) is None:
-                self._tables[columns] = self._by_groups(self._modelled(columns) if found is None else found)
+                self._tables[columns] = self._by_groups(
+                    self._modelled(columns) if found is None else found
+                )
         return self._tables[columns]
 
     def _by_groups(self, table: Table | None) -> Table | None:
-        """The table with its cells times the factor of their rows, relative to that of all. The model says
-        how they are divided among groups of users by rows. If this was measured, it has noise as the cells of
-        a single column have; of a pair, noise of a code's division is spread over many cells."""
+        """The table with its cells times the factor of their rows, relative to that of all. The
+        model says how they are divided among groups of users by rows. If this was measured, it has
+        noise as the cells of a single column have; of a pair, noise of a code's division is spread
+        over many cells."""
         f, model, clip = np.array(self.clipping.factors), self.model, self.clipping
-        groups = [a for a in model.domain if a not in self.schema.modelled] if model is not None else []
-        if table is None or model is None or not table.axes or [model.domain[a] for a in groups] != [f.size]:
+        groups = (
+            [a for a in model.domain if a not in self.schema.modelled] if model is not None else []
+        )
+        if (
+            table is None
+            or model is None
+            or not table.axes
+            or [model.domain[a] for a in groups] != [f.size]
+        ):
             return table
         columns = (*table.axes, *groups)
         cells = cells_of(model, [columns], 1, MOST_CELLS).get(columns)
-        places = [map_between(m, self._merged(a)) for a, m in zip(table.axes, table.maps, strict=True)]
+        places = [
+            map_between(m, self._merged(a)) for a, m in zip(table.axes, table.maps, strict=True)
+        ]
         if cells is None or any(p is None for p in places):
             return table
         f = f / np.average(f, weights=cells.reshape(-1, f.size).sum(0))
         rows = cells.sum(-1)
-        ratio = np.divide(cells @ f, rows, out=np.ones(rows.shape), where=rows > 1e-6)[np.ix_(*places)]
-        noise = float(np.square(f - 1).sum()) if rows.ndim == 1 and table.axes[0] in clip.apart else 0.0
+        ratio = np.divide(cells @ f, rows, out=np.ones(rows.shape), where=rows > 1e-6)[
+            np.ix_(*places)
+        ]
+        noise = (
+            float(np.square(f - 1).sum()) if rows.ndim == 1 and table.axes[0] in clip.apart else 0.0
+        )
         return table.scaled(ratio.reshape(-1), 1 + noise)
 
     def _merged(self, column: str) -> np.ndarray:
@@ -108,11 +132,14 @@ class Facts:
         rest = self.table(tuple(a for a in columns if a not in alone))
         if rest is None:
             return None
-        maps = tuple(self._merged(a) if a in alone else rest.maps[rest.axes.index(a)] for a in columns)
+        maps = tuple(
+            self._merged(a) if a in alone else rest.maps[rest.axes.index(a)] for a in columns
+        )
         return replace(rest, axes=columns, maps=maps)
 
     def _modelled(self, columns: Clique) -> Table | None:
-        """The model's marginal with errors by its distance from the data, or by that of a larger set."""
+        """The model's marginal with errors by its distance from the data, or by that of a larger
+        set."""
         near = [d for names, d in self.distances.items() if names >= set(columns)]
         guess = self.guessed(columns) if near and columns else None
         if guess is None or not np.isfinite(guess.x).all():
@@ -126,7 +153,9 @@ class Facts:
         cells = np.full(shape, np.nan)
         model = self.model
         if model is not None and all(model.domain.get(a) == n for a, n in zip(columns, shape)):
-            cells = cells_of(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
+            cells = (
+                cells_of(model, [columns], 1, MOST_CELLS).get(columns, cells) if columns else cells
+            )
         return Table(columns, maps, cells.reshape(-1), np.zeros(cells.size), basis="unknown")
 
     def measured_pairs(self) -> set[frozenset[str]]:
@@ -134,7 +163,8 @@ class Facts:
         return {frozenset((a, b)) for m in self.marginals for a in m.axes for b in m.axes if a < b}
 
     def weight(self, column: str) -> np.ndarray:
-        """Rows of each code by the 1-way, above 0: how a merged code is divided among its values."""
+        """Rows of each code by the 1-way, above 0: how a merged code is divided among its
+        values."""
         one = self.table((column,))
         if one is None:
             return np.ones(self.schema.modelled[column])
@@ -149,12 +179,14 @@ def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, floa
 
 
 def _sums(statement: Mapping[str, Any]) -> dict[str, float]:
-    """Noise of the sums inside bins, by column, in rows that count in the run's marginals: their clip may be
-    larger than that of the sums."""
+    """Noise of the sums inside bins, by column, in rows that count in the run's marginals: their
+    clip may be larger than that of the sums."""
     found: dict[str, float] = {}
     for part in statement.get("parts", ()):
         for release in part.get("releases", ()):
             if release.get("of") == "sums":
-                noise = release["sigma"] / release["unit"] * max(1.0, part["clip"] / release["clip"])
+                noise = (
+                    release["sigma"] / release["unit"] * max(1.0, part["clip"] / release["clip"])
+                )
                 found[release["attributes"][0]] = noise
     return found

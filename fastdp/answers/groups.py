@@ -1,9 +1,9 @@
 """Counts, sums, shares and means per group of cells, with the parts of their errors.
 
-A *group* is a combination of positions on the axes that `by` names. Every number is linear in the cells, or a
-ratio of two such numbers that is linearised, so noise has an exact variance. Cells that `where` selects in
-part (a bin that it cuts, a value inside a merged code) and bins that hold many numbers are bounded from both
-sides.
+A *group* is a combination of positions on the axes that `by` names. Every number is linear in the
+cells, or a ratio of two such numbers that is linearised, so noise has an exact variance. Cells that
+`where` selects in part (a bin that it cuts, a value inside a merged code) and bins that hold many
+numbers are bounded from both sides.
 """
 
 import math
@@ -20,11 +20,11 @@ from .question import Question
 from .values import Numbers, numbers_of
 
 TAILS = 3.0
-"""Allowance for the sum of an outer bin, in standard errors of a row at its far end: rows of a tail that do
-not stand out of the noise count as none (`release/sums`)."""
+"""Allowance for the sum of an outer bin, in standard errors of a row at its far end: rows of a tail
+that do not stand out of the noise count as none (`release/sums`)."""
 SHOWN = 5.0
-"""A mean is given for groups whose rows are this many standard errors or more: below, the ratio of two noisy
-numbers is far from normal (chosen on adult and an ACS extract)."""
+"""A mean is given for groups whose rows are this many standard errors or more: below, the ratio of
+two noisy numbers is far from normal (chosen on adult and an ACS extract)."""
 
 
 @dataclass(eq=False)
@@ -37,11 +37,12 @@ class End:
 
 @dataclass(eq=False)
 class Groups:
-    """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound. `linear`,
-    `less`: the estimate as weights of cells minus `less` times the sum of all cells. `low`, `high`: the ends
-    of what bins and cells that are partly selected allow. `floor`: rows that count, of which there are at
-    least as many in the table. `hidden`: groups without an interval, `notes` says why. `additive`: the number
-    of a part of a group lies between 0 and that of the group. `possible`: no number lies outside."""
+    """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound.
+    `linear`, `less`: the estimate as weights of cells minus `less` times the sum of all cells.
+    `low`, `high`: the ends of what bins and cells that are partly selected allow. `floor`: rows
+    that count, of which there are at least as many in the table. `hidden`: groups without an
+    interval, `notes` says why. `additive`: the number of a part of a group lies between 0 and that
+    of the group. `possible`: no number lies outside."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -91,20 +92,26 @@ class Layout:
     @cached_property
     def exact(self) -> bool:
         """Whether `where` selects whole cells."""
-        return all(np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others)
+        return all(
+            np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others
+        )
 
     def along(self, axis: int, which: str) -> np.ndarray:
-        """What `where` selects along an axis: per position the expected `part`, or 1 if it selects all
-        codes (`sure`) or any (`touched`) of the position."""
+        """What `where` selects along an axis: per position the expected `part`, or 1 if it selects
+        all codes (`sure`) or any (`touched`) of the position."""
         name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
         selection = self.asked.where.get(name)
         if selection is None:
             return np.ones(size)
         if which == "part":
             weight = self.facts.weight(name)
-            return np.bincount(codes, weight * selection.part, size) / np.bincount(codes, weight, size)
+            return np.bincount(codes, weight * selection.part, size) / np.bincount(
+                codes, weight, size
+            )
         chosen = np.bincount(codes, getattr(selection, which), size)
-        return (chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0).astype(float)
+        return (
+            chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0
+        ).astype(float)
 
     def weights(self, which: str, numbers: np.ndarray | None = None) -> sparse.csr_array:
         """Groups x cells: what `where` selects, times a number per position of the value's axis."""
@@ -121,13 +128,16 @@ class Layout:
         shape = (self.count, self.table.x.size)
         return sparse.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
 
-    def error(self, w: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count") -> np.ndarray:
+    def error(
+        self, w: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
+    ) -> np.ndarray:
         """Standard error of each row of `w`, from noise or from the model's misfit."""
         return np.sqrt(self.table.variances(w, less)) * self.table.inflation.get(kind, 1.0)
 
     def sampled(self, linear: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
         """Standard error of numbers with these weights if the users of the table were drawn from a
-        population. Rows of one user are taken as alike, so it is an upper bound where they differ."""
+        population. Rows of one user are taken as alike, so it is an upper bound where they differ.
+        """
         clip = self.facts.clipping
         rows = clip.factor * np.maximum(self.table.x, 0.0)
         total = max(float(rows.sum()), 1.0)
@@ -145,12 +155,16 @@ class Layout:
         return (abs(weights) @ (~self.table.known).astype(float)) > 0
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(low, middle, high, valid) per position of the value's axis: the least, expected and largest mean
-        of its rows, and whether any of its codes is a number."""
+        """(low, middle, high, valid) per position of the value's axis: the least, expected and
+        largest mean of its rows, and whether any of its codes is a number."""
         assert self.asked.value is not None
         name = self.asked.value.name
         axis = self.table.axes.index(name)
-        codes, size, numbers = self.table.maps[axis], self.table.shape[axis], numbers_of(self.asked.value)
+        codes, size, numbers = (
+            self.table.maps[axis],
+            self.table.shape[axis],
+            numbers_of(self.asked.value),
+        )
         if name in self.facts.sums and len(self.table.axes) == 1:
             numbers = self._measured(numbers)
         valid = numbers.valid
@@ -162,22 +176,28 @@ class Layout:
         middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
         some = np.bincount(codes, valid, size) > 0
         low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
-        # A single number is not moved by the last bit of a quotient: its group would count as a bin.
+        # A single number is not moved by the last bit of a quotient: its group would count as a
+        # bin.
         return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, some
 
-    def moments(self, numbers: np.ndarray, valid: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Rows that count and have a number, its mean, and the standard error that clipping causes in it, of
-        each group."""
+    def moments(
+        self, numbers: np.ndarray, valid: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows that count and have a number, its mean, and the standard error that clipping causes
+        in it, of each group."""
         rows, column = np.maximum(self.table.x, 0.0), self.asked.value
         n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
         mean, square = first / np.maximum(n, 1e-300), second / np.maximum(n, 1e-300)
-        off = self.facts.clipping.relative(n / max(float(rows.sum()), 1.0), [column.name] if column else [])
+        off = self.facts.clipping.relative(
+            n / max(float(rows.sum()), 1.0), [column.name] if column else []
+        )
         return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0)) * off
 
     def _measured(self, numbers: Numbers) -> Numbers:
-        """The numbers with the means that the run released and limits from their noise, so that the limits of
-        all bins together are those of a sum at 95 %. Only for all rows: those of a group may lie elsewhere in
-        their bins. Beyond the outer edges, stretches with few rows were left out: see `TAILS`."""
+        """The numbers with the means that the run released and limits from their noise, so that the
+        limits of all bins together are those of a sum at 95 %. Only for all rows: those of a group
+        may lie elsewhere in their bins. Beyond the outer edges, stretches with few rows were left
+        out: see `TAILS`."""
         assert self.asked.value is not None
         name = self.asked.value.name
         gap = numbers.high - numbers.low
@@ -240,7 +260,9 @@ def totals(a: Layout) -> Groups:
         allowed = clipping * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
         return End(factor * (w @ x), np.hypot(factor * a.error(w), allowed))
 
-    groups.bounded_by(end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1]))
+    groups.bounded_by(
+        end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1])
+    )
     return groups
 
 
@@ -250,7 +272,9 @@ def shares(a: Layout) -> Groups:
     total, every = float(x.sum()), sparse.csr_array(np.ones((1, x.size)))
     drowned = not total >= SHOWN * float(a.error(every)[0]) or not total > 0
 
-    def ratio(which: str) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    def ratio(
+        which: str,
+    ) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, tuple[np.ndarray, np.ndarray]]:
         w = a.weights(which) / (total if total > 0 else 1.0)
         p = w @ x
         less = p / (total if total > 0 else 1.0)
@@ -286,7 +310,9 @@ def means(a: Layout) -> Groups:
     with np.errstate(all="ignore"):
         mean = (total @ x) / n
         inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
-        linear = sparse.csr_array(sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count))
+        linear = sparse.csr_array(
+            sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count)
+        )
         reach = np.where(valid, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
@@ -319,8 +345,8 @@ def _about_numbers(a: Layout) -> list[str]:
         notes.append(f"values beyond the bounds of {column.name} count as the nearest one")
     if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
         notes.append(
-            f"sums inside the bins of {column.name} were released for all rows only: rows of a group count "
-            "at the mean of their bin, and the interval allows for any place in it"
+            f"sums inside the bins of {column.name} were released for all rows only: rows of a"
+            " group count at the mean of their bin, and the interval allows for any place in it"
         )
     return notes
 

@@ -1,4 +1,5 @@
-"""What a run left out, lost or did not measure, in words: from its statement and released numbers alone."""
+"""What a run left out, lost or did not measure, in words: from its statement and released numbers
+alone."""
 
 import math
 from collections.abc import Mapping
@@ -23,7 +24,9 @@ def losses(facts: Facts, statement: Statement, makes_users: bool = False) -> lis
     out = [("rows", text) for text in _rows(facts)]
     out += [("values", text) for text in _values(facts)]
     out += [("pairs", text) for text in _pairs(facts, statement)]
-    return out + [("users", text) for text in kept_of_users(facts.schema.user, statement, makes_users)]
+    return out + [
+        ("users", text) for text in kept_of_users(facts.schema.user, statement, makes_users)
+    ]
 
 
 def _rows(facts: Facts) -> list[str]:
@@ -31,13 +34,21 @@ def _rows(facts: Facts) -> list[str]:
     if clip.text:
         out.append(f"{clip.text[0].upper()}{clip.text[1:]}.")
     if clip.known and clip.lost > LEAST:
-        out.append("These are rows of users with many. Intervals allow for them; the synthetic rows do not.")
+        out.append(
+            "These are rows of users with many. Intervals allow for them; the synthetic rows do"
+            " not."
+        )
     kinds = (("null", "a missing value"), ("overflow", "a value outside the schema"))
     fields = facts.schema.fields.items()
-    dropped = {what: [n for n, f in fields if getattr(f, which).action == "drop"] for which, what in kinds}
+    dropped = {
+        what: [n for n, f in fields if getattr(f, which).action == "drop"] for which, what in kinds
+    }
     for what, names in dropped.items():
         if names:
-            out.append(f"Rows with {what} in {listed(names)} were dropped; nothing says how many there were.")
+            out.append(
+                f"Rows with {what} in {listed(names)} were dropped; nothing says how many there"
+                " were."
+            )
     return out
 
 
@@ -61,14 +72,20 @@ def _values(facts: Facts) -> list[str]:
             merged.append((min(1.0, share[together].sum()), name, int(together.sum()), column.size))
     if other:
         names = [f"{name} ({share:.1%} of the rows)" for share, name in sorted(other, reverse=True)]
-        out.append(f"Values that the schema does not list count as one value: {listed(names)} have it.")
+        out.append(
+            f"Values that the schema does not list count as one value: {listed(names)} have it."
+        )
     if merged:
         merged.sort(reverse=True)
         names = [f"{n} ({k} of {size}, {s:.1%} of the rows)" for s, n, k, size in merged]
         how = "How they go with other columns is not kept."
-        out.append(f"Rare or neighbouring values were counted together in pairs: {listed(names)}. {how}")
+        out.append(
+            f"Rare or neighbouring values were counted together in pairs: {listed(names)}. {how}"
+        )
     if alone:
-        out.append(f"Nothing but noise: {listed(alone)}. These columns are unrelated to all others.")
+        out.append(
+            f"Nothing but noise: {listed(alone)}. These columns are unrelated to all others."
+        )
     fields = facts.schema.fields
     clamped = [n for n, f in fields.items() if f.overflow.action == "clamp"]
     if clamped:
@@ -87,7 +104,10 @@ def _shares(facts: Facts, name: str) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     (codes,) = table.maps
     together = np.bincount(codes)[codes] * total
-    return np.maximum(table.x, 0.0)[codes] / together, np.sqrt(table.cell_variances())[codes] / together
+    return (
+        np.maximum(table.x, 0.0)[codes] / together,
+        np.sqrt(table.cell_variances())[codes] / together,
+    )
 
 
 def _pairs(facts: Facts, statement: Statement) -> list[str]:
@@ -102,11 +122,14 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
         worst = max(rest, key=lambda s: rest[s])
         share = {s: min(1.0, d / 2 / float(total.x[0])) for s, d in rest.items()}
         out.append(
-            f"The others follow from the model, which has about {np.mean(list(share.values())):.1%} of the "
-            f"rows in a wrong cell of them, at worst {share[worst]:.1%} ({' with '.join(sorted(worst))})."
+            f"The others follow from the model, which has about {np.mean(list(share.values())):.1%}"
+            f" of the rows in a wrong cell of them, at worst {share[worst]:.1%}"
+            f" ({' with '.join(sorted(worst))})."
         )
     elif len(measured) < pairs:
-        out.append("The others follow from the model; nothing says how far they are from the truth.")
+        out.append(
+            "The others follow from the model; nothing says how far they are from the truth."
+        )
     mechanism = statement.get("mechanism")
     left = mechanism.get("left_out") if isinstance(mechanism, Mapping) else None
     if left:
@@ -114,14 +137,17 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
         out.append(f"Too large to be measured: {listed(sets)}.")
     larger = sum(len(m.axes) > 2 for m in facts.marginals)
     none = "No set of three columns was measured: what three columns do together is a guess."
-    some = f"{larger:,} sets of three columns or more were measured; what others do together is a guess."
+    some = (
+        f"{larger:,} sets of three columns or more were measured; what others do together is a"
+        " guess."
+    )
     out.append(some if larger else none)
     return out
 
 
 def kept_of_users(user: str | None, statement: Statement, makes_users: bool = False) -> list[str]:
-    """What synthetic users keep of true ones, and what they do not; nothing if the mechanism makes whole
-    users (`makes_users`) instead of dealing rows to them."""
+    """What synthetic users keep of true ones, and what they do not; nothing if the mechanism makes
+    whole users (`makes_users`) instead of dealing rows to them."""
     mechanism = statement.get("mechanism")
     config = mechanism.get("config") if isinstance(mechanism, Mapping) else None
     source = ((config or {}).get("ids") or {}).get("source")
@@ -129,7 +155,9 @@ def kept_of_users(user: str | None, statement: Statement, makes_users: bool = Fa
         return []
     roles = mechanism.get("users")
     if isinstance(roles, Mapping):
-        constant, *own = ([str(v) for v in roles.get(k) or ()] for k in ("constant", "repeated", "avoided"))
+        constant, *own = (
+            [str(v) for v in roles.get(k) or ()] for k in ("constant", "repeated", "avoided")
+        )
         repeated = own[0] + own[1]
         free = [n for n in roles.get("agreement", ()) if n not in (*constant, *repeated)]
         kept = ["rows per user"]
@@ -146,6 +174,10 @@ def kept_of_users(user: str | None, statement: Statement, makes_users: bool = Fa
     if makes_users:
         return []
     if statement.get("public_data") and source != "private":
-        return ["Synthetic users have the habits of users in the public data, not those of true users."]
-    random = "Which rows are of one user is random: habits, sequences and values per user mean nothing."
+        return [
+            "Synthetic users have the habits of users in the public data, not those of true users."
+        ]
+    random = (
+        "Which rows are of one user is random: habits, sequences and values per user mean nothing."
+    )
     return [f"Synthetic users keep the number of rows per user. {random}"]

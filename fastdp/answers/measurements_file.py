@@ -1,4 +1,5 @@
-"""What a run folder holds for answers: measurements, read when they are first used, and further tables."""
+"""What a run folder holds for answers: measurements, read when they are first used, and further
+tables."""
 
 from __future__ import annotations
 
@@ -20,12 +21,14 @@ RELEASED = ".released.parquet"
 
 def released_tables(folder: Path) -> dict[str, pa.Table]:
     """Further tables that a run released, by name."""
-    return {p.name.removesuffix(RELEASED): pq.read_table(p) for p in sorted(folder.glob(f"*{RELEASED}"))}
+    return {
+        p.name.removesuffix(RELEASED): pq.read_table(p) for p in sorted(folder.glob(f"*{RELEASED}"))
+    }
 
 
 class StoredMeasurements(Sequence[Measurement]):
-    """The released answers in a run folder, as the run had them. Of AdaGrid's answers, those about single
-    cells: the file does not hold its other queries."""
+    """The released answers in a run folder, as the run had them. Of AdaGrid's answers, those about
+    single cells: the file does not hold its other queries."""
 
     def __init__(self, folder: Path):
         self._folder = folder
@@ -42,10 +45,14 @@ class StoredMeasurements(Sequence[Measurement]):
             columns = {n: table.column(n).to_numpy() for n in ("value", "standard_error")}
             cell = table.column("cell").fill_null(-1).to_numpy()
         except (OSError, ValueError, KeyError) as error:
-            raise RunError(f"{data}: not a file of measurements ({error}); restore the run folder") from None
+            raise RunError(
+                f"{data}: not a file of measurements ({error}); restore the run folder"
+            ) from None
         ends = np.cumsum([0, *(int(m["rows"]) for m in listed)])
         if ends[-1] != cell.size:
-            raise RunError(f"{data}: {cell.size} answers, but {ends[-1]} are listed; restore the run folder")
+            raise RunError(
+                f"{data}: {cell.size} answers, but {ends[-1]} are listed; restore the run folder"
+            )
         values, errors = columns["value"], columns["standard_error"]
         spans = zip(listed, map(slice, ends, ends[1:]))
         return tuple(_measurement(m, values[s], errors[s], cell[s]) for m, s in spans)
@@ -61,7 +68,9 @@ class StoredMeasurements(Sequence[Measurement]):
         return len(self._all)
 
 
-def _measurement(entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.ndarray) -> Measurement:
+def _measurement(
+    entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.ndarray
+) -> Measurement:
     clique, label = tuple(entry["clique"]), entry["label"]
     sigma = float(errors[0]) if errors.size and (errors == errors[0]).all() else errors
     if "bins" in entry:

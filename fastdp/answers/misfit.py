@@ -1,12 +1,14 @@
-"""Errors of the model where a set of columns was not measured: from its released distance from the data.
+"""Errors of the model where a set of columns was not measured: from its released distance from the
+data.
 
-The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how large errors
-are. Errors of cells with m expected rows are taken as normal with variance s^2 (m + 1)^POWER, given that
-measured margins are right up to their noise, with s such that the expected L1 distance is d. A sample differs
-from its law by a variance in proportion to m, a model that is wrong by one in proportion to m^2: the power is
-between (Taylor's law). From set to set, and so from cell to cell, s differs: see `VARIED`. Constants were
-chosen on adult, Chicago trips, simulated trips, an ACS extract, coded taxi trips and flights, one or two runs
-each at epsilon 1 and 10: no table was held aside for all of them. Approximate.
+The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how
+large errors are. Errors of cells with m expected rows are taken as normal with variance s^2 (m +
+1)^POWER, given that measured margins are right up to their noise, with s such that the expected L1
+distance is d. A sample differs from its law by a variance in proportion to m, a model that is wrong
+by one in proportion to m^2: the power is between (Taylor's law). From set to set, and so from cell
+to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago trips, simulated trips, an
+ACS extract, coded taxi trips and flights, one or two runs each at epsilon 1 and 10: no table was
+held aside for all of them. Approximate.
 """
 
 import math
@@ -23,19 +25,19 @@ from .clipping import Z95
 from .evidence import Maps, Marginal
 
 MEANS = 3.0
-"""Standard errors in the half-width of a 95 % interval of a mean: errors of cells of one group are not
-independent. Given the true distance 95 % of means need 2.4 to 3.3 on the first three tables, and 2.2 to 2.5
-on the others."""
+"""Standard errors in the half-width of a 95 % interval of a mean: errors of cells of one group are
+not independent. Given the true distance 95 % of means need 2.4 to 3.3 on the first three tables,
+and 2.2 to 2.5 on the others."""
 POWER = 1.2
-"""At 1, cells of more than 100 rows are covered less than smaller ones (89 and 98 % on adult at epsilon 10);
-at 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
+"""At 1, cells of more than 100 rows are covered less than smaller ones (89 and 98 % on adult at
+epsilon 10); at 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
 VARIED = 0.4
-"""Standard deviation of the ratio of distance to size (see `shrunk`) from set to set, relative to its mean,
-at least: where noise is small (epsilon 10) it is .12 to .44 on the first three tables, and .37 to .47 on
-the others. Cells of one set are taken to differ as much."""
+"""Standard deviation of the ratio of distance to size (see `shrunk`) from set to set, relative to
+its mean, at least: where noise is small (epsilon 10) it is .12 to .44 on the first three tables,
+and .37 to .47 on the others. Cells of one set are taken to differ as much."""
 DOUBT = 1.38
-"""If s has relative error r, errors of cells are a mixture of normals, whose 95 % point is that of a normal
-times sqrt(1 + (DOUBT r)^2) for r up to .5."""
+"""If s has relative error r, errors of cells are a mixture of normals, whose 95 % point is that of
+a normal times sqrt(1 + (DOUBT r)^2) for r up to .5."""
 NORMAL = float(np.sqrt(2 / np.pi))
 DENSE = 1 << 33
 """Multiplications up to which standard errors of all cells are worked out exactly."""
@@ -43,11 +45,13 @@ DENSE = 1 << 33
 Distances = Mapping[frozenset[str], tuple[float, float]]
 
 
-def shrunk(distances: Distances, sizes: Mapping[frozenset[str], float]) -> dict[frozenset[str], float]:
-    """Distances to make intervals of, from noisy ones. `sizes`: the distance in proportion to which a table
-    of rows would differ from the law that they were drawn from. The ratio of distance to size is drawn to
-    that of all sets with as many columns, as far as noise explains how it differs, and the distance raised by
-    what is not known of it (see `DOUBT`)."""
+def shrunk(
+    distances: Distances, sizes: Mapping[frozenset[str], float]
+) -> dict[frozenset[str], float]:
+    """Distances to make intervals of, from noisy ones. `sizes`: the distance in proportion to which
+    a table of rows would differ from the law that they were drawn from. The ratio of distance to
+    size is drawn to that of all sets with as many columns, as far as noise explains how it differs,
+    and the distance raised by what is not known of it (see `DOUBT`)."""
     out: dict[frozenset[str], float] = {}
     for order in {len(s) for s in distances}:
         names = [s for s in distances if len(s) == order]
@@ -68,8 +72,8 @@ def shrunk(distances: Distances, sizes: Mapping[frozenset[str], float]) -> dict[
 def expected_sizes(
     sets: Iterable[frozenset[str]], marginals: Sequence[Marginal], codes: Mapping[str, np.ndarray]
 ) -> dict[frozenset[str], float]:
-    """`sizes` of `shrunk`: the square roots of the cells of each set, over merged codes, added up, as if its
-    columns were independent and given their margins."""
+    """`sizes` of `shrunk`: the square roots of the cells of each set, over merged codes, added up,
+    as if its columns were independent and given their margins."""
     roots, rows = {}, 1.0
     for a in {a for names in sets for a in names}:
         one = estimate(marginals, (a,))
@@ -77,14 +81,16 @@ def expected_sizes(
             cells = np.maximum(_merged(one, codes.get(a, one.maps[0])).x, 0.0)
             rows = max(float(cells.sum()), 1.0)
             roots[a] = float(np.sqrt(cells).sum()) * (1 - 1 / max(2, cells.size)) ** 0.5
-    return {s: math.prod(roots.get(a, 1.0) for a in s) / rows ** ((len(s) - 1) / 2) + 1e-9 for s in sets}
+    return {
+        s: math.prod(roots.get(a, 1.0) for a in s) / rows ** ((len(s) - 1) / 2) + 1e-9 for s in sets
+    }
 
 
 def misfit(
     cells: np.ndarray, maps: Maps, columns: Clique, distance: float, marginals: Sequence[Marginal]
 ) -> Table | None:
-    """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance `distance`;
-    None if no margin of it was measured."""
+    """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance
+    `distance`; None if no margin of it was measured."""
     x, index = cells.reshape(-1), np.indices(cells.shape).reshape(cells.ndim, -1)
     spread, margins = (np.maximum(x, 0.0) + 1.0) ** POWER, _known_margins(columns, maps, marginals)
     if not margins:
@@ -101,7 +107,8 @@ def misfit(
 
 
 def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
-    """Variances of single cells; where that would take too long, each sum is subtracted separately."""
+    """Variances of single cells; where that would take too long, each sum is subtracted
+    separately."""
     sums, cells = matrix.shape
     if sums * sums * cells <= DENSE:
         return table.cell_variances()
@@ -110,7 +117,8 @@ def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
 
 
 def _known_margins(columns: Clique, maps: Maps, marginals: Sequence[Marginal]):
-    """(columns, table) of the largest measured parts of the set, over the same partition of codes."""
+    """(columns, table) of the largest measured parts of the set, over the same partition of
+    codes."""
     found: list[tuple[Clique, Table]] = []
     count = 0
     for size in range(len(columns) - 1, 0, -1):
@@ -132,9 +140,12 @@ def _known_margins(columns: Clique, maps: Maps, marginals: Sequence[Marginal]):
 
 
 def _merged(table: Table, target: np.ndarray) -> Table:
-    """A single column's table, summed to the target's positions; errors of the sums without covariances."""
+    """A single column's table, summed to the target's positions; errors of the sums without
+    covariances."""
     groups = np.zeros(table.x.size, np.int64)
     groups[table.maps[0]] = target
     size = int(target.max()) + 1
-    weights = sp.csr_array((np.ones(groups.size), (groups, np.arange(groups.size))), (size, groups.size))
+    weights = sp.csr_array(
+        (np.ones(groups.size), (groups, np.arange(groups.size))), (size, groups.size)
+    )
     return Table(table.axes, (target,), weights @ table.x, table.variances(weights))

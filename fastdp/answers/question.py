@@ -23,8 +23,8 @@ _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where
 
 
 class Question(Struct, frozen=True, eq=False):
-    """`kind` of number, of the numbers in column `value` (mean and sum), per combination of the columns `by`,
-    among the rows that `where` selects."""
+    """`kind` of number, of the numbers in column `value` (mean and sum), per combination of the
+    columns `by`, among the rows that `where` selects."""
 
     kind: str
     value: Column | None
@@ -33,8 +33,8 @@ class Question(Struct, frozen=True, eq=False):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All columns that the answer depends on: those of `by`, those of `where` that select only some rows,
-        and the one of numbers."""
+        """All columns that the answer depends on: those of `by`, those of `where` that select only
+        some rows, and the one of numbers."""
         names = [c.name for c in self.by]
         names += [name for name, s in self.where.items() if name not in names and not s.everything]
         if self.value is not None and self.value.name not in names:
@@ -42,23 +42,33 @@ class Question(Struct, frozen=True, eq=False):
         return tuple(names)
 
 
-def question(schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None) -> Question:
+def question(
+    schema: Schema, of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None
+) -> Question:
     """The question in terms of the schema; UsageError says what is wrong with it."""
     match = _OF.match(of) if isinstance(of, str) else None
     if match is None:
-        raise UsageError(f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}")
+        raise UsageError(
+            f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}"
+        )
     kind, name = match[1], match[2]
     if (kind in ("mean", "sum")) != bool(name):
-        raise UsageError(f"of: {kind} takes {'a' if kind in ('mean', 'sum') else 'no'} column, got {of!r}")
+        raise UsageError(
+            f"of: {kind} takes {'a' if kind in ('mean', 'sum') else 'no'} column, got {of!r}"
+        )
     names = (by,) if isinstance(by, str) else tuple(by)
     if len(set(names)) != len(names):
         raise UsageError(f"by: a column is named twice in {names!r}; name each column once")
     columns = tuple(_column(schema, n, "by") for n in names)
     value = _column(schema, name, "of") if name else None
     if value is not None and value.name in names:
-        raise UsageError(f"of: column {value.name!r} is also in `by`, so it is constant; remove it from one")
+        raise UsageError(
+            f"of: column {value.name!r} is also in `by`, so it is constant; remove it from one"
+        )
     if where is not None and not isinstance(where, Mapping):
-        raise UsageError(f"where: expected a mapping from column to value, list or range, got {where!r}")
+        raise UsageError(
+            f"where: expected a mapping from column to value, list or range, got {where!r}"
+        )
     selected = {n: select(_column(schema, n, "where"), c) for n, c in (where or {}).items()}
     return Question(kind, value, columns, selected)
 
@@ -68,27 +78,37 @@ def _column(schema: Schema, name: Any, where: str) -> Column:
     if isinstance(field, Derived):
         parts = [p.name for p in field.parts]
         if name not in parts:
-            raise UsageError(f"{where}: {name!r} is counted in parts; use {' or '.join(parts)} instead")
+            raise UsageError(
+                f"{where}: {name!r} is counted in parts; use {' or '.join(parts)} instead"
+            )
     if name not in schema.columns:
         more = did_you_mean(name, schema.columns) if isinstance(name, str) else ""
         raise UsageError(f"{where}: the schema has no column {name!r}{more}")
     if name not in schema.modelled:
         counted = ", ".join(_counted_sources(schema, name))
-        raise UsageError(f"{where}: {name!r} is computed and not counted; ask about its sources, {counted}")
+        raise UsageError(
+            f"{where}: {name!r} is computed and not counted; ask about its sources, {counted}"
+        )
     return schema.columns[name]
 
 
 def _counted_sources(schema: Schema, name: str) -> list[str]:
-    """The columns of the model that a column is computed from, directly or through other computed ones."""
+    """The columns of the model that a column is computed from, directly or through other computed
+    ones."""
     if name in schema.modelled:
         return [name]
-    rules = [c for c in schema.constraints if c.column and name in ordered_columns(schema, c.column)]
+    rules = [
+        c for c in schema.constraints if c.column and name in ordered_columns(schema, c.column)
+    ]
     sources = [source for rule in rules for source in sources_of(schema, rule)]
-    return list(dict.fromkeys(counted for source in sources for counted in _counted_sources(schema, source)))
+    return list(
+        dict.fromkeys(counted for source in sources for counted in _counted_sources(schema, source))
+    )
 
 
 def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
-    """(of, by, where) of one line, for the command line: "mean(fare) by company where payment = Card"."""
+    """(of, by, where) of one line, for the command line: "mean(fare) by company where payment =
+    Card"."""
     match = _TEXT.match(text.strip())
     if match is None:
         raise UsageError(f"expected COUNT [by COLUMNS] [where CONDITIONS], got {text!r}")
@@ -102,7 +122,9 @@ def conditions(text: str | None) -> dict[str, Any]:
     for part in re.split(r"\s+and\s+", text) if text else ():
         found = re.match(r"^\s*(.+?)\s*(=|\bin\b)\s*(.+?)\s*$", part)
         if found is None:
-            forms = "COLUMN = VALUE, COLUMN in A, B or COLUMN in LOW..HIGH (either end may be left out)"
+            forms = (
+                "COLUMN = VALUE, COLUMN in A, B or COLUMN in LOW..HIGH (either end may be left out)"
+            )
             raise UsageError(f"where: expected {forms}, got {part!r}")
         name, sign, value = found.groups()
         where[name.strip()] = _span(value) if sign == "in" else _value(value)
@@ -113,7 +135,10 @@ def _span(text: str) -> Any:
     low, dots, high = text.partition("..")
     if not dots:
         return [_value(v.strip()) for v in text.split(",")]
-    return (_value(low.strip()) if low.strip() else None, _value(high.strip()) if high.strip() else None)
+    return (
+        _value(low.strip()) if low.strip() else None,
+        _value(high.strip()) if high.strip() else None,
+    )
 
 
 def _value(text: str) -> Any:

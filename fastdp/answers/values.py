@@ -1,5 +1,5 @@
-"""Values of the schema's columns: the value behind each code, the codes that a condition selects, and the
-number that a code stands for."""
+"""Values of the schema's columns: the value behind each code, the codes that a condition selects,
+and the number that a code stands for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ NUMBERS = ("int", "float", "decimal", "bool")
 
 
 class Selection(Struct, frozen=True, eq=False):
-    """Which codes of a column a condition selects: `sure` (all rows of the code), `touched` (some may be),
-    and `part`, the expected part of the code's rows."""
+    """Which codes of a column a condition selects: `sure` (all rows of the code), `touched` (some
+    may be), and `part`, the expected part of the code's rows."""
 
     sure: np.ndarray
     touched: np.ndarray
@@ -36,8 +36,9 @@ class Selection(Struct, frozen=True, eq=False):
 
 
 def values_of(column: Column) -> pa.Array:
-    """The value of every code as an Arrow array: numbers and texts as in the data, a bin as its label. The
-    code of missing values is null, the code of values outside the schema is "(other)" or null."""
+    """The value of every code as an Arrow array: numbers and texts as in the data, a bin as its
+    label. The code of missing values is null, the code of values outside the schema is "(other)" or
+    null."""
     if isinstance(column, Categorical):
         kind = dtypes.arrow(column.dtype)
         kind = getattr(kind, "value_type", kind)
@@ -53,7 +54,9 @@ def values_of(column: Column) -> pa.Array:
     else:
         listed, kind = column.base_labels(), pa.string()
     if column.overflow_code is not None:
-        listed.append("(other)" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None)
+        listed.append(
+            "(other)" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
+        )
     if column.null_code is not None:
         listed.append(None)
     return pa.array(listed, kind)
@@ -69,16 +72,21 @@ def remark(column: Column, code: int) -> str:
 
 
 def select(column: Column, condition: Any) -> Selection:
-    """The codes that a condition selects: a value, a list of values, a range (low, high) with low <= value <
-    high (None: no limit), or a Python `range`. UsageError names the column and what it takes."""
+    """The codes that a condition selects: a value, a list of values, a range (low, high) with low
+    <= value < high (None: no limit), or a Python `range`. UsageError names the column and what it
+    takes."""
     part, (touched, sure) = np.zeros(column.size), np.zeros((2, column.size), bool)
     if isinstance(condition, range):
         if condition.step != 1:
-            raise UsageError(f"where, column {column.name!r}: the range must have step 1, got {condition!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: the range must have step 1, got {condition!r}"
+            )
         condition = (condition.start, condition.stop)
     if isinstance(condition, tuple):
         if len(condition) != 2:
-            raise UsageError(f"where, column {column.name!r}: expected (low, high), got {condition!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: expected (low, high), got {condition!r}"
+            )
         for code, (low, high) in enumerate(_spans(column)):
             part[code], sure[code], touched[code] = _inside(low, high, *_limits(column, condition))
         return Selection(sure, touched, part)
@@ -102,9 +110,17 @@ def _code(column: Column, value: Any) -> int:
         labels = column.labels()
         code = labels.index(str(value)) if labels.count(str(value)) == 1 else None
     if code is None:
-        takes = ", ".join(repr(t) for t in column.labels()[:6]) + (", ..." if column.size > 6 else "")
-        more = "; for a span of numbers pass a range (low, high)" if isinstance(column, Numeric) else ""
-        raise UsageError(f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}")
+        takes = ", ".join(repr(t) for t in column.labels()[:6]) + (
+            ", ..." if column.size > 6 else ""
+        )
+        more = (
+            "; for a span of numbers pass a range (low, high)"
+            if isinstance(column, Numeric)
+            else ""
+        )
+        raise UsageError(
+            f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}"
+        )
     return code
 
 
@@ -117,17 +133,21 @@ def _limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
             try:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:
-                raise UsageError(f"where, column {column.name!r}: {value!r} is not an ISO date") from None
+                raise UsageError(
+                    f"where, column {column.name!r}: {value!r} is not an ISO date"
+                ) from None
         elif isinstance(value, bool) or not isinstance(value, int | float | np.number):
-            raise UsageError(f"where, column {column.name!r}: the bounds must be numbers, got {value!r}")
+            raise UsageError(
+                f"where, column {column.name!r}: the bounds must be numbers, got {value!r}"
+            )
         else:
             out.append(float(value))
     return out[0], out[1]
 
 
 def _spans(column: Column) -> list[tuple[float, float]]:
-    """(lowest, end) of the numbers of each code; (nan, nan) where it has none. A single number has its own
-    span."""
+    """(lowest, end) of the numbers of each code; (nan, nan) where it has none. A single number has
+    its own span."""
     if isinstance(column, Numeric):
         spans = [(column.edges[i], column.edges[i + 1]) for i in range(column.base)]
         return spans + [(math.nan, math.nan)] * (column.size - column.base)
@@ -135,7 +155,8 @@ def _spans(column: Column) -> list[tuple[float, float]]:
 
 
 def _inside(low: float, high: float, start: float, end: float) -> tuple[float, bool, bool]:
-    """(part of the span that lies in [start, end), whether all of it does, whether any of it does)."""
+    """(part of the span that lies in [start, end), whether all of it does, whether any of it
+    does)."""
     if math.isnan(low):
         return 0.0, False, False
     if low == high:
@@ -150,8 +171,9 @@ def _inside(low: float, high: float, start: float, end: float) -> tuple[float, b
 
 
 class Numbers(Struct, frozen=True, eq=False):
-    """For each code the number it stands for (`middle`) and the least and largest mean that its rows may have
-    (`low`, `high`); nan in codes without a number, infinite in open bins without a limit."""
+    """For each code the number it stands for (`middle`) and the least and largest mean that its
+    rows may have (`low`, `high`); nan in codes without a number, infinite in open bins without a
+    limit."""
 
     low: np.ndarray
     middle: np.ndarray
@@ -186,9 +208,15 @@ def _bin_numbers(column: Numeric, blank: list[float]) -> Numbers:
     start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
     last = (end - 1 / unit) if bins.whole else end
     middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))
-    middle = np.clip(np.array(column.means) if isinstance(column.means, tuple) else middle, low, high)
+    middle = np.clip(
+        np.array(column.means) if isinstance(column.means, tuple) else middle, low, high
+    )
     for code, tail in ((0, column.lower_tail), (n - 1, column.tail)):
-        if tail is not None and math.isinf(column.edges[0 if code == 0 else -1]) and tail.mean is not None:
+        if (
+            tail is not None
+            and math.isinf(column.edges[0 if code == 0 else -1])
+            and tail.mean is not None
+        ):
             # Public knowledge says how far the tail reaches: twice its mean is the allowance.
             if code == 0:
                 low[0] = max(low[0], end[0] - 2 * tail.mean)
@@ -203,6 +231,8 @@ def _bin_numbers(column: Numeric, blank: list[float]) -> Numbers:
 def _limited(column: Numeric) -> tuple[np.ndarray, np.ndarray]:
     """Whether public knowledge limits each bin from below and from above."""
     below, above = np.ones(column.base, bool), np.ones(column.base, bool)
-    below[0] = math.isfinite(column.edges[0]) or column.min is not None or column.lower_tail is not None
+    below[0] = (
+        math.isfinite(column.edges[0]) or column.min is not None or column.lower_tail is not None
+    )
     above[-1] = math.isfinite(column.edges[-1]) or column.max is not None or column.tail is not None
     return below, above

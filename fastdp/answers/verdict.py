@@ -1,9 +1,9 @@
 """What a budget can show, in words: before a run from public facts, after it from released numbers.
 
-A count with standard error s is known within 1.96 s at 95 %. A value *stands out* where it has more rows than
-that. A column *drowns* where an average value would not stand out (before a run), or where values that do not
-hold half of its rows, once what noise alone would show is taken off (after it): what it says about single
-values is mostly noise.
+A count with standard error s is known within 1.96 s at 95 %. A value *stands out* where it has more
+rows than that. A column *drowns* where an average value would not stand out (before a run), or
+where values that do not hold half of its rows, once what noise alone would show is taken off (after
+it): what it says about single values is mostly noise.
 """
 
 import math
@@ -18,7 +18,8 @@ from .clipping import Z95
 from .facts import Facts
 
 BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
-"""Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard errors."""
+"""Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard
+errors."""
 CHANCE_SPREAD = math.sqrt(Z95 * BY_CHANCE + 0.025 - BY_CHANCE**2)
 """The standard deviation of that noise, in standard errors."""
 ADVICE = "most columns show little; use fewer or coarser columns, more rows, or a larger epsilon"
@@ -36,8 +37,8 @@ class Verdict(Struct, frozen=True):
 def expected(
     ones: Mapping[str, tuple[int, float]], pairs: Sequence[float], rows: int, at: str = ""
 ) -> Verdict:
-    """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by column;
-    `pairs`: standard errors of counts of the pairs to be measured; `at`: which clip."""
+    """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by
+    column; `pairs`: standard errors of counts of the pairs to be measured; `at`: which clip."""
     if not ones or rows < 1:
         return Verdict(())
     half = {a: Z95 * s for a, (_, s) in ones.items()}
@@ -51,7 +52,9 @@ def expected(
         cells = [n * m for (n, _), (m, _) in combinations(ones.values(), 2)]
         many = sum(rows / n >= wide for n in cells)
         large = f"in {many:,} of {len(cells):,} pairs an average cell has them"
-        stand = f"pairs that are measured: groups of at least about {wide:,.0f} rows stand out; {large}"
+        stand = (
+            f"pairs that are measured: groups of at least about {wide:,.0f} rows stand out; {large}"
+        )
         lines += [stand, _effect(wide, rows)]
     warn = 2 * len(drowned) > len(ones)
     return Verdict((*lines, f"warning: {ADVICE}") if warn else tuple(lines), warn)
@@ -77,8 +80,8 @@ def found(facts: Facts) -> Verdict:
 
 
 def _columns(facts: Facts, rows: float | None) -> tuple[list[float], list[str], list[str]]:
-    """Of the columns that were measured: the half-widths at 95 % of a typical count of each, in rows that
-    count; those that drown; and those most of whose rows lie outside the domain."""
+    """Of the columns that were measured: the half-widths at 95 % of a typical count of each, in
+    rows that count; those that drown; and those most of whose rows lie outside the domain."""
     half, drowned, lost = list[float](), list[str](), list[str]()
     single = [m for m in facts.marginals if len(m.axes) == 1]
     for name in facts.schema.modelled:
@@ -87,7 +90,9 @@ def _columns(facts: Facts, rows: float | None) -> tuple[list[float], list[str], 
             continue
         errors = np.sqrt(table.cell_variances())
         half.append(Z95 * float(np.median(errors)))
-        by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(np.square(errors).sum())
+        by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(
+            np.square(errors).sum()
+        )
         clear = float(table.x[table.x > Z95 * errors].sum()) - by_chance
         column = facts.schema.columns.get(name)
         outside = None if column is None else column.overflow_target
@@ -108,8 +113,14 @@ def _pairs(facts: Facts, rows: float | None) -> list[str]:
         measured = facts.measured_pairs()
         names = [" with ".join(sorted(p)) for p in sorted(measured, key=sorted)]
         named = f" ({listed(names)})" if names else ""
-        known = "approximate: rows may miss or invent effects" if facts.distances else "of unknown error"
-        lines.append(f"pairs: {len(measured):,} of {pairs:,} were measured{named}; others are {known}")
+        known = (
+            "approximate: rows may miss or invent effects"
+            if facts.distances
+            else "of unknown error"
+        )
+        lines.append(
+            f"pairs: {len(measured):,} of {pairs:,} were measured{named}; others are {known}"
+        )
     precision: dict[frozenset[str], float] = {}  # what is measured several times is known better
     for m in facts.marginals:
         if len(m.axes) > 1 and m.complete:
@@ -124,9 +135,13 @@ def _pairs(facts: Facts, rows: float | None) -> list[str]:
 
 
 def _effect(wide: float, rows: float) -> str:
-    """The difference of two shares, each of rows / 2 with an error of `wide` at 95 %, that would be seen."""
+    """The difference of two shares, each of rows / 2 with an error of `wide` at 95 %, that would be
+    seen."""
     share = math.sqrt(2) * wide / max(rows / 2, 1.0)
-    some = f"a share that differs by {share:.1%} between two halves of the table, in a pair that is measured"
+    some = (
+        f"a share that differs by {share:.1%} between two halves of the table, in a pair that is"
+        " measured"
+    )
     none = "none; not even a share of 0 in one half of the table and 1 in the other"
     return f"smallest effect: {some if share < 1 else none}"
 

@@ -1,5 +1,5 @@
-"""The commands: each parses its arguments, calls the library and prints the result. Nothing is computed
-here."""
+"""The commands: each parses its arguments, calls the library and prints the result. Nothing is
+computed here."""
 
 import os
 import sys
@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
-from . import common, completion, interrupt, ledger_commands, released_commands, schemas, truth_commands
+from . import (
+    common,
+    completion,
+    interrupt,
+    ledger_commands,
+    released_commands,
+    schemas,
+    truth_commands,
+)
 from .common import as_options, emit, warn
 from .linked_options import linked_sources, rows_of, write_tables
 from .parser import FLAGS, call, command
@@ -53,9 +61,9 @@ def synth(
 ) -> None:
     """Make private synthetic data.
 
-    The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/), privacy.json,
-    model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the report and the state to
-    resume from are next to it in DIR.private.
+    The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/),
+    privacy.json, model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the
+    report and the state to resume from are next to it in DIR.private.
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
     files = () if engine == "spark" else data or () if tables is None else tables.values()
@@ -74,7 +82,9 @@ def synth(
     if master is not None and engine != "spark":
         raise UsageError("--master needs --engine spark")
     if engine == "spark" and (sql is not None or not data):
-        raise UsageError("--engine spark needs DATA: files that Spark can see, or table:NAME of its catalog")
+        raise UsageError(
+            "--engine spark needs DATA: files that Spark can see, or table:NAME of its catalog"
+        )
     source = None if engine == "spark" else tables or source_of(data or [], sql)
     if out is None:
         if tables or not data or data[0].startswith("table:") or "://" in data[0]:
@@ -82,7 +92,12 @@ def synth(
         out = common.beside(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
         schema = common.schema_beside(data[0])
-    given |= {"schema": schema, "dialect": common.dialect_of(dialect), "out": out, "clip": clip_of(clip)}
+    given |= {
+        "schema": schema,
+        "dialect": common.dialect_of(dialect),
+        "out": out,
+        "clip": clip_of(clip),
+    }
     given["memory"] = None if memory is None else parse_bytes(memory)
     status, asked = interrupt.watch_run(), numbers if len(numbers) > 1 else numbers[0]
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
@@ -123,7 +138,8 @@ def plan(
     threads: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs no data.
+    """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs
+    no data.
 
     Exit code 8 means that the model may exceed its limit: such a run would be refused.
     """
@@ -205,8 +221,8 @@ def doctor(as_json: bool = False) -> None:
 
 
 def clip_of(text: str | None) -> int | str | None:
-    """The clip as a number if the text is one, such as `150`; any other text unchanged, for the recipe to
-    parse."""
+    """The clip as a number if the text is one, such as `150`; any other text unchanged, for the
+    recipe to parse."""
     return int(text) if text is not None and text.isdecimal() else text
 
 
@@ -228,8 +244,8 @@ FLAGS["--version"] = version
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130 after Ctrl-C,
-    143 after SIGTERM."""
+    """Run the program. Exit code: 0, or the code of the error's class (see fastdp.errors); 130
+    after Ctrl-C, 143 after SIGTERM."""
     arguments = sys.argv[1:] if arguments is None else arguments
     interruption = interrupt.begin(arguments)
     try:

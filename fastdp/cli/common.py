@@ -30,8 +30,8 @@ _DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')
 
 
 def as_options(text: str) -> str:
-    """A text of the library, which names parameters of Python (`resume=True`, `domain='private'`), with the
-    command line's options in their place."""
+    """A text of the library, which names parameters of Python (`resume=True`, `domain='private'`),
+    with the command line's options in their place."""
     text = _DIALECT.sub(lambda m: "--dialect " + shlex.quote(f"{m[1]} = {m[2]}"), text)
 
     def option(m: re.Match[str]) -> str:
@@ -42,7 +42,8 @@ def as_options(text: str) -> str:
 
 
 def check_paths(*data: str | None, schema: str | None = None) -> None:
-    """Raise DataError or SchemaError if a path does not exist, before anything heavy is imported."""
+    """Raise DataError or SchemaError if a path does not exist, before anything heavy is
+    imported."""
     for path in data:
         if path is not None and not path.startswith("table:"):
             check_source_path(path)
@@ -60,15 +61,18 @@ def emit(value: Any) -> None:
 
 
 def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list[str]:
-    """Texts that say why the promise is weak at one of these epsilons with this delta; empty if it is not."""
+    """Texts that say why the promise is weak at one of these epsilons with this delta; empty if it
+    is not."""
     from ..privacy.statement import weak_promise
 
-    return list(dict.fromkeys(text for e in epsilons for text in weak_promise(e or 0.0, delta or 0.0)))
+    return list(
+        dict.fromkeys(text for e in epsilons for text in weak_promise(e or 0.0, delta or 0.0))
+    )
 
 
 def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
-    """Texts that say why runs at these epsilons would be refused: the error of the noise sampler, which adds
-    to delta, would be too large."""
+    """Texts that say why runs at these epsilons would be refused: the error of the noise sampler,
+    which adds to delta, would be too large."""
     from ..errors import PrivacyError
     from ..privacy.sampler_distance import check_sampler
 
@@ -82,7 +86,8 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
 
 
 def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
-    """Raise UsageError if the promise would be weak and --yes was not given; with --yes, a warning."""
+    """Raise UsageError if the promise would be weak and --yes was not given; with --yes, a
+    warning."""
     for text in weak_promises(epsilons, delta):
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or confirm with --yes")
@@ -108,5 +113,8 @@ def beside(data: str, suffix: str) -> Path:
 
 
 def schema_beside(data: str) -> str | None:
-    """The schema file in the same folder as the data and with the same name; None if there is none."""
-    return next((str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None)
+    """The schema file in the same folder as the data and with the same name; None if there is
+    none."""
+    return next(
+        (str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None
+    )

@@ -1,4 +1,5 @@
-"""Completion of commands and options in bash, zsh and fish: a script for the shell, made of the parsers."""
+"""Completion of commands and options in bash, zsh and fish: a script for the shell, made of the
+parsers."""
 
 import os
 from pathlib import Path
@@ -17,7 +18,10 @@ _fastdp() {{
 }}
 complete -o default -F _fastdp fastdp
 """
-PLACES = {"bash": (".bash_completions/fastdp.sh", ".bashrc"), "zsh": (".zsh_completions/fastdp.sh", ".zshrc")}
+PLACES = {
+    "bash": (".bash_completions/fastdp.sh", ".bashrc"),
+    "zsh": (".zsh_completions/fastdp.sh", ".zshrc"),
+}
 PLACES["fish"] = (".config/fish/completions/fastdp.fish", "")
 """Below the home folder: the script, and the file that reads it when a shell starts."""
 
@@ -35,7 +39,9 @@ def shell() -> str:
 def script(shell: str) -> str:
     """The lines that tell the shell what to complete."""
     words: dict[tuple[str, ...], list[str]]
-    words = {(group,): names_after((group,)) for group in {path[0] for path in COMMANDS if path[1:]}}
+    words = {
+        (group,): names_after((group,)) for group in {path[0] for path in COMMANDS if path[1:]}
+    }
     words |= {path: [names[-1] for names in parser_of(path).options] for path in COMMANDS}
     if shell == "fish":
         lines = [f"complete -c fastdp -n __fish_use_subcommand -a '{' '.join(names_after(()))}'"]
@@ -44,14 +50,17 @@ def script(shell: str) -> str:
             lines.append(f"complete -c fastdp -n '{seen}' -a '{' '.join(after)}'")
         return "\n".join(lines) + "\n"
     longest = sorted(words.items(), key=lambda item: -len(item[0]))
-    patterns = [(f'"{" ".join(path)}"' if path[1:] else f'"{path[0]} "*', after) for path, after in longest]
+    patterns = [
+        (f'"{" ".join(path)}"' if path[1:] else f'"{path[0]} "*', after) for path, after in longest
+    ]
     cases = [f'        {pattern}) words="{" ".join(after)}" ;;' for pattern, after in patterns]
     made = BASH.format(cases="\n".join(cases), top=" ".join(names_after(())))
     return made if shell == "bash" else f"autoload -U bashcompinit && bashcompinit\n{made}"
 
 
 def install() -> None:
-    """Write the script for the user's shell, let the shell read it when it starts, and say where it is."""
+    """Write the script for the user's shell, let the shell read it when it starts, and say where it
+    is."""
     kind = shell()
     place, reader = PLACES[kind]
     path = Path.home() / place

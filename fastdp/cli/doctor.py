@@ -16,7 +16,8 @@ VECTORS = ("sve2", "sve", "asimd", "neon", "avx512f", "avx2", "avx", "sse4_2")
 
 
 def facts() -> dict[str, Any]:
-    """Plain data: build, processor, threads, versions, optional parts, and `problems` (empty if none)."""
+    """Plain data: build, processor, threads, versions, optional parts, and `problems` (empty if
+    none)."""
     import fastdp
 
     kernels, problems = _kernels(Path(fastdp.__file__).parent / "_core")
@@ -42,7 +43,10 @@ def text(report: dict[str, Any]) -> str:
     """The facts as readable text."""
     lines = [
         f"fastdp {report['fastdp']}, {report['python']} ({report['executable']})",
-        f"{report['system']}, {report['machine']}; vector units: {', '.join(report['vectors']) or 'unknown'}",
+        (
+            f"{report['system']}, {report['machine']}; vector units:"
+            f" {', '.join(report['vectors']) or 'unknown'}"
+        ),
         f"threads used by default: {report['threads']} of {report['cores']} cores",
         f"compiled kernels: {', '.join(report['kernels'])}",
         "packages: "

@@ -1,9 +1,11 @@
-"""Ctrl-C and SIGTERM end any stage within two seconds, with one line that says what state the run is in.
+"""Ctrl-C and SIGTERM end any stage within two seconds, with one line that says what state the run
+is in.
 
-Python runs signal handlers in the main thread between two instructions, so a long call into compiled code can
-delay them. Therefore a second thread is notified of the signal too: it gives the main thread `GRACE` seconds
-to unwind, then cleans up itself and ends the process. This is safe at any point, because charges and answers
-are on disk before they are used, as they must be for a process that can be killed.
+Python runs signal handlers in the main thread between two instructions, so a long call into
+compiled code can delay them. Therefore a second thread is notified of the signal too: it gives the
+main thread `GRACE` seconds to unwind, then cleans up itself and ends the process. This is safe at
+any point, because charges and answers are on disk before they are used, as they must be for a
+process that can be killed.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ class Stopped(BaseException):
 
 
 class Interruption:
-    """Handles the signals of one program call: holds its command line, the signal received, and the state of
-    the run that it interrupts."""
+    """Handles the signals of one program call: holds its command line, the signal received, and the
+    state of the run that it interrupts."""
 
     def __init__(self, arguments: Sequence[str]):
         self.arguments = list(arguments)
@@ -49,13 +51,15 @@ class Interruption:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Installs the signal handlers and starts the second thread while the block runs; call it in the main
-        thread only."""
+        """Installs the signal handlers and starts the second thread while the block runs; call it
+        in the main thread only."""
         waker, wakened = socket.socketpair()
         waker.setblocking(False)
         before = {kind: signal.signal(kind, self._handle) for kind in EXIT_CODES}
         descriptor = signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
-        watcher = threading.Thread(target=self._watch, args=(wakened,), name="fastdp-signals", daemon=True)
+        watcher = threading.Thread(
+            target=self._watch, args=(wakened,), name="fastdp-signals", daemon=True
+        )
         watcher.start()
         try:
             yield
@@ -83,8 +87,8 @@ class Interruption:
         wakened.close()
 
     def end(self) -> None:
-        """Prints the state of the run and ends the process at once. Both threads may call it; the first call
-        wins."""
+        """Prints the state of the run and ends the process at once. Both threads may call it; the
+        first call wins."""
         with self._lock:
             if self.received is None or self._ended:
                 return
@@ -101,15 +105,21 @@ class Interruption:
         return self._where(WORDS[self.received or signal.SIGINT])
 
     def out_of_memory(self) -> str:
-        """The line to print when memory ran out: the state of the run, and which options reduce memory."""
-        return f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
+        """The line to print when memory ran out: the state of the run, and which options reduce
+        memory."""
+        return (
+            f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
+        )
 
     def _where(self, word: str) -> str:
         if self.status is None:
             return f"{word}; nothing was charged, and nothing half-written was left behind"
         stage = self._stage or self.status.stage
         where = f" while {STAGES[stage]}" if stage in STAGES else ""
-        return f"{word}{where}; {self.status.text(self._command(resume=False), self._command(resume=True))}"
+        return (
+            f"{word}{where};"
+            f" {self.status.text(self._command(resume=False), self._command(resume=True))}"
+        )
 
     def _command(self, *, resume: bool) -> str:
         rest = [a for a in self.arguments if a != "--resume"]
@@ -117,8 +127,8 @@ class Interruption:
 
 
 CURRENT = Interruption([])
-"""The `Interruption` of this process: `begin` replaces it, and `watch_run` sets the run that it reports
-on."""
+"""The `Interruption` of this process: `begin` replaces it, and `watch_run` sets the run that it
+reports on."""
 
 
 def begin(arguments: Sequence[str]) -> Interruption:

@@ -38,7 +38,8 @@ def ledger_open(
 
 @command("ledger", "show")
 def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) -> None:
-    """Budgets, units, what was spent, what is left, and every run with date, mechanism and folder."""
+    """Budgets, units, what was spent, what is left, and every run with date, mechanism and
+    folder."""
     from ..privacy.ledger import Ledger
 
     ledger = Ledger(path)
@@ -46,7 +47,10 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
     shown: dict[str, dict] = {}
     for name in [dataset] if dataset is not None else list(budgets):
         unit, spent, left = ledger.unit(name), ledger.spent(name), ledger.remaining(name)
-        shown[name] = {"budget": budgets.get(name), "unit": None if unit is None else unit.to_dict()}
+        shown[name] = {
+            "budget": budgets.get(name),
+            "unit": None if unit is None else unit.to_dict(),
+        }
         shown[name] |= {"spent": spent, "left": left, "runs": ledger.entries(name)}
     if as_json:
         emit(shown)
@@ -57,11 +61,11 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
 
 @command("ledger", "release")
 def ledger_release(path: str, run: str, as_json: bool = False) -> None:
-    """End a run that will not be resumed: the part of its reserved budget that no step has charged is
-    returned to its data set.
+    """End a run that will not be resumed: the part of its reserved budget that no step has charged
+    is returned to its data set.
 
-    What was charged stays charged, whether or not its answers were ever seen. The run cannot be resumed
-    afterwards; if it is still running, its next step is refused.
+    What was charged stays charged, whether or not its answers were ever seen. The run cannot be
+    resumed afterwards; if it is still running, its next step is refused.
     """
     from ..privacy.ledger import Ledger
 
@@ -69,14 +73,24 @@ def ledger_release(path: str, run: str, as_json: bool = False) -> None:
     entries = {entry["run"]: entry for entry in ledger.entries()}
     names = [run] if run in entries else [name for name in entries if name.startswith(run)]
     if len(names) != 1:
-        raise UsageError(f"{len(names) or 'no'} runs are named {run!r}; list them: fastdp ledger show")
+        raise UsageError(
+            f"{len(names) or 'no'} runs are named {run!r}; list them: fastdp ledger show"
+        )
     (name,) = names
     dataset, already = entries[name]["dataset"], entries[name]["finished"]
     before = ledger.remaining(dataset)
     ledger.release(name)
     after = ledger.remaining(dataset)
     if as_json:
-        emit({"run": name, "dataset": dataset, "was_finished": already, "before": before, "left": after})
+        emit(
+            {
+                "run": name,
+                "dataset": dataset,
+                "was_finished": already,
+                "before": before,
+                "left": after,
+            }
+        )
     elif already:
         print(f"run {name} was over already; nothing changes. {dataset}: {_figures(after)} left")
     else:
@@ -93,18 +107,24 @@ def ledger_verify(path: str, as_json: bool = False) -> None:
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:
-    """Readable lines about a data set: budget, unit, what is spent and left and why, and each run."""
+    """Readable lines about a data set: budget, unit, what is spent and left and why, and each
+    run."""
     nth = "next" if entry["runs"] else "first"
     lines = [
         f"{name}  budget: {_figures(entry['budget'])}",
         f"  protects: {_unit(entry['unit'], f'not fixed yet; the {nth} run fixes it')}",
         f"  spent: {_figures(entry['spent'])}",
         f"  left:  {_figures(entry['left'])}",
-        *(f"  {text}" for text in composition_words(entry["budget"] or {}, entry["spent"], entry["left"])),
+        *(
+            f"  {text}"
+            for text in composition_words(entry["budget"] or {}, entry["spent"], entry["left"])
+        ),
     ]
     for run in entry["runs"]:
         about, time = run.get("about") or {}, run.get("time")
-        when = "no date" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+        when = (
+            "no date" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
+        )
         state = "finished" if run["finished"] else "open, charged as reserved"
         mechanism = about.get("mechanism") or "mechanism not recorded"
         mechanism += f" (recipe {about['recipe']})" if about.get("recipe") else ""
@@ -118,17 +138,27 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
 
 
 def composition_words(budget: Mapping, spent: Mapping, left: Mapping) -> list[str]:
-    """Lines that explain why the epsilon spent and the epsilon left do not add up to the budget's epsilon."""
+    """Lines that explain why the epsilon spent and the epsilon left do not add up to the budget's
+    epsilon."""
     total, used, rest = budget.get("epsilon"), spent.get("epsilon"), left.get("epsilon")
-    if not (total and used and rest and budget.get("mu") and budget.get("delta")) or budget.get("pure"):
+    if not (total and used and rest and budget.get("mu") and budget.get("delta")) or budget.get(
+        "pure"
+    ):
         return []
     whole2, rest2 = budget["mu"] ** 2, left["mu"] ** 2
     return [
-        f"(Epsilons of runs do not add up; mu^2 does. The budget's epsilon {total:.4g} is mu^2 {whole2:.4g}:",
-        f"{whole2 - rest2:.4g} of it is spent, alone epsilon {used:.4g}; {rest2:.4g} is left, alone "
-        f"{rest:.4g}.",
-        f"Both together are {total:.4g} again: {used:.4g} spent of {total:.4g} leaves {rest:.4g}, not "
-        f"{total - used:.4g}.)",
+        (
+            f"(Epsilons of runs do not add up; mu^2 does. The budget's epsilon {total:.4g} is mu^2"
+            f" {whole2:.4g}:"
+        ),
+        (
+            f"{whole2 - rest2:.4g} of it is spent, alone epsilon {used:.4g}; {rest2:.4g} is left,"
+            f" alone {rest:.4g}."
+        ),
+        (
+            f"Both together are {total:.4g} again: {used:.4g} spent of {total:.4g} leaves"
+            f" {rest:.4g}, not {total - used:.4g}.)"
+        ),
     ]
 
 

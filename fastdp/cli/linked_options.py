@@ -20,12 +20,15 @@ def linked_sources(
     if not is_linked(load(mechanism).schema if schema is None else schema):
         return None
     if engine is not None:
-        raise UsageError("--engine: linked tables of files are counted here; for Spark use fastdp.synthesize")
+        raise UsageError(
+            "--engine: linked tables of files are counted here; for Spark use fastdp.synthesize"
+        )
     return pairs(data, "a linked table is given as NAME=FILE")
 
 
 def truth_tables(truth: str, synthetic: str) -> dict[str, str] | None:
-    """The files of linked tables, NAME=FILE,NAME=FILE, where SYNTHETIC is the folder of a run on such."""
+    """The files of linked tables, NAME=FILE,NAME=FILE, where SYNTHETIC is the folder of a run on
+    such."""
     if not (Path(synthetic) / "tables.json").is_file():
         return None
     return pairs(truth.split(","), "the truth of linked tables is NAME=FILE,NAME=FILE")
@@ -44,7 +47,10 @@ def rows_of(text: str | None) -> int | dict[str, int] | None:
     try:
         if text is None or "=" not in text:
             return None if text is None else int(text)
-        return {n: int(v) for n, v in pairs(text.split(","), "--rows of linked tables is NAME=N").items()}
+        return {
+            n: int(v)
+            for n, v in pairs(text.split(","), "--rows of linked tables is NAME=N").items()
+        }
     except ValueError:
         raise UsageError(f"--rows: a whole number, or NAME=N,NAME=N, got {text!r}") from None
 

@@ -1,8 +1,8 @@
-"""Commands made of functions: a function's parameters are its arguments and options, its docstring says what
-it does, and help.toml what the parameters mean.
+"""Commands made of functions: a function's parameters are its arguments and options, its docstring
+says what it does, and help.toml what the parameters mean.
 
-argparse parses them, and only those of the command that is called: a command line is started anew for every
-call, and a library for it may take as long as a small run.
+argparse parses them, and only those of the command that is called: a command line is started anew
+for every call, and a library for it may take as long as a small run.
 """
 
 from __future__ import annotations
@@ -101,7 +101,9 @@ def overview(path: tuple[str, ...]) -> str:
     flags = ({} if path else HELP["flags"]) | {"-h, --help": "Show this message and exit."}
     listed = {name: _summary((*path, name)) for name in names_after(path)}
     usage = f"Usage: {' '.join(('fastdp', *path))} [OPTIONS] COMMAND [ARGUMENTS]"
-    return "\n".join([usage, "", about, "", "Options:", *_table(flags), "", "Commands:", *_table(listed)])
+    return "\n".join(
+        [usage, "", about, "", "Options:", *_table(flags), "", "Commands:", *_table(listed)]
+    )
 
 
 def names_after(path: tuple[str, ...]) -> list[str]:
@@ -135,7 +137,8 @@ def _value(kind: type) -> Callable[[str], Any]:
 class _Parser(argparse.ArgumentParser):
     """Raises UsageError where argparse would end the process, and lays out help as `overview` does.
 
-    `places` are texts of arguments by name, `options` are (text, name of the value) by all names."""
+    `places` are texts of arguments by name, `options` are (text, name of the value) by all names.
+    """
 
     def __init__(self, prog: str, about: str, examples: str):
         super().__init__(prog=prog, add_help=False, allow_abbrev=False)
@@ -149,14 +152,24 @@ class _Parser(argparse.ArgumentParser):
             name = words.split(" ")[0]
             hint = did_you_mean(name, [names[-1] for names in self.options])
             option = name.startswith("-")
-            message = f"there is no option {name!r}{hint}" if option else f"unexpected argument {name!r}"
+            message = (
+                f"there is no option {name!r}{hint}" if option else f"unexpected argument {name!r}"
+            )
         raise UsageError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
 
     def format_help(self) -> str:
-        options = {f"{', '.join(n)} {value}".rstrip(): text for n, (text, value) in self.options.items()}
-        lines = [f"Usage: {' '.join([self.prog, '[OPTIONS]', *self.places])}", "", *_wrapped(self.about)]
+        options = {
+            f"{', '.join(n)} {value}".rstrip(): text for n, (text, value) in self.options.items()
+        }
+        lines = [
+            f"Usage: {' '.join([self.prog, '[OPTIONS]', *self.places])}",
+            "",
+            *_wrapped(self.about),
+        ]
         lines += ["", "Arguments:", *_table(self.places)] if self.places else []
-        return "\n".join([*lines, "", "Options:", *_table(options), "", "Examples:", self.examples, ""])
+        return "\n".join(
+            [*lines, "", "Options:", *_table(options), "", "Examples:", self.examples, ""]
+        )
 
 
 def _columns() -> int:
@@ -175,5 +188,7 @@ def _table(texts: dict[str, str]) -> Iterator[str]:
     left = min(24, max(map(len, texts))) + 4
     for name, text in texts.items():
         first = f"  {name}".ljust(left) if len(name) + 4 <= left else f"  {name}\n{' ' * left}"
-        wrapped = textwrap.fill(text, _columns() - left, break_long_words=False, break_on_hyphens=False)
+        wrapped = textwrap.fill(
+            text, _columns() - left, break_long_words=False, break_on_hyphens=False
+        )
         yield (first + wrapped.replace("\n", f"\n{' ' * left}")).rstrip()

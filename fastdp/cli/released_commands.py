@@ -10,8 +10,9 @@ from .parser import command
 
 @command("verify")
 def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -> None:
-    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema and model
-    with the statement and, with --ledger, with what was drawn; fail if something private lies in the folder.
+    """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema
+    and model with the statement and, with --ledger, with what was drawn; fail if something private
+    lies in the folder.
     """
     from ..run.verify import verify
 
@@ -20,7 +21,9 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
         facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
         emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
         return
-    print(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
+    print(
+        f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}"
+    )
     if not verdict.private:
         print("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
@@ -55,9 +58,9 @@ def answer(
 ) -> None:
     """Answer a question about the true rows from what a run released, with intervals.
 
-    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH), joined by
-    and. It reads the run folder alone and costs no budget. A row whose basis is unknown has no interval; its
-    note says why.
+    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
+    joined by and. It reads the run folder alone and costs no budget. A row whose basis is unknown
+    has no interval; its note says why.
     """
     from .._util.texttable import table as lines
     from ..answers.answer import interval_note
@@ -65,7 +68,9 @@ def answer(
     from ..run.result import load_run
 
     of, by, where = parsed(question)
-    found = load_run(run).answer(of, by, where, level, simultaneous=simultaneous, population=population)
+    found = load_run(run).answer(
+        of, by, where, level, simultaneous=simultaneous, population=population
+    )
     sentence = interval_note(found, level, simultaneous)
     if as_json:
         emit({"rows": found.to_pylist(), "intervals": sentence})
@@ -80,12 +85,17 @@ def answer(
 
 @command("sample")
 def sample(
-    run: str, out: Path, rows: int, where: str | None = None, seed: int | None = None, as_json: bool = False
+    run: str,
+    out: Path,
+    rows: int,
+    where: str | None = None,
+    seed: int | None = None,
+    as_json: bool = False,
 ) -> None:
     """Write some of a run's synthetic rows, at random: all kinds, or those that match conditions.
 
-    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH), joined by
-    and. No row is written twice, and no budget is spent.
+    Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
+    joined by and. No row is written twice, and no budget is spent.
     """
     from ..answers.question import conditions
     from ..run.result import load_run, write_rows

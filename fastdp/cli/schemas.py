@@ -47,7 +47,8 @@ def schema_import(
 
 @command("schema", "check")
 def schema_check(source: str, as_json: bool = False) -> None:
-    """Check whether a schema is well-formed and its constraints can hold; the error names column and field.
+    """Check whether a schema is well-formed and its constraints can hold; the error names column
+    and field.
 
     Reads the schema only. To check whether data fits it, use fastdp check.
     """
@@ -84,11 +85,20 @@ def schema_draft(
     check_paths(source)
     from ..tables.drafting import draft
 
-    drafted = draft(source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect), public=public)
+    drafted = draft(
+        source, user=user, bins=bins, drop=drop or (), dialect=dialect_of(dialect), public=public
+    )
     drafted.save(out)
     if as_json:
         facts = {"left_out": dict(drafted.left_out), "users": [u.name for u in drafted.users]}
-        emit({"out": str(out), "schema": drafted.schema.to_dict(), **facts, "notes": list(drafted.notes)})
+        emit(
+            {
+                "out": str(out),
+                "schema": drafted.schema.to_dict(),
+                **facts,
+                "notes": list(drafted.notes),
+            }
+        )
         return
     print(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
     for note in drafted.notes:

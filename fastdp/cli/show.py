@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 LOG_SECONDS = 30
-"""A log gets a line for each stage, and another one each time that a stage goes on for this long."""
+"""A log gets a line for each stage, and another one each time that a stage goes on for this long.
+"""
 
 
 @cache
 def _console() -> Console:
-    """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to 160
-    characters wide."""
+    """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to
+    160 characters wide."""
     from rich.console import Console
 
     return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
@@ -34,8 +35,8 @@ def _console() -> Console:
 
 @contextmanager
 def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None if
-    silent."""
+    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None
+    if silent."""
     if silent:
         yield None
     elif sys.stderr.isatty():
@@ -104,12 +105,16 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         console.print(f"[bold]{_from_here(run.out)}[/bold]  {asked}")
         if "clip_choice" in part:
             lost = run._facts.clipping.lost_text
-            console.print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
+            console.print(
+                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}"
+            )
         if run.timings:
             console.print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
     p = runs[0].privacy
     if len(runs) > 1:
-        console.print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
+        console.print(
+            f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others."
+        )
     console.print(f"Protected: {p['unit']['adjacency']}.")
     for note in p.get("notes", ()):
         console.print(f"Note: {note}.")
@@ -117,7 +122,9 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         for line in _verdict(run, len(runs) > 1):
             console.print(line)
     if Path(f"{out}.private/reading.json").exists():
-        console.print(f"Left-out rows and lines: {out}.private/reading.json (private: do not release).")
+        console.print(
+            f"Left-out rows and lines: {out}.private/reading.json (private: do not release)."
+        )
     console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-*.html"
@@ -125,20 +132,25 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
-    """What the run can show, from its released numbers; a warning where most columns show little."""
+    """What the run can show, from its released numbers; a warning where most columns show
+    little."""
     from ..answers.verdict import ADVICE, found
 
     verdict = found(run._facts)
     if not verdict.lines:
         return
-    yield f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp answer):"
+    yield (
+        f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp"
+        " answer):"
+    )
     yield from (f"  {line}" for line in verdict.lines)
     if verdict.warn:
         yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows show little, too."
 
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
-    """Print the scores of every metric and, if they were computed, those of random samples of the truth."""
+    """Print the scores of every metric and, if they were computed, those of random samples of the
+    truth."""
     from rich.table import Table
 
     from ..metrics.scores import FACTS
@@ -159,7 +171,9 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     console.print(table)
     original = results.get("original")
     if original:
-        console.print(f"At worst, in the original values: {original['worst']['what']}.", markup=False)
+        console.print(
+            f"At worst, in the original values: {original['worst']['what']}.", markup=False
+        )
     console.print("These figures use the private data: do not release them.")
     if out is not None:
         console.print(f"Look at {out}")

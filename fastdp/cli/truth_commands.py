@@ -1,4 +1,5 @@
-"""Commands for the data's owner. They read the true rows, and nothing they print or write may be released."""
+"""Commands for the data's owner. They read the true rows, and nothing they print or write may be
+released."""
 
 import json
 from pathlib import Path
@@ -19,7 +20,8 @@ def evaluate(
     without_truth: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Score synthetic data against the truth. It uses the private data: do not release scores or page."""
+    """Score synthetic data against the truth. It uses the private data: do not release scores or
+    page."""
     if without_truth:
         from ..report.page import write_public
 
@@ -56,10 +58,11 @@ def check(
     out: Path | None = None,
     as_json: bool = False,
 ) -> None:
-    """Check how private rows fit a schema: nulls, values outside it, wrong kinds, damaged lines, users.
+    """Check how private rows fit a schema: nulls, values outside it, wrong kinds, damaged lines,
+    users.
 
-    Only for the owner of the data: it reads the true rows, charges no budget, and nothing it prints may be
-    released. It writes no file except --out.
+    Only for the owner of the data: it reads the true rows, charges no budget, and nothing it prints
+    may be released. It writes no file except --out.
     """
     check_paths(*data, schema=schema)
     from ..metrics.check import check as look

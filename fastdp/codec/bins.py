@@ -1,8 +1,9 @@
 """The bins of a numeric column as the decoder draws from them.
 
-In each bin a value is uniform over the part of the bin between `min` and `max`; in an open bin it follows the
-public tail; where the column has `means`, it is exponential, cut off at the bin's ends, with the bin's mean.
-Limits are set so that what is written lies in its bin, within min and max, and fits the type.
+In each bin a value is uniform over the part of the bin between `min` and `max`; in an open bin it
+follows the public tail; where the column has `means`, it is exponential, cut off at the bin's ends,
+with the bin's mean. Limits are set so that what is written lies in its bin, within min and max, and
+fits the type.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _EXACT = 1 << 53
 
 
 class Bins(Struct, frozen=True):
-    """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential of that
-    mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are in units of the
-    last digit written, 1 / `unit`.
+    """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential
+    of that mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are
+    in units of the last digit written, 1 / `unit`.
 
-    base: set where floats do not hold all these whole numbers exactly. Draws are then those of `near`, whose
-    numbers are relative to the exact whole number `base` of each code."""
+    base: set where floats do not hold all these whole numbers exactly. Draws are then those of
+    `near`, whose numbers are relative to the exact whole number `base` of each code."""
 
     lo: np.ndarray
     hi: np.ndarray
@@ -44,9 +45,9 @@ class Bins(Struct, frozen=True):
 
 
 class GridBins(Struct, frozen=True):
-    """The part of each bin that lies on the numbers `at` + k * `step` (in units of the last digit): `bins`
-    draws k. `below`: by code, the sum of the parts of this grid and those before it, of rows drawn on grids;
-    a bin without a number on the grid adds nothing."""
+    """The part of each bin that lies on the numbers `at` + k * `step` (in units of the last digit):
+    `bins` draws k. `below`: by code, the sum of the parts of this grid and those before it, of rows
+    drawn on grids; a bin without a number on the grid adds nothing."""
 
     bins: Bins
     step: int
@@ -91,9 +92,14 @@ def _limits(column: Numeric) -> tuple[Fraction | float, Fraction | float]:
 
 
 def has_tail(column: Numeric) -> bool:
-    """Whether numbers beyond finite edges are written: where a tail is stated, and `max` allows for it."""
+    """Whether numbers beyond finite edges are written: where a tail is stated, and `max` allows for
+    it."""
     last = column.edges[-1]
-    return math.isfinite(last) and column.tail is not None and (column.max is None or column.max >= last)
+    return (
+        math.isfinite(last)
+        and column.tail is not None
+        and (column.max is None or column.max >= last)
+    )
 
 
 def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
@@ -133,11 +139,13 @@ def _matched(rows: list[tuple], targets: list[float], whole: bool) -> list[tuple
 
 
 def tilt(mean: float, width: float, whole: bool) -> float:
-    """The parameter `mean` of `Bins` with which draws have this mean above the bin's lower end (below its
-    upper end, if `mean` is negative and the width infinite). Of whole numbers, draws are rounded down.
+    """The parameter `mean` of `Bins` with which draws have this mean above the bin's lower end
+    (below its upper end, if `mean` is negative and the width infinite). Of whole numbers, draws are
+    rounded down.
 
-    Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1); rounded
-    down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t grows."""
+    Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1);
+    rounded down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t
+    grows."""
     if math.isinf(width) or width > 1 << 40:
         size = max(abs(mean), 1e-9)
         return math.copysign(1 / math.log1p(1 / size) if whole else size, mean)
@@ -154,15 +162,18 @@ def tilt(mean: float, width: float, whole: bool) -> float:
             reached = middle
         else:
             reached = 1 / math.expm1(rate) if whole else 1 / rate
-            reached -= width / math.expm1(rate * width) if rate * width < 600 else 0.0  # e^600 is a float
+            reached -= (
+                width / math.expm1(rate * width) if rate * width < 600 else 0.0
+            )  # e^600 is a float
         low, high = (rate, high) if reached > mean else (low, rate)
     return 0.0 if abs(low * width) < 1e-6 else 1 / low
 
 
 def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, ...]:
-    """The column's grids in its bins. A draw that is on no grid may still fall on one: with shares p_i of the
-    values and densities 1 / step_i of the grids, a part Q = (P - D) / (1 - D) of the rows is drawn on grids,
-    where P and D are the sums, and grid i gets p_i - (1 - Q) / step_i of them."""
+    """The column's grids in its bins. A draw that is on no grid may still fall on one: with shares
+    p_i of the values and densities 1 / step_i of the grids, a part Q = (P - D) / (1 - D) of the
+    rows is drawn on grids, where P and D are the sums, and grid i gets p_i - (1 - Q) / step_i of
+    them."""
     made: list[GridBins] = []
     steps = [round(g.step * unit) for g in column.grids]
     density = min(sum(1 / s for s in steps), 1.0)
@@ -183,7 +194,9 @@ def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, .
             tilted = mean / step
             if isinstance(column.means, tuple) and code < column.base:
                 start = last + 1 if math.isinf(first) else first
-                tilted = tilt((column.means[code] * unit - at) / step - start, float(last + 1 - first), True)
+                tilted = tilt(
+                    (column.means[code] * unit - at) / step - start, float(last + 1 - first), True
+                )
             cells.append((first, last + 1, 0.0 if last == first else tilted, first, last))
         below = below + np.where(some, max(0.0, grid.share - (1 - drawn) / step), 0.0)
         bins = Bins(*_floats(cells), True, 1.0)  # type: ignore[call-arg, arg-type]

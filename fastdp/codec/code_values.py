@@ -21,17 +21,22 @@ def has_stand_in(column: Column) -> bool:
 
 
 def drawn_overflow(column: Column) -> int | None:
-    """The code of values outside the domain, if it is written as a value of the domain drawn uniformly: where
-    the column has neither a null code nor a value written in their place. Else None."""
+    """The code of values outside the domain, if it is written as a value of the domain drawn
+    uniformly: where the column has neither a null code nor a value written in their place. Else
+    None."""
     return None if column.null_code is not None or has_stand_in(column) else column.overflow_code
 
 
 def read_back(column: Column) -> np.ndarray:
-    """Array code -> the code that the written value is encoded as. It is another code in two cases: for the
-    overflow code of a column whose `other` is one of its own values, and for bins beyond `min` or `max`,
-    which are written as `min` or `max`."""
+    """Array code -> the code that the written value is encoded as. It is another code in two cases:
+    for the overflow code of a column whose `other` is one of its own values, and for bins beyond
+    `min` or `max`, which are written as `min` or `max`."""
     out = np.arange(column.size)
-    if isinstance(column, Categorical) and column.overflow_code is not None and column.other is not None:
+    if (
+        isinstance(column, Categorical)
+        and column.overflow_code is not None
+        and column.other is not None
+    ):
         code = column.code_of(column.other)
         out[column.overflow_code] = column.overflow_code if code is None else code
     if isinstance(column, Numeric):
@@ -39,7 +44,9 @@ def read_back(column: Column) -> np.ndarray:
         for code in range(column.base):
             low = float(bins.low[code] / bins.unit)
             if bins.base is not None:
-                low = min(max(low, column.edges[code]), math.nextafter(column.edges[code + 1], -math.inf))
+                low = min(
+                    max(low, column.edges[code]), math.nextafter(column.edges[code + 1], -math.inf)
+                )
             other = column.code_of(low) if math.isfinite(low) else None
             out[code] = code if other is None else other
     return out

@@ -1,7 +1,7 @@
 """Codes to values: the reverse of the encoder, with numbers drawn inside their bins.
 
-Every random number is a fixed function of (seed, column, row), so any slice of rows decodes to the same
-values alone as within the whole, whatever the threads.
+Every random number is a fixed function of (seed, column, row), so any slice of rows decodes to the
+same values alone as within the whole, whatever the threads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from .ordered import Item, OrderGroup
 from .possible import known
 from .violations import numbers_of
 
-# Rows decoded at a time by each of several threads, and by one alone: each of 16 threads that write a shard
-# would wait for Python's lock four times as often with the first. Ranges up to the last size are decoded by a
-# table, longer ones by a sum.
+# Rows decoded at a time by each of several threads, and by one alone: each of 16 threads that write
+# a shard would wait for Python's lock four times as often with the first. Ranges up to the last
+# size are decoded by a table, longer ones by a sum.
 _CHUNK, _ALONE, _LISTED = 1 << 18, 1 << 20, 1 << 20
 
 
@@ -45,11 +45,13 @@ def decode(
     outputs: bool = False,
     threads: int | None = None,
 ) -> pa.Table:
-    """Values of the coded columns, in the schema's order, under their source names and output types.
+    """Values of the coded columns, in the schema's order, under their source names and output
+    types.
 
-    Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its codes only. A
-    derived field is rebuilt where `codes` has all its parts, else its parts are written as they are. With
-    `outputs`, the schema's extra columns (day of the week, hour of the day drawn within the shift) follow.
+    Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its codes
+    only. A derived field is rebuilt where `codes` has all its parts, else its parts are written as
+    they are. With `outputs`, the schema's extra columns (day of the week, hour of the day drawn
+    within the shift) follow.
     """
     columns = {name: _checked(schema, name, array) for name, array in codes.items()}
     rows = {len(array) for array in columns.values()}
@@ -71,7 +73,9 @@ def decode(
 def _checked(schema: Schema, name: str, array: Any) -> np.ndarray:
     """The column as contiguous codes of its own type; UsageError if it is not a column of codes."""
     if name not in schema.columns:
-        raise UsageError(f"codes: the schema has no column {name!r}; it has {', '.join(schema.columns)}")
+        raise UsageError(
+            f"codes: the schema has no column {name!r}; it has {', '.join(schema.columns)}"
+        )
     column = schema.columns[name]
     array = np.asarray(array)
     if array.ndim != 1 or array.dtype.kind not in "ui":
@@ -94,9 +98,9 @@ def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.n
 
 
 def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarray:
-    """The codes, where the code of values outside the domain is replaced by a uniform draw from the domain's
-    values (or bins), if the column has neither a null code nor a value written in their place: a column
-    without nulls is written without nulls."""
+    """The codes, where the code of values outside the domain is replaced by a uniform draw from the
+    domain's values (or bins), if the column has neither a null code nor a value written in their
+    place: a column without nulls is written without nulls."""
     overflow = drawn_overflow(column)
     if overflow is None:
         return codes
@@ -107,7 +111,9 @@ def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarra
     return np.where(outside, np.minimum(drawn, column.base - 1).astype(codes.dtype), codes)
 
 
-def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: bool) -> pa.RecordBatch:
+def _decode_rows(
+    schema: Schema, codes: Columns, seed: int, row: int, outputs: bool
+) -> pa.RecordBatch:
     names: list[str] = []
     arrays: list[pa.Array] = []
 
@@ -115,7 +121,9 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
         names.append(name)
         arrays.append(array)
 
-    codes = {name: _inside(schema.columns[name], column, seed, row) for name, column in codes.items()}
+    codes = {
+        name: _inside(schema.columns[name], column, seed, row) for name, column in codes.items()
+    }
     settled: dict[str, np.ndarray] = {}
     for group in known(schema).orders if schema.constraints else ():
         if all(c in codes for item in group.items for c in item.columns):
@@ -126,7 +134,11 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
     computed = known(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
         have, numbers = [part for part in item.parts if part.name in codes], settled.get(item.name)
-        if not have and item.name in computed and all(c in codes for c in computed[item.name].columns):
+        if (
+            not have
+            and item.name in computed
+            and all(c in codes for c in computed[item.name].columns)
+        ):
             add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
         elif have and not isinstance(item, Derived):
             add(item.source, _values(schema, item, codes[item.name], seed, row, numbers))
@@ -146,7 +158,11 @@ def _decode_rows(schema: Schema, codes: Columns, seed: int, row: int, outputs: b
             if extra.of in codes:
                 shift, base = codes[extra.of], schema.columns[extra.of].base
                 values = _shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
-                u = _uniform(seed, extra.name, "hour", row, len(shift)) if extra.part == "hour" else None
+                u = (
+                    _uniform(seed, extra.name, "hour", row, len(shift))
+                    if extra.part == "hour"
+                    else None
+                )
                 drawn = shift_parts(values, extra.part, u, shifts_per_day(base) or 1)
                 add(extra.name, _array(drawn, shift >= base, extra.dtype))
     return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -161,24 +177,31 @@ def _written(column: Any, numbers: np.ndarray) -> pa.Array:
     scale = 10.0 ** digits(column)
     numbers = np.rint(numbers * scale) / scale if on_grid(column) else numbers
     stored = numbers * stored_per_number(column)
-    return _array(stored if dtypes.family(column.dtype) == "float" else np.rint(stored), null, column.dtype)
+    return _array(
+        stored if dtypes.family(column.dtype) == "float" else np.rint(stored), null, column.dtype
+    )
 
 
 def _settled(
     schema: Schema, group: OrderGroup, codes: dict[str, np.ndarray], seed: int, row: int
 ) -> dict[str, np.ndarray]:
-    """The numbers to write for the columns of an `order` constraint (float64: values; times in seconds)."""
+    """The numbers to write for the columns of an `order` constraint (float64: values; times in
+    seconds)."""
 
     def draw(item: Item, attempt: int) -> np.ndarray:
         stream = f"order {attempt}" if attempt else ""
         field = schema.fields[item.name]
         if isinstance(field, Timestamp):
             seconds = _seconds(field, [codes[c] for c in item.columns], seed, row, stream)
-            return (seconds // 86_400 * 86_400 if item.step == 86_400 else seconds).astype(np.float64)
+            return (seconds // 86_400 * 86_400 if item.step == 86_400 else seconds).astype(
+                np.float64
+            )
         assert isinstance(field, Numeric)
         bins = _book(schema, field).bins
         assert bins is not None
-        return _numbers(field, bins, codes[field.name], seed, row, stream) / stored_per_number(field)
+        return _numbers(field, bins, codes[field.name], seed, row, stream) / stored_per_number(
+            field
+        )
 
     return group.settle(codes, draw)
 
@@ -206,10 +229,14 @@ def _array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.Array:
     return of_numpy(values, null, kind)
 
 
-def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = "") -> np.ndarray:
-    """The values of a derived field (times in seconds); arbitrary where it is null. `stream`: names another
-    random stream, for a further draw."""
-    whole = [np.where(codes < p.base, codes, 0).astype(np.int64) for p, codes in zip(item.parts, parts)]
+def _seconds(
+    item: Derived, parts: list[np.ndarray], seed: int, row: int, stream: str = ""
+) -> np.ndarray:
+    """The values of a derived field (times in seconds); arbitrary where it is null. `stream`: names
+    another random stream, for a further draw."""
+    whole = [
+        np.where(codes < p.base, codes, 0).astype(np.int64) for p, codes in zip(item.parts, parts)
+    ]
     rows = len(parts[0])
     stream = f" {stream}" if stream else ""
     return item.join(whole, lambda purpose: _uniform(seed, item.name, purpose + stream, row, rows))
@@ -218,7 +245,9 @@ def _seconds(item: Derived, parts: list[np.ndarray], seed: int, row: int, stream
 def _rebuilt(
     item: Derived, parts: list[np.ndarray], seed: int, row: int, numbers: np.ndarray | None = None
 ) -> pa.Array:
-    null = np.any([codes >= part.base for part, codes in zip(item.parts, parts, strict=True)], axis=0)
+    null = np.any(
+        [codes >= part.base for part, codes in zip(item.parts, parts, strict=True)], axis=0
+    )
     drawn = _seconds(item, parts, seed, row) if numbers is None else np.where(null, 0, numbers)
     return _times(item, drawn.astype(np.int64), null)
 
@@ -247,7 +276,12 @@ def _book(schema: Schema, column: Column) -> _Book:
 
 
 def _values(
-    schema: Schema, column: Column, codes: np.ndarray, seed: int, row: int, numbers: np.ndarray | None = None
+    schema: Schema,
+    column: Column,
+    codes: np.ndarray,
+    seed: int,
+    row: int,
+    numbers: np.ndarray | None = None,
 ) -> pa.Array:
     if isinstance(column, Integer) and column.size > _LISTED:
         values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
@@ -342,7 +376,11 @@ def _machine(values: list[Any], dtype: str) -> np.ndarray:
     kind = dtypes.arrow(dtype)
     if family == "date":
         days = np.array(values, dtype="datetime64[D]")
-        return days.astype(np.int32) if dtype == "date32" else days.astype("datetime64[ms]").view(np.int64)
+        return (
+            days.astype(np.int32)
+            if dtype == "date32"
+            else days.astype("datetime64[ms]").view(np.int64)
+        )
     return np.array([since_1970(v, kind.unit, kind.tz) for v in values], dtype=np.int64)
 
 
@@ -353,9 +391,11 @@ def _empty_numbers(column: Numeric, rows: int) -> np.ndarray:
     return np.empty(rows, dtype=np.int64 if column.whole or family == "decimal" else np.float64)
 
 
-def _numbers(column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int, stream="") -> np.ndarray:
-    """`_raw_numbers` of the column's own random stream; in the rows that share their rank with another column
-    (`rank`), of that column's stream."""
+def _numbers(
+    column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int, stream=""
+) -> np.ndarray:
+    """`_raw_numbers` of the column's own random stream; in the rows that share their rank with
+    another column (`rank`), of that column's stream."""
     own = _raw_numbers(column, bins, codes, stream_key(seed, column.name, stream), row)
     if column.rank is None:
         return own
@@ -365,8 +405,8 @@ def _numbers(column: Numeric, bins: Bins, codes: np.ndarray, seed: int, row: int
 
 
 def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
-    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit, and as two
-    words each where 64 bits may not hold them."""
+    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit, and
+    as two words each where 64 bits may not hold them."""
     family = dtypes.family(column.dtype)
     more = 10 ** (dtypes.decimal_scale(column.dtype) - digits(column)) if family == "decimal" else 1
     if bins.base is not None and bins.near is not None:
@@ -379,7 +419,9 @@ def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: 
         # Modulo 2^64: a bin may be wider than int64, the sum is not.
         drawn = np.where(np.abs(drawn) < 2.0**63, drawn, drawn - np.copysign(2.0**64, drawn))
         start = np.array([base % (1 << 64) for base in bins.base], np.uint64)
-        return (start[codes] + drawn.astype(np.int64).view(np.uint64)).view(f"{column.dtype[:-2]}64")
+        return (start[codes] + drawn.astype(np.int64).view(np.uint64)).view(
+            f"{column.dtype[:-2]}64"
+        )
     out = _empty_numbers(column, len(codes))
     unit = 1.0 if family == "decimal" else bins.unit
     if bins.grids:
@@ -410,4 +452,6 @@ def _on_grids(bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
 
 
 def _draw(bins: Bins, codes: np.ndarray, unit: float, key: int, row: int, out: np.ndarray) -> None:
-    core.draw(codes, bins.lo, bins.hi, bins.mean, bins.low, bins.high, bins.whole, unit, key, row, out)
+    core.draw(
+        codes, bins.lo, bins.hi, bins.mean, bins.low, bins.high, bins.whole, unit, key, row, out
+    )

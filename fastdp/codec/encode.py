@@ -1,8 +1,8 @@
 """Values to codes: Arrow columns in, the smallest unsigned codes out, by the public schema.
 
-No value raises: what lies outside a column's domain goes where its overflow policy says, nulls where the
-null policy says. Wrong *types* raise a DataError before any work. Everything here may run in several
-threads at once.
+No value raises: what lies outside a column's domain goes where its overflow policy says, nulls
+where the null policy says. Wrong *types* raise a DataError before any work. Everything here may run
+in several threads at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from .policy import null_code, other_code
 from .text import as_number, text_codes
 
 MOST_HOURS, FEW_HOURS = 1 << 22, 10_000
-"""Hours that are split by a table: so many at most, and besides four for each row. A matter of time alone."""
+"""Hours that are split by a table: so many at most, and besides four for each row. A matter of time
+alone."""
 
 
 def source_columns(schema: Schema) -> list[str]:
@@ -40,9 +41,13 @@ def type_problems(fields: Iterable[Field], source: pa.Schema) -> list[str]:
     for item in fields:
         places = source.get_all_field_indices(item.source)
         if not places:
-            problems.append(f"column {item.source!r} is missing{did_you_mean(item.source, source.names)}")
+            problems.append(
+                f"column {item.source!r} is missing{did_you_mean(item.source, source.names)}"
+            )
         elif len(places) > 1:
-            problems.append(f"column {item.source!r} occurs {len(places)} times; column names must differ")
+            problems.append(
+                f"column {item.source!r} occurs {len(places)} times; column names must differ"
+            )
         else:
             try:
                 _source_of(item, source.field(places[0]).type)
@@ -58,7 +63,9 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
         raise DataError(f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); {how}")
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
     if isinstance(item, Categorical) and not named and not can_occur(item, source):
-        how = f"none of the values that the schema lists ({item.dtype}); correct the list, or cast it"
+        how = (
+            f"none of the values that the schema lists ({item.dtype}); correct the list, or cast it"
+        )
         raise DataError(f"column {item.source!r} is {kind}, which can hold {how}")
     return source
 
@@ -68,10 +75,11 @@ def encode_batch(
 ) -> tuple[dict[str, np.ndarray], np.ndarray | None]:
     """Codes of a record batch or table, and which rows to keep (None: all of them).
 
-    Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 if the
-    policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with `__arrow_c_stream__`.
-    `fields`: those of the schema that are read; None: all. DataError, naming the columns, where the batch
-    lacks some, has them twice, or has them in a type from which the schema's type cannot be read.
+    Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 if
+    the policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with
+    `__arrow_c_stream__`. `fields`: those of the schema that are read; None: all. DataError, naming
+    the columns, where the batch lacks some, has them twice, or has them in a type from which the
+    schema's type cannot be read.
     """
 
     if not isinstance(batch, pa.RecordBatch | pa.Table):
@@ -81,7 +89,9 @@ def encode_batch(
         raise DataError("; ".join(problems))
     rows = batch.num_rows
     drops = any("drop" in (c.null.action, c.overflow.action) for item in fields for c in item.parts)
-    keep = np.frombuffer(bytearray(b"\1") * rows, np.uint8) if drops else None  # Python's lock is kept
+    keep = (
+        np.frombuffer(bytearray(b"\1") * rows, np.uint8) if drops else None
+    )  # Python's lock is kept
     out: dict[str, np.ndarray] = {}
     jobs: list[core.Job | None] = []
     for item in fields:
@@ -94,7 +104,9 @@ def encode_batch(
             start += len(chunk)
             if len(chunk):
                 parts = {c.name: out[c.name][rows_of] for c in item.parts}
-                jobs.append(_encode(schema, item, chunk, parts, None if keep is None else keep[rows_of]))
+                jobs.append(
+                    _encode(schema, item, chunk, parts, None if keep is None else keep[rows_of])
+                )
     most, every = core.encode([job for job in jobs if job is not None], list(out.values()), keep)
     for name, largest in zip(out, most):
         # The kernels index by code without a bounds check; this check makes that safe.
@@ -105,7 +117,11 @@ def encode_batch(
 
 
 def _encode(
-    schema: Schema, item: Field, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
+    schema: Schema,
+    item: Field,
+    array: pa.Array,
+    out: dict[str, np.ndarray],
+    keep: np.ndarray | None,
 ) -> core.Job | None:
     """Codes a chunk of a column, or returns the job of the kernel that does."""
     if isinstance(array, pa.ExtensionArray):
@@ -125,7 +141,9 @@ def _encode(
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
         fraction = isinstance(item, Integer) and source.form == "decimal" and array.type.scale != 0
-        if source.form == "decimal" and (fraction or wide(array, x).size):  # the kernel counts in 64 bits
+        if source.form == "decimal" and (
+            fraction or wide(array, x).size
+        ):  # the kernel counts in 64 bits
             if array.type.bit_width < 128:  # Arrow does not dictionary-encode narrow decimals
                 array = array.cast(pa.decimal128(38, array.type.scale))
             array = array.dictionary_encode()
@@ -146,7 +164,9 @@ def _encode_places(item: Places, source: Source, array: pa.Array, out: np.ndarra
         array = array.dictionary_decode()
     if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
         numbers = [as_number(t) for t in source.binary(array).to_pylist()]
-        out[:] = places(np.array([np.nan if n is None else n for n in numbers], np.float64), item.grids)
+        out[:] = places(
+            np.array([np.nan if n is None else n for n in numbers], np.float64), item.grids
+        )
         return
     x, valid, _ = _buffers(source.plain(array))
     if source.form == "decimal":
@@ -179,7 +199,9 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
 
 def _exact(array: pa.Array) -> pa.Array:
     """Numbers beyond int64, which the kernel does not read, as decimals."""
-    beyond = pa.types.is_uint64(array.type) and (pc.max(array).as_py() or 0) > np.iinfo(np.int64).max
+    beyond = (
+        pa.types.is_uint64(array.type) and (pc.max(array).as_py() or 0) > np.iinfo(np.int64).max
+    )
     return array.cast(pa.decimal128(38, 0)) if beyond else array
 
 
@@ -220,8 +242,8 @@ def _encode_derived(
 
 
 def _split_hours(item: Timestamp, seconds: np.ndarray, good: np.ndarray) -> Split:
-    """The same as `item.split`, by a table over the hours that occur: no part changes within an hour, but for
-    `minute`, with which the table is over minutes."""
+    """The same as `item.split`, by a table over the hours that occur: no part changes within an
+    hour, but for `minute`, with which the table is over minutes."""
     unit = 60 if "minute" in item.names else 3600
     hours = seconds // unit
     if not good.all():

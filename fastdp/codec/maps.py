@@ -34,8 +34,8 @@ _CALENDAR = (-62_135_596_800, 253_402_300_799)
 class Source(Struct, frozen=True):
     """A source column's physical form, as far as encoding depends on it.
 
-    `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or `dictionary`;
-    `target`: the family of the column's own type.
+    `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or
+    `dictionary`; `target`: the family of the column's own type.
     """
 
     form: str
@@ -87,7 +87,8 @@ class Source(Struct, frozen=True):
         return array
 
     def binary(self, array: pa.Array) -> pa.Array:
-        """Texts as bytes; other values as the bytes of their usual text. Bytes need not be UTF-8."""
+        """Texts as bytes; other values as the bytes of their usual text. Bytes need not be
+        UTF-8."""
 
         t = pa.types
         if t.is_decimal(array.type) or t.is_temporal(array.type) or t.is_null(array.type):
@@ -96,9 +97,11 @@ class Source(Struct, frozen=True):
             return array.cast(pa.large_binary())
         return array.cast(pa.binary())
 
-    def as_integers(self, array: pa.Array, item: Derived) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Values for a derived field (whole numbers, or seconds on the local clock), which of them can
-        be read, and which are null."""
+    def as_integers(
+        self, array: pa.Array, item: Derived
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Values for a derived field (whole numbers, or seconds on the local clock), which of them
+        can be read, and which are null."""
 
         if self.form in ("text", "dictionary"):
             if not pa.types.is_dictionary(array.type):
@@ -141,8 +144,8 @@ class Source(Struct, frozen=True):
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its nearest end. A
-    number may have more digits than its type declares."""
+    """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its
+    nearest end. A number may have more digits than its type declares."""
     size = array.type.bit_width // 64
     count = (array.offset + len(array)) * max(size, 1)
     data: np.ndarray = np.frombuffer(array.buffers()[1], np.int64 if size else np.int32, count)
@@ -154,8 +157,8 @@ def _unscaled(array: pa.Array) -> pa.Array:
 
 
 def _local_days(array: pa.Array, unit: int) -> pa.Array:
-    """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can hold, become
-    the smallest int64."""
+    """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can
+    hold, become the smallest int64."""
 
     seconds, bad = _local_seconds(array, None)
     days = np.where(bad, _I64.min, seconds // 86_400 * unit)
@@ -163,13 +166,15 @@ def _local_days(array: pa.Array, unit: int) -> pa.Array:
 
 
 def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
-    """Whole seconds since 1970 of dates and times, what is left of each in units of its type (0 or more), and
-    units per second."""
+    """Whole seconds since 1970 of dates and times, what is left of each in units of its type (0 or
+    more), and units per second."""
 
     kind = array.type
     if pa.types.is_date(kind):
         small = kind.bit_width == 32
-        days = np.asarray(array.view(pa.int32() if small else pa.int64()).fill_null(0)).astype(np.int64)
+        days = np.asarray(array.view(pa.int32() if small else pa.int64()).fill_null(0)).astype(
+            np.int64
+        )
         seconds = (days if small else days // 86_400_000) * 86_400
         return seconds, np.zeros_like(seconds), 1
     raw, unit = np.asarray(array.view(pa.int64()).fill_null(0)), UNITS[kind.unit]
@@ -178,8 +183,9 @@ def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
 
 
 def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with a zone
-    is read on the clock of `tz` (its own where None); one without a zone is local already."""
+    """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with
+    a zone is read on the clock of `tz` (its own where None); one without a zone is local already.
+    """
 
     seconds = _passed(array)[0]
     bad = (seconds < _CALENDAR[0]) | (seconds > _CALENDAR[1])
@@ -189,8 +195,8 @@ def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndar
 
 
 def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndarray:
-    """Seconds since 1970 of a type on another clock: from a zone to its local clock (`tz` None), or from a
-    local clock to the zone `tz`."""
+    """Seconds since 1970 of a type on another clock: from a zone to its local clock (`tz` None), or
+    from a local clock to the zone `tz`."""
 
     times = of_numpy(seconds).view(kind)
     if tz is None:
@@ -200,8 +206,9 @@ def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndar
 
 
 def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
-    """Dates and times as int64 in the unit and zone of the column's own type, rounded down; times beyond it
-    become the nearest end of int64. Times without a zone are taken as local times of the zone."""
+    """Dates and times as int64 in the unit and zone of the column's own type, rounded down; times
+    beyond it become the nearest end of int64. Times without a zone are taken as local times of the
+    zone."""
 
     tz = getattr(array.type, "tz", None)
     if (own.tz is None) == (tz is None) and getattr(array.type, "unit", "") == own.unit:
@@ -220,8 +227,8 @@ def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
 
 
 def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
-    """The rows of a decimal array whose numbers are not 64-bit multiples of its last digit; x: as `plain` has
-    them, with the nearest end of int64 there."""
+    """The rows of a decimal array whose numbers are not 64-bit multiples of its last digit; x: as
+    `plain` has them, with the nearest end of int64 there."""
     rows = np.flatnonzero((x == _I64.min) | (x == _I64.max))
     return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows
 
@@ -246,7 +253,8 @@ def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | No
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
-    """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value i."""
+    """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value
+    i."""
     rest = {"other": other_code(column), "null": null_code(column)}
     return core.Map(core.TABLE, count=len(table), table=table, **rest)
 
@@ -272,7 +280,9 @@ def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]
     if math.isinf(column.edges[-1]):
         table[-1] = column.base - 1
     if source.form == "float":
-        return core.Map(core.EDGES, count=len(column.edges), fkeys=column.edges, table=table, **sides)
+        return core.Map(
+            core.EDGES, count=len(column.edges), fkeys=column.edges, table=table, **sides
+        )
     step = Fraction(10) ** (source.kind.scale if source.form == "decimal" else 0) * units
     whole = [edge if math.isinf(edge) else math.ceil(exact(edge) * step) for edge in column.edges]
     keys = [int(max(edge, _I64.min)) for edge in whole if edge <= _I64.max]
@@ -280,8 +290,8 @@ def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]
 
 
 def can_occur(column: Categorical, source: Source) -> bool:
-    """Whether a listed value can occur in a source of this type at all: integers never match a list of words.
-    The answer depends on the schema and the type alone, both public, and not on rows."""
+    """Whether a listed value can occur in a source of this type at all: integers never match a list
+    of words. The answer depends on the schema and the type alone, both public, and not on rows."""
     if source.form == "dictionary":
         inner = Source.of(source.dtype, source.kind.value_type)
         return inner is not None and can_occur(column, inner)

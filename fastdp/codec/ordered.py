@@ -1,10 +1,12 @@
-"""Constraints of order between columns: which pairs of codes are possible, and how values are drawn in order.
+"""Constraints of order between columns: which pairs of codes are possible, and how values are drawn
+in order.
 
-Every code of an ordered column stands for the numbers from `low` to `high` that may be written for it. Two
-codes are possible together if some of their numbers are in order. When rows are decoded, numbers are first
-drawn bin by bin, independently; rows that came out of order are drawn again, up to `TRIES` times, each time
-from another random stream. So the distribution is that of independent draws, conditioned on being in
-order. Rows that are still out of order get numbers from the ends of their bins.
+Every code of an ordered column stands for the numbers from `low` to `high` that may be written for
+it. Two codes are possible together if some of their numbers are in order. When rows are decoded,
+numbers are first drawn bin by bin, independently; rows that came out of order are drawn again, up
+to `TRIES` times, each time from another random stream. So the distribution is that of independent
+draws, conditioned on being in order. Rows that are still out of order get numbers from the ends of
+their bins.
 """
 
 import math
@@ -25,17 +27,20 @@ from .bins import bins_of, on_grid
 TRIES = 16
 MAX_CODES = 1 << 22
 WIDEST = 2.0**52
-"""Ends of bins beyond this size are limits of a type: no number that is written is derived from them."""
+"""Ends of bins beyond this size are limits of a type: no number that is written is derived from
+them."""
 _ALMOST_ONE = math.nextafter(1.0, 0.0)
 DAY = 86_400
 
 
 class Item(Struct, frozen=True, eq=False):
-    """What one name of an `order` constraint stands for: a column, or a timestamp of several code columns.
+    """What one name of an `order` constraint stands for: a column, or a timestamp of several code
+    columns.
 
-    `low`, `high`: arrays over the codes of `columns`, the least and the largest number written for them; nan
-    where a null is written. `step`: the step of the grid of written numbers, 0 if there is none; `fixed`:
-    each code is one number; `whole_span`: every number of the grid between low and high may be written.
+    `low`, `high`: arrays over the codes of `columns`, the least and the largest number written for
+    them; nan where a null is written. `step`: the step of the grid of written numbers, 0 if there
+    is none; `fixed`: each code is one number; `whole_span`: every number of the grid between low
+    and high may be written.
     """
 
     name: str
@@ -53,9 +58,9 @@ class Item(Struct, frozen=True, eq=False):
 
 
 class OrderGroup(Struct, frozen=True, eq=False):
-    """Items that `order` constraints connect, sorted so that each follows the items it is never below.
-    `before[i]`: {j: strict} for all items j ordered before item i, directly or through others; strict: they
-    may not be equal."""
+    """Items that `order` constraints connect, sorted so that each follows the items it is never
+    below. `before[i]`: {j: strict} for all items j ordered before item i, directly or through
+    others; strict: they may not be equal."""
 
     items: tuple[Item, ...]
     before: tuple[Mapping[int, bool], ...]
@@ -67,14 +72,16 @@ class OrderGroup(Struct, frozen=True, eq=False):
             for a in earlier:
                 first, second = self.items[a], self.items[b]
                 if first.low.size * second.low.size > most:
-                    size = f"{first.low.size * second.low.size:,} combinations, the limit is {most:,}"
+                    size = (
+                        f"{first.low.size * second.low.size:,} combinations, the limit is {most:,}"
+                    )
                     how = "use fewer values or bins in one of them (for times, order the dates)"
                     raise SchemaError(f"order of {first.name} and {second.name}: {size}; {how}")
                 yield (*first.columns, *second.columns), a, b
 
     def impossible(self, a: int, b: int) -> np.ndarray:
-        """bool over the codes of items a and b: True if no two of their numbers are in order. A null is in
-        order with everything."""
+        """bool over the codes of items a and b: True if no two of their numbers are in order. A
+        null is in order with everything."""
         low, high = self.items[a].low, self.items[b].high
         low = low.reshape(low.shape + (1,) * high.ndim)
         return low >= high if self.before[b][a] else low > high
@@ -87,14 +94,19 @@ class OrderGroup(Struct, frozen=True, eq=False):
                 out |= values[a] >= values[b] if strict else values[a] > values[b]
         return out
 
-    def settle(self, codes: Columns, draw: Callable[[Item, int], np.ndarray]) -> dict[str, np.ndarray]:
-        """The numbers of all items that are not `fixed`, float64 with nan for nulls, in order in every row.
-        draw(item, attempt): numbers of the item for all rows, as they would be written."""
+    def settle(
+        self, codes: Columns, draw: Callable[[Item, int], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """The numbers of all items that are not `fixed`, float64 with nan for nulls, in order in
+        every row. draw(item, attempt): numbers of the item for all rows, as they would be written.
+        """
         ends = [item.ends(codes) for item in self.items]
         missing = [np.isnan(low) for low, _ in ends]
 
         def drawn(attempt: int) -> list[np.ndarray]:
-            known = zip([None if item.fixed else draw(item, attempt) for item in self.items], ends, missing)
+            known = zip(
+                [None if item.fixed else draw(item, attempt) for item in self.items], ends, missing
+            )
             return [low if x is None else np.where(none, np.nan, x) for x, (low, _), none in known]
 
         values = drawn(0)
@@ -112,9 +124,9 @@ class OrderGroup(Struct, frozen=True, eq=False):
         return {item.name: v for item, v in zip(self.items, values) if not item.fixed}
 
     def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
-        """Numbers in order, made from the ends of the bins. With two items: the lower end of the first and
-        the upper end of the second. With more: each item gets the largest lower end among itself and all
-        items before it."""
+        """Numbers in order, made from the ends of the bins. With two items: the lower end of the
+        first and the upper end of the second. With more: each item gets the largest lower end among
+        itself and all items before it."""
         finite = np.array([np.where(np.abs(e) < WIDEST, e, np.nan) for pair in ends for e in pair])
         with np.errstate(all="ignore"):
             least, most = np.fmin.reduce(finite), np.fmax.reduce(finite)
@@ -123,7 +135,10 @@ class OrderGroup(Struct, frozen=True, eq=False):
             lows.append(np.where(np.isneginf(low), -_ceil(-least, item.step) - 1, low))
         if len(self.items) == 2:
             item, (low, high) = self.items[1], ends[1]
-            return [lows[0], np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high)]
+            return [
+                lows[0],
+                np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high),
+            ]
         out = []
         for b, earlier in enumerate(self.before):
             highest = lows[b]
@@ -134,7 +149,8 @@ class OrderGroup(Struct, frozen=True, eq=False):
 
 
 def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
-    """The `order` constraints of a schema as groups of connected items, closed under transitivity."""
+    """The `order` constraints of a schema as groups of connected items, closed under
+    transitivity."""
     strict: dict[tuple[str, str], bool] = {}
     numbers: dict[str, set[int]] = {}
     for number, constraint in enumerate(schema.constraints):
@@ -160,7 +176,9 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
         left -= group
         members = [n for n in ranked if n in group]
         items = tuple(ordered_item(schema, n) for n in members)
-        before = tuple({i: strict[a, b] for i, a in enumerate(members) if (a, b) in strict} for b in members)
+        before = tuple(
+            {i: strict[a, b] for i, a in enumerate(members) if (a, b) in strict} for b in members
+        )
         constraint_numbers = tuple(sorted({k for n in members for k in numbers[n]}))
         groups.append(_checked(OrderGroup(items, before, constraint_numbers)))
     return tuple(groups)
@@ -171,7 +189,9 @@ def _checked(group: OrderGroup) -> OrderGroup:
     guarantee that all items can be in order at once."""
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:
-        raise SchemaError(f"order of {names}: numbers cannot be compared with times, nor times of two zones")
+        raise SchemaError(
+            f"order of {names}: numbers cannot be compared with times, nor times of two zones"
+        )
     columns = [c for item in group.items for c in item.columns]
     if len(set(columns)) != len(columns):
         raise SchemaError(f"order of {names}: a timestamp cannot be ordered against its own parts")
@@ -183,8 +203,13 @@ def _checked(group: OrderGroup) -> OrderGroup:
         aligned = not math.isnan(step) and all((_ceil(e, step) == e).all() for e in ends)
         strict = any(s for earlier in group.before for s in earlier.values())
         if strict or not aligned or not all(item.whole_span for item in free):
-            need = "the same grid (digits, step), bins that contain all their numbers, and strict = false"
-            raise SchemaError(f"order of {names}: three or more columns drawn within bins need {need}")
+            need = (
+                "the same grid (digits, step), bins that contain all their numbers, and strict ="
+                " false"
+            )
+            raise SchemaError(
+                f"order of {names}: three or more columns drawn within bins need {need}"
+            )
     return group
 
 
@@ -198,15 +223,23 @@ def ordered_item(schema: Schema, name: str) -> Item:
     if isinstance(column, Numeric):
         bins, without = bins_of(column)
         if bins.base is not None:
-            raise SchemaError(f"order: column {name!r} has bins beyond 2^53, where floats are not exact")
+            raise SchemaError(
+                f"order: column {name!r} has bins beyond 2^53, where floats are not exact"
+            )
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
         if column.timely:
             step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
             low, high = low * step, high * step
-            kind = "time None" if getattr(dtypes.arrow(column.dtype), "tz", None) is None else "time in UTC"
+            kind = (
+                "time None"
+                if getattr(dtypes.arrow(column.dtype), "tz", None) is None
+                else "time in UTC"
+            )
         low[without] = high[without] = np.nan
-        return Item(name, columns, low, high, kind, step, bool(np.array_equal(low, high, equal_nan=True)))
+        return Item(
+            name, columns, low, high, kind, step, bool(np.array_equal(low, high, equal_nan=True))
+        )
     values = column_values(schema, name)
     kind = "number"
     if values.dtype.kind == "M":
@@ -214,7 +247,9 @@ def ordered_item(schema: Schema, name: str) -> Item:
         zone = getattr(dtypes.arrow(owner.dtype), "tz", None)
         kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
     elif values.dtype.kind not in "if":
-        raise SchemaError(f"order: column {name!r} holds texts; list the allowed combinations instead")
+        raise SchemaError(
+            f"order: column {name!r} holds texts; list the allowed combinations instead"
+        )
     numbers = np.full(column.size, np.nan)
     numbers[: column.base] = values
     return Item(name, columns, numbers, numbers, kind, fixed=True)
@@ -223,7 +258,9 @@ def ordered_item(schema: Schema, name: str) -> Item:
 def _timestamp(field: Timestamp, columns: Clique) -> Item:
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
-        raise SchemaError(f"order: {field.name!r} has {math.prod(sizes):,} combinations; order its date")
+        raise SchemaError(
+            f"order: {field.name!r} has {math.prod(sizes):,} combinations; order its date"
+        )
     codes = np.indices(sizes).reshape(len(sizes), -1)
     none = np.any([c >= p.base for c, p in zip(codes, field.parts)], axis=0)
     inside = [np.where(c < p.base, c, 0) for c, p in zip(codes, field.parts)]
@@ -241,7 +278,8 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
 
 
 def _ceil(values: np.ndarray, step: float) -> np.ndarray:
-    """The smallest numbers of the grid that are at least `values`; as k / unit where step = 1 / unit < 1."""
+    """The smallest numbers of the grid that are at least `values`; as k / unit where step = 1 /
+    unit < 1."""
     if not step:
         return values
     unit = round(1 / step)

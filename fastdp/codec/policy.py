@@ -12,8 +12,8 @@ def null_code(column: Column) -> int:
 
 
 def other_code(column: Column) -> int:
-    """The code of a value that is outside the domain on neither side (no number, not whole), or DROP.
-    Where overflow has no code to go to, it counts as missing."""
+    """The code of a value that is outside the domain on neither side (no number, not whole), or
+    DROP. Where overflow has no code to go to, it counts as missing."""
     if column.overflow.action == "drop":
         return core.DROP
     target = column.overflow_target

@@ -1,7 +1,8 @@
-"""A schema's constraints in codes: masks of impossible combinations, and the columns that follow from others.
+"""A schema's constraints in codes: masks of impossible combinations, and the columns that follow
+from others.
 
-All of it is public and exact: a combination of codes is impossible if no row that is written for it satisfies
-the constraint. No private row is read here.
+All of it is public and exact: a combination of codes is impossible if no row that is written for it
+satisfies the constraint. No private row is read here.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +26,8 @@ MAX_MASK = 50_000_000
 
 
 class Follows(Struct, frozen=True, eq=False):
-    """`table[codes of sources]` is the code of `column`; `numbers`, of a column of bins, the number in its
-    bin (nan if nothing follows)."""
+    """`table[codes of sources]` is the code of `column`; `numbers`, of a column of bins, the number
+    in its bin (nan if nothing follows)."""
 
     column: str
     sources: Clique
@@ -42,8 +43,9 @@ class Follows(Struct, frozen=True, eq=False):
 
 
 class Mask(Struct, frozen=True, eq=False):
-    """`impossible[codes of clique]`: bool, and the numbers (from 0) of the constraints that rule these out.
-    No numbers: the parts of one timestamp rule each other out, or a code is never written."""
+    """`impossible[codes of clique]`: bool, and the numbers (from 0) of the constraints that rule
+    these out. No numbers: the parts of one timestamp rule each other out, or a code is never
+    written."""
 
     clique: Clique
     impossible: np.ndarray
@@ -51,8 +53,9 @@ class Mask(Struct, frozen=True, eq=False):
 
 
 class Known:
-    """What a schema's constraints say. `masks`: over modelled columns only. `follows`: one entry for every
-    column that follows from others, modelled or not; each stands after the columns that it follows from."""
+    """What a schema's constraints say. `masks`: over modelled columns only. `follows`: one entry
+    for every column that follows from others, modelled or not; each stands after the columns that
+    it follows from."""
 
     def __init__(self, schema: Schema):
         self.schema = schema
@@ -77,7 +80,8 @@ class Known:
         return tuple(f for f in self.follows if f.column not in self.schema.modelled)
 
     def complete(self, codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The codes, and those of every derived column all of whose source columns are in `codes`."""
+        """The codes, and those of every derived column all of whose source columns are in
+        `codes`."""
         out = dict(codes)
         for item in self.derived:
             if item.column not in out and all(s in out for s in item.sources):
@@ -102,7 +106,9 @@ class Known:
                     mask = impossible(schema, constraint)
                     out.append(Mask(columns_of(schema, constraint), mask, (number,)))
         for group in self.orders:
-            out += [Mask(c, group.impossible(a, b), group.numbers) for c, a, b in group.pairs(MAX_MASK)]
+            out += [
+                Mask(c, group.impossible(a, b), group.numbers) for c, a, b in group.pairs(MAX_MASK)
+            ]
         for item in self.follows:
             if item.column in schema.modelled:
                 clique = (*item.sources, item.column)
@@ -131,8 +137,8 @@ def known(schema: Schema) -> Known:
 
 
 def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
-    """bool over the codes of the constraint's columns, for a constraint that lists, divides or requires: True
-    where it rules a combination out."""
+    """bool over the codes of the constraint's columns, for a constraint that lists, divides or
+    requires: True where it rules a combination out."""
     names = columns_of(schema, constraint)
     _check_size(schema, names)
     columns = [schema.columns[name] for name in names]
@@ -172,7 +178,8 @@ def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.
 
 @contextmanager
 def _blame(number: int, constraint: Constraint) -> Iterator[None]:
-    """A context that puts the constraint's number and text before the message of an error raised in it."""
+    """A context that puts the constraint's number and text before the message of an error raised in
+    it."""
     try:
         yield
     except SchemaError as error:
@@ -223,7 +230,9 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
     if missing is None and target.overflow_code is not None and stands_in:
         missing = target.overflow_code
     if missing is None and (table < 0).any():
-        shown = ", ".join(f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, np.argwhere(table < 0)[0]))
+        shown = ", ".join(
+            f"{c.name} = {c.labels()[i]}" for c, i in zip(columns, np.argwhere(table < 0)[0])
+        )
         raise SchemaError(
             f"column {target.name!r}: no value is defined for {shown}, and the column has no "
             "code for a missing value; set null = 'code' in it, or null = 'drop' and "
@@ -237,7 +246,9 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
 
 def _number(target: Numeric, value: object) -> float:
     if target.timely or isinstance(value, str | bool):
-        raise SchemaError(f"column {target.name!r}: expected a number as its computed value, got {value!r}")
+        raise SchemaError(
+            f"column {target.name!r}: expected a number as its computed value, got {value!r}"
+        )
     return float(value)  # type: ignore[arg-type]
 
 
@@ -251,16 +262,16 @@ def _code(target: Column, value: np.generic) -> int:
 
 
 def _never_written(column: Column) -> list[Mask]:
-    """A mask that rules out the code of values outside the domain, where it would be written as a value of
-    the domain drawn at random; none elsewhere."""
+    """A mask that rules out the code of values outside the domain, where it would be written as a
+    value of the domain drawn at random; none elsewhere."""
     overflow = drawn_overflow(column)
     return [] if overflow is None else [Mask((column.name,), np.arange(column.size) == overflow)]
 
 
 def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
-    """Masks of the combinations of a derived field's parts that no value has. Without these combinations,
-    what is written reads back as the same codes. `whole`: also rules out combinations of which only some
-    parts are null, since they would be written as null."""
+    """Masks of the combinations of a derived field's parts that no value has. Without these
+    combinations, what is written reads back as the same codes. `whole`: also rules out combinations
+    of which only some parts are null, since they would be written as null."""
     parts = list(field.parts)
     if isinstance(field, Timestamp) and "shift" not in field.names and not whole:
         # Each hour and minute occurs on every day: nothing to rule out.

@@ -11,7 +11,17 @@ from ..schema import dtypes
 from ..schema.columns import Categorical, Column, Integer, Numeric
 from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, since_1970
-from ..schema.kind_of_text import DATE, KINDS, NUMBER, TEXT, TIME, WHOLE, ZONED, TextKind, is_missing
+from ..schema.kind_of_text import (
+    DATE,
+    KINDS,
+    NUMBER,
+    TEXT,
+    TIME,
+    WHOLE,
+    ZONED,
+    TextKind,
+    is_missing,
+)
 from .policy import ends, nan_code, null_code, other_code
 
 
@@ -37,7 +47,8 @@ def _number(text: bytes) -> float | int | None:
 
 
 def _moment(text: bytes) -> datetime | None:
-    """The ISO date or time that a text spells, also with slashes in its date; None if it spells none."""
+    """The ISO date or time that a text spells, also with slashes in its date; None if it spells
+    none."""
     try:
         spelt = text.decode().strip()
         return datetime.fromisoformat(spelt.replace("/", "-", 2) if spelt[4:8:3] == "//" else spelt)
@@ -70,8 +81,8 @@ def text_codes(column: Column, texts: Sequence[bytes | None]) -> np.ndarray:
 
 
 def text_kind(text: bytes) -> str:
-    """The kind of a text that is not missing. Whole numbers with leading zeros are text: they are ids or
-    postal codes more often than amounts."""
+    """The kind of a text that is not missing. Whole numbers with leading zeros are text: they are
+    ids or postal codes more often than amounts."""
     text = text.strip()
     number = _number(text)
     if number is not None and math.isfinite(number):
@@ -97,9 +108,13 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         return _time_rule(column)
     if kind in ("date", "timestamp"):
         assert isinstance(column, Categorical)
-        listed = {_listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)}
+        listed = {
+            _listed_moment(column, str(v).encode()): code for code, v in enumerate(column.values)
+        }
         listed.pop(None, None)
-        return lambda text: null if is_missing(text) else listed.get(_listed_moment(column, text), other)
+        return lambda text: (
+            null if is_missing(text) else listed.get(_listed_moment(column, text), other)
+        )
     low, high = ends(column)
 
     def number(text: bytes) -> int:
@@ -115,7 +130,11 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         if value is None and is_missing(text):
             return null
         code = None if value is None else _code_of(column, value)
-        if code is None and isinstance(value, int | float) and isinstance(column, Integer | Numeric):
+        if (
+            code is None
+            and isinstance(value, int | float)
+            and isinstance(column, Integer | Numeric)
+        ):
             first = column.min if isinstance(column, Integer) else column.edges[0]
             last = column.max if isinstance(column, Integer) else column.edges[-1]
             return low if value < first else high if value >= last else other
@@ -166,7 +185,9 @@ def _local_moment(text: bytes, tz: str | None) -> int | None:
     return int((moment.replace(tzinfo=None) - EPOCH).total_seconds() // 1)
 
 
-def parsed(item: Derived, texts: Sequence[bytes | None]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def parsed(
+    item: Derived, texts: Sequence[bytes | None]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Distinct texts as values of a derived field; which can be read, which are null."""
     values = np.zeros(len(texts), dtype=np.int64)
     good = np.ones(len(texts), dtype=bool)

@@ -21,21 +21,24 @@ from .possible import known
 
 
 def broken_codes(schema: Schema, codes: Columns) -> list[int]:
-    """Numbers (from 0) of the constraints that some row of codes breaks, among those whose columns are all in
-    `codes`. Order of values within bins is not checked here: it is decided when values are drawn."""
+    """Numbers (from 0) of the constraints that some row of codes breaks, among those whose columns
+    are all in `codes`. Order of values within bins is not checked here: it is decided when values
+    are drawn."""
     return [n for n, count in count_broken_codes(schema, codes).items() if count]
 
 
 def count_broken_codes(schema: Schema, codes: Columns) -> dict[int, int]:
-    """How many rows of codes break each constraint (by number, from 0) whose columns are all in `codes`."""
+    """How many rows of codes break each constraint (by number, from 0) whose columns are all in
+    `codes`."""
     if not schema.constraints:
         return {}
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(_breaking(schema, codes).items())}
 
 
 def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[int, int]:
-    """How many rows of a table of values break each constraint (by number, from 0) whose columns it has. Rows
-    that the schema drops do not count; nulls and values outside the domain break nothing."""
+    """How many rows of a table of values break each constraint (by number, from 0) whose columns it
+    has. Rows that the schema drops do not count; nulls and values outside the domain break nothing.
+    """
     have = set(batch.schema.names)
     present = [field for field in schema.fields.values() if field.source in have]
     if not schema.constraints or not present:
@@ -57,11 +60,19 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
                         rows |= values[a] >= values[b] if strict else values[a] > values[b]
     for number, constraint in enumerate(schema.constraints):
         item = next((f for f in known(schema).follows if f.column == constraint.column), None)
-        if item is None or item.numbers is None or not all(c in codes for c in (*item.sources, item.column)):
+        if (
+            item is None
+            or item.numbers is None
+            or not all(c in codes for c in (*item.sources, item.column))
+        ):
             continue
         field = schema.fields[item.column]
-        values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(zero_copy_only=False)
-        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)  # nan: nothing follows
+        values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(
+            zero_copy_only=False
+        )
+        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(
+            values
+        )  # nan: nothing follows
         broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
     for name, expression in known(schema).computed.items():
         if all(c in codes for c in (*ordered_columns(schema, name), *expression.columns)):
@@ -73,7 +84,8 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
 
 
 def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
-    """bool per row, by constraint number: whether the row breaks the constraint by its codes alone."""
+    """bool per row, by constraint number: whether the row breaks the constraint by its codes
+    alone."""
     facts = known(schema)
     rows = len(next(iter(codes.values()))) if codes else 0
     out: dict[int, np.ndarray] = {}
@@ -94,9 +106,12 @@ def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
     return out
 
 
-def _other_number(schema: Schema, name: str, expression: Expression, codes: Columns, batch) -> np.ndarray:
-    """bool per row: whether a number differs from the one that it is computed as by more than half a unit of
-    its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never do."""
+def _other_number(
+    schema: Schema, name: str, expression: Expression, codes: Columns, batch
+) -> np.ndarray:
+    """bool per row: whether a number differs from the one that it is computed as by more than half
+    a unit of its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never
+    do."""
     own = schema.fields[name]
     columns = (*ordered_columns(schema, name), *expression.columns)
     inside = [codes[c] < schema.columns[c].base for c in columns]
@@ -104,7 +119,9 @@ def _other_number(schema: Schema, name: str, expression: Expression, codes: Colu
     given = {n: numbers_of(field, _array(batch, field)) for n, field in fields.items()}
     wanted = expression.of_rows(given)
     if isinstance(own, Timestamp):
-        return np.logical_and.reduce(inside) & (np.floor(wanted / _unit(own)) != given[name] // _unit(own))
+        return np.logical_and.reduce(inside) & (
+            np.floor(wanted / _unit(own)) != given[name] // _unit(own)
+        )
     slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and on_grid(own) else 0.0
     gap = np.abs(wanted - given[name])
     return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
@@ -115,7 +132,8 @@ def _unit(field: Timestamp) -> int:
 
 
 def numbers_of(field: Field, array: pa.Array) -> np.ndarray:
-    """A column of written values as float64 numbers; times as seconds on the local clock; nan for nulls."""
+    """A column of written values as float64 numbers; times as seconds on the local clock; nan for
+    nulls."""
     if not isinstance(field, Timestamp):
         return as_numbers(field, array)  # type: ignore[arg-type]
     source = Source.of(field.dtype, array.type)
@@ -130,7 +148,8 @@ def _array(batch, column: Field) -> pa.Array:
 
 
 def _numbers(schema: Schema, item: Item, codes: Columns, batch) -> np.ndarray:
-    """The numbers of one item of an `order` constraint, nan for nulls and values outside the domain."""
+    """The numbers of one item of an `order` constraint, nan for nulls and values outside the
+    domain."""
     low, _ = item.ends(codes)
     if item.fixed:
         return low

@@ -1,9 +1,10 @@
-"""Engines count private tables for the sessions of `release`; `truth` counts tables that are public, or that
-the caller hands over as the truth.
+"""Engines count private tables for the sessions of `release`; `truth` counts tables that are
+public, or that the caller hands over as the truth.
 
-`plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never decides
-what is released; it returns exact integers, and all engines agree to the bit. Imports `tables` and the
-kernels; only `release`, `run`, `metrics`, `report` and the fits on public data import it.
+`plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never
+decides what is released; it returns exact integers, and all engines agree to the bit. Imports
+`tables` and the kernels; only `release`, `run`, `metrics`, `report` and the fits on public data
+import it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,9 @@ class Counter(Protocol):
 
     @property
     def has_users(self) -> bool:
-        """Whether the engine has user numbers, which say which rows belong to one user; else each row counts
-        as a user of its own. A run that protects users is refused where this is False."""
+        """Whether the engine has user numbers, which say which rows belong to one user; else each
+        row counts as a user of its own. A run that protects users is refused where this is False.
+        """
         ...
 
     def marginals(
@@ -35,14 +37,14 @@ class Counter(Protocol):
         recode: Mapping[str, np.ndarray] | None = None,
         view: View | None = None,
     ) -> dict[Clique, np.ndarray]:
-        """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a user with R
-        rows weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in rows. `recode`: count
-        rows whose code c of the named column became recode[name][c]; shapes are then those of
-        `domain.recoded(recode)`. `view`: count the table that this view makes of the private one, with its
-        columns (`userkeys.View`); recoding follows."""
+        """int64 arrays of shape `domain.shape(clique)`, in units of 1/SCALE rows; each row of a
+        user with R rows weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in
+        rows. `recode`: count rows whose code c of the named column became recode[name][c]; shapes
+        are then those of `domain.recoded(recode)`. `view`: count the table that this view makes of
+        the private one, with its columns (`userkeys.View`); recoding follows."""
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
-        """int64 [key.size]: number of users per key, in units of 1/key.units users; each user adds at most 1
-        to each of at most `cap` keys (for `Agreement`: to each of `key.numbers`)."""
+        """int64 [key.size]: number of users per key, in units of 1/key.units users; each user adds
+        at most 1 to each of at most `cap` keys (for `Agreement`: to each of `key.numbers`)."""
         ...

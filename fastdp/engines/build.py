@@ -1,4 +1,5 @@
-"""Digests that identify this build of fastdp: a remote process that counts must have the driver's build."""
+"""Digests that identify this build of fastdp: a remote process that counts must have the driver's
+build."""
 
 import hashlib
 import sys
@@ -14,8 +15,8 @@ PACKAGE = Path(__file__).parents[1]
 
 @cache
 def build() -> Mapping[str, str]:
-    """Digests of the package's sources and of its kernels as they are installed here, and for which platform
-    the kernels are."""
+    """Digests of the package's sources and of its kernels as they are installed here, and for which
+    platform the kernels are."""
     return {
         "sources": _digest("*.py"),
         "platform": f"{sysconfig.get_platform()} {sys.implementation.cache_tag}",
@@ -24,8 +25,8 @@ def build() -> Mapping[str, str]:
 
 
 def check(asked: Mapping[str, str]) -> None:
-    """Raise DataError unless the build `asked`, the driver's, is this one. Kernels are compared only on the
-    same platform; on another platform the same sources give the same integers."""
+    """Raise DataError unless the build `asked`, the driver's, is this one. Kernels are compared
+    only on the same platform; on another platform the same sources give the same integers."""
     here = build()
     same = asked["sources"] == here["sources"]
     if same and asked["platform"] == here["platform"]:

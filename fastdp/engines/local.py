@@ -1,5 +1,5 @@
-"""The engine of one machine: compiled kernels over a table's code columns. Results are the same to the bit
-for any number of threads."""
+"""The engine of one machine: compiled kernels over a table's code columns. Results are the same to
+the bit for any number of threads."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
 
 CHUNK_ROWS = 1 << 18
-"""Rows of one unit of work: enough for a clique's table to stay in a cache, few enough to keep threads
-busy."""
+"""Rows of one unit of work: enough for a clique's table to stay in a cache, few enough to keep
+threads busy."""
 
 COPIES_BYTES = 1 << 29
-"""With fewer cliques than threads, several threads count one clique, each into its own copy of the table, up
-to this many bytes of copies in all; beyond it they divide the cells of the table among them instead."""
+"""With fewer cliques than threads, several threads count one clique, each into its own copy of the
+table, up to this many bytes of copies in all; beyond it they divide the cells of the table among
+them instead."""
 
 
 class SparseMarginal(Struct, frozen=True, eq=False):
-    """A marginal by its non-empty cells: keys (uint64, ascending, C-order cell numbers) and sums (int64)."""
+    """A marginal by its non-empty cells: keys (uint64, ascending, C-order cell numbers) and sums
+    (int64)."""
 
     keys: np.ndarray
     sums: np.ndarray
@@ -50,7 +52,8 @@ class SparseMarginal(Struct, frozen=True, eq=False):
 
 
 class LocalCounter:
-    """`Counter` over a `Table`. Holds no copy of the data, but for the last view that was asked for."""
+    """`Counter` over a `Table`. Holds no copy of the data, but for the last view that was asked
+    for."""
 
     counts_sparsely = True  # `marginals` takes `sparse`
 
@@ -73,14 +76,17 @@ class LocalCounter:
         recode: Mapping[str, np.ndarray] | None = None,
         view: View | None = None,
     ) -> dict:
-        """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises); sparse=True
-        gives `SparseMarginal`s, sparse=None decides by the public number of cells (`SPARSE_CELLS`). With
-        `recode` the recoded columns are copied in memory (1 to 4 bytes a row each) while they are counted.
-        The last `view` is held in memory: a byte or two per row or, of users, a row per user."""
+        """Weighted marginals, exact. Dense int64 arrays by default (what `Counter` promises);
+        sparse=True gives `SparseMarginal`s, sparse=None decides by the public number of cells
+        (`SPARSE_CELLS`). With `recode` the recoded columns are copied in memory (1 to 4 bytes a row
+        each) while they are counted. The last `view` is held in memory: a byte or two per row or,
+        of users, a row per user."""
         if view is not None:
             return self._viewed(view).marginals(cliques, clip, sparse, recode=recode)
         if recode:
-            return LocalCounter(self._recoded(cliques, recode), self.threads).marginals(cliques, clip, sparse)
+            return LocalCounter(self._recoded(cliques, recode), self.threads).marginals(
+                cliques, clip, sparse
+            )
         domain = self.table.domain
         asked = [domain.check(c) for c in cliques]
         for clique in asked:
@@ -88,7 +94,9 @@ class LocalCounter:
                 if name not in self.table.codes:
                     raise DataError(f"clique {clique!r}: column {name!r} was not read")
             if domain.cells(clique) > 1 << 63:
-                raise UsageError(f"clique {clique!r}: it has more than 2^63 cells; use fewer columns")
+                raise UsageError(
+                    f"clique {clique!r}: it has more than 2^63 cells; use fewer columns"
+                )
         large = {c for c in asked if sparse or (sparse is None and domain.cells(c) > SPARSE_CELLS)}
         weights = bound.user_weights(self.table, clip)
         out: dict = dict.fromkeys(asked)
@@ -106,7 +114,8 @@ class LocalCounter:
         return self._view[1]
 
     def _recoded(self, cliques: Sequence[Clique], recode: Mapping[str, np.ndarray]) -> Table:
-        """The same rows and users with recoded columns; a row's new codes depend on that row alone."""
+        """The same rows and users with recoded columns; a row's new codes depend on that row
+        alone."""
         table = self.table
         domain = table.domain.recoded(recode)
         used = {name for clique in cliques for name in clique}
@@ -126,8 +135,12 @@ class LocalCounter:
         plan = planning.fuse(domain, [c for c in planning.outer(cliques) if c])
         space = np.empty(plan.total, np.int64)  # threads touch its pages first
         how = (plan.start, plan.column, plan.size, plan.offset, plan.cells, team)
-        fill = partial(count.count, self._rows(plan.columns, weights), *how, CHUNK_ROWS, COPIES_BYTES, space)
-        tables = {c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted}
+        fill = partial(
+            count.count, self._rows(plan.columns, weights), *how, CHUNK_ROWS, COPIES_BYTES, space
+        )
+        tables = {
+            c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted
+        }
         if () in cliques and not tables:
             tables[()] = np.array(self._total(weights), np.int64)
         return planning.project_all(domain, tables, cliques, team, fill)

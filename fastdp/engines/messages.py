@@ -1,4 +1,5 @@
-"""Messages between a driver and its partitions: MessagePack, arrays of numbers as they are in memory.
+"""Messages between a driver and its partitions: MessagePack, arrays of numbers as they are in
+memory.
 
 Nothing in a message can run code where it is read.
 """
@@ -42,7 +43,11 @@ def of_request(request: Request) -> dict[str, Any]:
     """A request as a message."""
     if isinstance(request, MarginalRequest):
         view = None if request.view is None else _described(request.view)
-        plain = {"cliques": request.cliques, "clip": request.clip, "recode": list(request.recode.items())}
+        plain = {
+            "cliques": request.cliques,
+            "clip": request.clip,
+            "recode": list(request.recode.items()),
+        }
         return plain | {"view": view}
     return {"key": _described(request.key), "cap": request.cap}
 
@@ -82,8 +87,13 @@ def to_answer(message: dict[str, Any]) -> Answer:
 
 
 def to_error(name: str, text: str) -> Exception:
-    """The fastdp error of this class name and text, which was raised in the process of a partition."""
+    """The fastdp error of this class name and text, which was raised in the process of a
+    partition."""
     if name == "MemoryError":
         return MemoryError("not enough memory for a partition; set more partitions")
     kind = getattr(errors, name, DataError)
-    return kind(text) if isinstance(kind, type) and issubclass(kind, errors.FastdpError) else DataError(text)
+    return (
+        kind(text)
+        if isinstance(kind, type) and issubclass(kind, errors.FastdpError)
+        else DataError(text)
+    )

@@ -1,14 +1,14 @@
-"""The engine over partitions that hold whole users: the local engine counts each partition, and the integers
-are added.
+"""The engine over partitions that hold whole users: the local engine counts each partition, and the
+integers are added.
 
-Law: a marginal is a sum over rows, a histogram of users a sum over users, and a row's weight, a user's keys
-and every tie are decided by that user's rows and id value alone (`tables.bound`, `userkeys`). So if no user
-is split between partitions, the sums of the partitions' integers are the integers of the whole table, and one
-user changes them by as much as there. What a partition returns is exact, not private, and only for the
-session.
+Law: a marginal is a sum over rows, a histogram of users a sum over users, and a row's weight, a
+user's keys and every tie are decided by that user's rows and id value alone (`tables.bound`,
+`userkeys`). So if no user is split between partitions, the sums of the partitions' integers are the
+integers of the whole table, and one user changes them by as much as there. What a partition returns
+is exact, not private, and only for the session.
 
-Answers are keyed by partition and by the digest of the request: one that comes twice is counted once, one
-that is missing is an error, never zeros.
+Answers are keyed by partition and by the digest of the request: one that comes twice is counted
+once, one that is missing is an error, never zeros.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from . import counting_plan as planning, user_histograms as user_keys
 from .local import LocalCounter
 
 CellSums = tuple[np.ndarray, np.ndarray]
-"""(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their int64."""
+"""(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their
+int64."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +45,9 @@ class MarginalRequest:
     view: View | None = None
 
     def digest(self) -> str:
-        codes = {name: hashlib.sha256(_whole(column)).hexdigest() for name, column in self.recode.items()}
+        codes = {
+            name: hashlib.sha256(_whole(column)).hexdigest() for name, column in self.recode.items()
+        }
         view = None if self.view is None else self.view.digest()
         return _digest(["marginals", self.cliques, self.clip, codes, view])
 
@@ -82,7 +85,8 @@ Request = MarginalRequest | UserRequest
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """The integers of one partition for one request, one pair of cells and sums for each table asked for."""
+    """The integers of one partition for one request, one pair of cells and sums for each table
+    asked for."""
 
     partition: int
     digest: str
@@ -90,7 +94,8 @@ class Answer:
 
 
 class Partitions(Protocol):
-    """A back end: it keeps the encoded partitions, numbered 0..count-1, and runs `answer` where they are."""
+    """A back end: it keeps the encoded partitions, numbered 0..count-1, and runs `answer` where
+    they are."""
 
     count: int
 
@@ -105,7 +110,9 @@ class Partitions(Protocol):
 
 def answer(table: Table, partition: int, request: Request, threads: int = 1) -> Answer:
     """Counts a request over one partition. Runs in the process that holds the partition's rows."""
-    return Answer(partition, request.digest(), [sparse(one) for one in request.count(table, threads)])
+    return Answer(
+        partition, request.digest(), [sparse(one) for one in request.count(table, threads)]
+    )
 
 
 class Sums:
@@ -117,8 +124,8 @@ class Sums:
         self._counted: set[int] = set()
 
     def add(self, one: Answer) -> None:
-        """Add one answer; a partition that was added before is ignored. DataError if it is not an answer
-        to this request."""
+        """Add one answer; a partition that was added before is ignored. DataError if it is not an
+        answer to this request."""
         expected = one.digest == self._digest and 0 <= one.partition < self._count
         if not expected or len(one.tables) != len(self._sums):
             raise DataError("a partition answered a different request; nothing was counted")
@@ -132,11 +139,15 @@ class Sums:
         """The sums; DataError if a partition did not answer."""
         if len(self._counted) != self._count:
             missing = min(set(range(self._count)) - self._counted)
-            raise DataError(f"partition {missing} of {self._count} did not answer; nothing was counted")
+            raise DataError(
+                f"partition {missing} of {self._count} did not answer; nothing was counted"
+            )
         return self._sums
 
 
-def added(answers: Iterable[Answer], request: Request, count: int, sizes: Sequence[int]) -> list[np.ndarray]:
+def added(
+    answers: Iterable[Answer], request: Request, count: int, sizes: Sequence[int]
+) -> list[np.ndarray]:
     """`Sums` of all answers to a request."""
     sums = Sums(request.digest(), count, sizes)
     for one in answers:
@@ -155,9 +166,13 @@ def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
     """Add sums in place. Refuses a cell that occurs twice, which numpy would add only once."""
     whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
     if not whole or (np.diff(cells) <= 0).any():
-        raise DataError("a partition returned sums or cells that are not valid; nothing was counted")
+        raise DataError(
+            "a partition returned sums or cells that are not valid; nothing was counted"
+        )
     if len(cells) and (cells[0] < 0 or cells[-1] >= table.size):
-        raise DataError("a partition returned a cell that the request does not contain; nothing was counted")
+        raise DataError(
+            "a partition returned a cell that the request does not contain; nothing was counted"
+        )
     table[cells] += sums
 
 
@@ -180,8 +195,8 @@ class PartitionedCounter:
         recode: Mapping[str, np.ndarray] | None = None,
         view: View | None = None,
     ) -> dict[Clique, np.ndarray]:
-        """See `Counter.marginals`. Partitions count the cliques that no other contains; the rest are
-        projections of the sums."""
+        """See `Counter.marginals`. Partitions count the cliques that no other contains; the rest
+        are projections of the sums."""
         domain: Domain = self.schema.domain if view is None else view.domain(self.schema.domain)
         if recode:
             domain = domain.recoded(recode)
@@ -203,7 +218,9 @@ class PartitionedCounter:
         """See `Counter.user_histogram`."""
         key = user_keys.checked(self.schema.domain, key, cap)
         request = UserRequest(key, int(cap))
-        (sums,) = added(self.partitions.answers(request), request, self.partitions.count, [key.size])
+        (sums,) = added(
+            self.partitions.answers(request), request, self.partitions.count, [key.size]
+        )
         return sums
 
     def close(self) -> None:

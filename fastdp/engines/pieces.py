@@ -1,8 +1,8 @@
-"""Encoded rows on their way between processes: small pieces, each for one partition, and whole tables as
-streams of bytes.
+"""Encoded rows on their way between processes: small pieces, each for one partition, and whole
+tables as streams of bytes.
 
-Nothing here depends on the order of rows, which may differ when a task is repeated: a row's partition is
-given by the hash of its user's id, or, where it has no id, by the hash of its codes.
+Nothing here depends on the order of rows, which may differ when a task is repeated: a row's
+partition is given by the hash of its user's id, or, where it has no id, by the hash of its codes.
 """
 
 import tempfile
@@ -22,7 +22,8 @@ from ..tables.userids import Prepared, UserIndex
 from . import messages
 
 BLOB = 1 << 16
-"""Approximate bytes in one row of a back end (such as Spark), which may send thousands of rows at once."""
+"""Approximate bytes in one row of a back end (such as Spark), which may send thousands of rows at
+once."""
 
 DEAL_ROWS = 1 << 20
 """Encoded rows that are collected in memory before they are dealt to partitions together."""
@@ -76,7 +77,9 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         if ids["key"].shape[1] > 1:
             ids["hash"] = users.hash[order]
         elif int(ids["key"].max()) < 1 << 32:
-            ids["key"] = ids["key"].astype(np.uint32)  # ids of one word are hashed again where they arrive
+            ids["key"] = ids["key"].astype(
+                np.uint32
+            )  # ids of one word are hashed again where they arrive
         if users.valid is not None:
             ids["valid"] = users.valid[order]
     step = max(1, BLOB // width)
@@ -84,8 +87,17 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
     for p, end in enumerate(ends.tolist()):
         for start in range(0 if p == 0 else int(ends[p - 1]), end, step):
             part = slice(start, min(start + step, end))
-            content = {"rows": part.stop - part.start, "codes": [column[part] for column in columns], **kind}
-            yield p, messages.packed(content | {name: some[part].reshape(-1) for name, some in ids.items()})
+            content = {
+                "rows": part.stop - part.start,
+                "codes": [column[part] for column in columns],
+                **kind,
+            }
+            yield (
+                p,
+                messages.packed(
+                    content | {name: some[part].reshape(-1) for name, some in ids.items()}
+                ),
+            )
 
 
 def _users(users: Sequence[Prepared]) -> Prepared | None:
@@ -106,7 +118,8 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
 
 
 class Joined:
-    """Collects the pieces of one partition and makes its table. users: numbers the ids of the partition."""
+    """Collects the pieces of one partition and makes its table. users: numbers the ids of the
+    partition."""
 
     def __init__(self, schema: Schema, users: UserIndex):
         self._names = list(schema.domain)
@@ -143,14 +156,16 @@ class Joined:
 
 
 def fingerprint(table: Table) -> str:
-    """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a hash of
-    each row's codes and its user."""
+    """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a
+    hash of each row's codes and its user."""
     columns, users, total = list(table.codes.values()), None, 0
     if table.user is not None and table.user_hash is not None:
         users = bound.hash_words(table.user_hash)
     for start in range(0, table.rows, HASH_ROWS):
         part = slice(start, min(start + HASH_ROWS, table.rows))
-        content = bound.hash_rows([np.ascontiguousarray(c[part]) for c in columns], part.stop - start)
+        content = bound.hash_rows(
+            [np.ascontiguousarray(c[part]) for c in columns], part.stop - start
+        )
         if users is not None and table.user is not None:
             content = bound.hash_words(content ^ users[table.user[part]])
         total += int(content.sum(dtype=np.uint64))
@@ -158,7 +173,8 @@ def fingerprint(table: Table) -> str:
 
 
 def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...], np.dtype, int]]:
-    """Name, type and length of a table's arrays, wide types first: each begins at a multiple of its width."""
+    """Name, type and length of a table's arrays, wide types first: each begins at a multiple of its
+    width."""
     kinds: list[tuple[tuple[str, ...], np.dtype, int]]
     kinds = [(("codes", name), code_dtype(size), rows) for name, size in schema.domain.items()]
     if schema.user is not None:
@@ -169,9 +185,16 @@ def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...]
 
 def blobs(table: Table) -> Iterator[bytes]:
     """A table as a head and the bytes of its columns, `BLOB` at a time."""
-    arrays: dict[tuple[str, ...], Any] = {("codes", name): codes for name, codes in table.codes.items()}
+    arrays: dict[tuple[str, ...], Any] = {
+        ("codes", name): codes for name, codes in table.codes.items()
+    }
     arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
-    head = {"rows": table.rows, "users": table.users, "dropped": table._dropped, "null_ids": table.null_ids}
+    head = {
+        "rows": table.rows,
+        "users": table.users,
+        "dropped": table._dropped,
+        "null_ids": table.null_ids,
+    }
     yield messages.packed({**head, "fingerprint": fingerprint(table)})
     for name, _, _ in _layout(table.schema, table.rows, table.users):
         content = np.ascontiguousarray(arrays[name]).view(np.uint8).reshape(-1)

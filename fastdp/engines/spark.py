@@ -1,15 +1,17 @@
-"""Partitions in Spark's executors: a back end over a DataFrame, of a classic session or of Spark Connect.
+"""Partitions in Spark's executors: a back end over a DataFrame, of a classic session or of Spark
+Connect.
 
 Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and adds, by `mapInArrow`:
 
     rows -> encode -> (shuffle by partition) -> join -> kept by the executors     once
     kept -> count -> (shuffle by slice of cells) -> add -> the driver             for every request
 
-Where the rows are those of mounted Parquet files, tasks read the files themselves (`sparkfiles`). Rows are
-encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved, in pieces
-of 64 kB. The driver receives sums over all partitions, and for each partition the numbers of rows and users
-and a fingerprint; it receives no row and no id. If an executor loses a partition, Spark makes it again from
-the source, which must give the same rows: fingerprints that differ are an error. Rows may come in any order.
+Where the rows are those of mounted Parquet files, tasks read the files themselves (`sparkfiles`).
+Rows are encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved,
+in pieces of 64 kB. The driver receives sums over all partitions, and for each partition the numbers
+of rows and users and a fingerprint; it receives no row and no id. If an executor loses a partition,
+Spark makes it again from the source, which must give the same rows: fingerprints that differ are an
+error. Rows may come in any order.
 """
 
 from __future__ import annotations
@@ -45,21 +47,25 @@ ADDER_SLICES = 64
 
 
 class SparkPartitions:
-    """`Partitions` of a DataFrame, or of one of several that are linked. The executors add up the answers of
-    all partitions, so the engine sees one partition. The caller closes it.
+    """`Partitions` of a DataFrame, or of one of several that are linked. The executors add up the
+    answers of all partitions, so the engine sees one partition. The caller closes it.
 
-    schemas: of the frames. links: what linked frames become in each partition, which has all rows of its
-    keys; their tables are kept together and `of_table` gives the partitions of each.
-    partitions: None means two per task that Spark runs at once.
-    rows, users, dropped: PRIVATE numbers of what was read, for the data's owner.
+    schemas: of the frames. links: what linked frames become in each partition, which has all rows
+    of its keys; their tables are kept together and `of_table` gives the partitions of each.
+    partitions: None means two per task that Spark runs at once. rows, users, dropped: PRIVATE
+    numbers of what was read, for the data's owner.
     """
 
     count = 1
 
-    def __init__(self, frames: Sequence[Any], schemas: Sequence[Schema], partitions=None, links=None):
+    def __init__(
+        self, frames: Sequence[Any], schemas: Sequence[Schema], partitions=None, links=None
+    ):
         self._spark, self._encoded = frames[0].sparkSession, cast(Any, None)
         index = UserIndex()  # keys of all tables must be of one kind
-        columns = [_columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)]
+        columns = [
+            _columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)
+        ]
         if partitions is None:
             partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
         self.partitions = check_partitions(partitions)
@@ -76,17 +82,21 @@ class SparkPartitions:
             raise
 
     def _keep(self, given: Sequence[Any], common: dict[str, Any]) -> tuple[Any, Any]:
-        """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are first used
-        and then keeps."""
+        """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are
+        first used and then keeps."""
         pieces = []
         for number, (frame, schema, columns) in enumerate(given):
             about = {"schema": json.dumps(schema.to_dict()), "first": number * self.partitions}
             pieces.append(self._pieces(frame, columns, common | about))
         together = reduce(lambda some, more: some.unionByName(more), pieces)
         joined = kept(_mapped(together.repartition(self.partitions, "key"), tasks.join, common))
-        return joined, joined.where("key = 0")  # the first blob of each partition, and errors of tasks
+        return joined, joined.where(
+            "key = 0"
+        )  # the first blob of each partition, and errors of tasks
 
-    def _pieces(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
+    def _pieces(
+        self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]
+    ) -> Any:
         """Pieces of one table's rows for the partitions."""
         kinds = {name: kind for name, (_, kind) in columns.items()}
         groups = sparkfiles.scanned(frame, kinds, -(-self.partitions // 2))
@@ -95,14 +105,18 @@ class SparkPartitions:
         lists = self._spark.range(0, max(1, len(groups)), 1, max(1, len(groups)))
         return _mapped(lists, tasks.encode_files, {**common, "groups": groups})
 
-    def _from_rows(self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]) -> Any:
+    def _from_rows(
+        self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]
+    ) -> Any:
         """Pieces of the rows that Spark hands over, and one row that opens each partition."""
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         rows = frame.toDF(*names).select(*(names[i] for i, _ in columns.values()))
         opening = pa.Table.from_batches([tasks.batch_of(tasks.openers(common))])
         openers = self._spark.createDataFrame(opening)
-        return _mapped(rows, tasks.encode, {**common, "columns": list(columns)}).unionByName(openers)
+        return _mapped(rows, tasks.encode, {**common, "columns": list(columns)}).unionByName(
+            openers
+        )
 
     def _learn(self, facts: Any) -> None:
         heads: dict[int, dict[str, Any]] = {}
@@ -119,9 +133,13 @@ class SparkPartitions:
         self.schema, self._first = self._schemas[number], number * self.partitions
         heads = self._heads[self._first : self._first + self.partitions]
         self._fingerprints = [head["fingerprint"] for head in heads]
-        self.rows, self.users, self.dropped = (sum(h[k] for h in heads) for k in ("rows", "users", "dropped"))
+        self.rows, self.users, self.dropped = (
+            sum(h[k] for h in heads) for k in ("rows", "users", "dropped")
+        )
         if self.rows > MAX_ROWS:
-            raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
+            raise DataError(
+                f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums"
+            )
 
     def of_table(self, number: int) -> SparkPartitions:
         """The partitions of one of the linked tables; closing one of them closes all."""
@@ -132,7 +150,10 @@ class SparkPartitions:
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
         sizes, digest = request.sizes(self.schema.domain), request.digest()
-        about = {"schema": json.dumps(self.schema.to_dict()), "request": messages.of_request(request)}
+        about = {
+            "schema": json.dumps(self.schema.to_dict()),
+            "request": messages.of_request(request),
+        }
         asked = about | {"sizes": sizes, "fingerprints": self._fingerprints, "first": self._first}
         slices = tasks.slices(sizes)
 
@@ -174,14 +195,16 @@ def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
     ends = np.cumsum(sizes)
     cuts = np.searchsorted(cells, ends)
     if len(cuts) and cuts[-1] != len(cells):
-        raise DataError("Spark returned a cell that the request does not contain; nothing was counted")
+        raise DataError(
+            "Spark returned a cell that the request does not contain; nothing was counted"
+        )
     places = zip(ends - sizes, np.split(cells, cuts[:-1]), np.split(sums, cuts[:-1]))
     return Answer(0, digest, [(own - start, some) for start, own, some in places])
 
 
 def kept(frame: Any) -> Any:
-    """The same DataFrame, kept by the executors when it is first made: in their memory as far as Spark finds
-    room, and on their disks."""
+    """The same DataFrame, kept by the executors when it is first made: in their memory as far as
+    Spark finds room, and on their disks."""
     from pyspark.storagelevel import StorageLevel
 
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
@@ -193,7 +216,8 @@ def _mapped(frame: Any, task: Callable[..., Any], arguments: dict[str, Any]) -> 
 
 
 def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
-    """(key, partition, blob) of the few rows of a frame; an error that a task reported is raised here."""
+    """(key, partition, blob) of the few rows of a frame; an error that a task reported is raised
+    here."""
     for row in guarded(lambda: frame.toArrow()).to_pylist():
         if row["failed"] is not None:
             raise messages.to_error(*json.loads(row["failed"]))
@@ -229,8 +253,9 @@ def parallel(spark: Any) -> int:
 
 
 def shuffle_keys(partitions: int) -> np.ndarray:
-    """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of its own.
-    Where no such key is found, two partitions share a task and are distinguished by their numbers."""
+    """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of
+    its own. Where no such key is found, two partitions share a task and are distinguished by their
+    numbers."""
     tried = np.arange(24 * partitions, dtype=np.int32)
     _, first = np.unique(spark_hash(tried) % partitions, return_index=True)
     keys = np.arange(partitions, dtype=np.int32)
@@ -239,7 +264,8 @@ def shuffle_keys(partitions: int) -> np.ndarray:
 
 
 def spark_hash(values: np.ndarray) -> np.ndarray:
-    """int32 hash that Spark's shuffles take of 32-bit integers: MurmurHash3_x86_32 of 4 bytes, seed 42."""
+    """int32 hash that Spark's shuffles take of 32-bit integers: MurmurHash3_x86_32 of 4 bytes, seed
+    42."""
 
     def rotated(x: np.ndarray, bits: int) -> np.ndarray:
         return x << np.uint32(bits) | x >> np.uint32(32 - bits)
@@ -254,8 +280,8 @@ def spark_hash(values: np.ndarray) -> np.ndarray:
 
 
 def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[int, str]]:
-    """Position and Arrow type of each needed column; DataError if one is missing, occurs twice or has a
-    wrong type. `users` has the kind of ids of the tables before."""
+    """Position and Arrow type of each needed column; DataError if one is missing, occurs twice or
+    has a wrong type. `users` has the kind of ids of the tables before."""
 
     names = list(frame.columns)
     wanted = [*dict.fromkeys(source_columns(schema)), *([schema.user] if schema.user else [])]
@@ -274,16 +300,19 @@ def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[in
 
 
 def spark(frame: Any, schema: Schema, partitions: int | None = None) -> PartitionedCounter:
-    """The engine over a Spark DataFrame (partitions None: two per task that Spark runs at once). The caller
-    closes it."""
+    """The engine over a Spark DataFrame (partitions None: two per task that Spark runs at once).
+    The caller closes it."""
     return PartitionedCounter(schema, SparkPartitions([frame], [schema], partitions))
 
 
 def linked_spark(
     frames: Mapping[str, Any], links: Links, partitions: int | None = None
 ) -> list[PartitionedCounter]:
-    """The engines over the parents' table and over each child's table of linked Spark DataFrames; the caller
-    closes one of them. All rows of a key are in one partition, where they are linked as in one process."""
+    """The engines over the parents' table and over each child's table of linked Spark DataFrames;
+    the caller closes one of them. All rows of a key are in one partition, where they are linked as
+    in one process."""
     schemas = links.linked.tables
-    kept = SparkPartitions([frames[name] for name in schemas], list(schemas.values()), partitions, links)
+    kept = SparkPartitions(
+        [frames[name] for name in schemas], list(schemas.values()), partitions, links
+    )
     return [PartitionedCounter(s, kept.of_table(number)) for number, s in enumerate(links.schemas)]

@@ -8,7 +8,8 @@ MAX_PARTITIONS = 1 << 15
 
 
 def is_spark(source: Any) -> bool:
-    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import Spark."""
+    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import
+    Spark."""
     kind = type(source)
     return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
 
@@ -16,5 +17,7 @@ def is_spark(source: Any) -> bool:
 def check_partitions(partitions: int) -> int:
     """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
     if not is_whole(partitions, 1, MAX_PARTITIONS):
-        raise UsageError(f"partitions: expected 1 to {MAX_PARTITIONS} for Spark, got {partitions!r}")
+        raise UsageError(
+            f"partitions: expected 1 to {MAX_PARTITIONS} for Spark, got {partitions!r}"
+        )
     return int(partitions)

@@ -1,13 +1,14 @@
 """Parquet files behind a Spark DataFrame that executors read themselves.
 
-Spark decodes Parquet into rows and hands them to Python value by value, which costs several times what
-reading the file costs. Where a DataFrame is the plain content of Parquet files that are mounted (`file:`),
-tasks read the files by the local engine's reader instead, and Spark moves only what they encode.
+Spark decodes Parquet into rows and hands them to Python value by value, which costs several times
+what reading the file costs. Where a DataFrame is the plain content of Parquet files that are
+mounted (`file:`), tasks read the files by the local engine's reader instead, and Spark moves only
+what they encode.
 
-Law: a frame is read so only if its rows are those that the local engine reads from its files. Spark says
-itself that the frame is such a scan (`sameSemantics`), and every file's footer must show each needed column
-once, under its exact name and in a type whose values are those of Spark's type; in every other case rows are
-taken from Spark.
+Law: a frame is read so only if its rows are those that the local engine reads from its files. Spark
+says itself that the frame is such a scan (`sameSemantics`), and every file's footer must show each
+needed column once, under its exact name and in a type whose values are those of Spark's type; in
+every other case rows are taken from Spark.
 """
 
 from __future__ import annotations
@@ -43,22 +44,28 @@ Group = tuple[str, int, str]
 
 
 def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
-    """The row groups that hold the rows of a frame, divided into at least `tasks` lists where there are as
-    many; None if the frame is not the plain content of mounted Parquet files.
+    """The row groups that hold the rows of a frame, divided into at least `tasks` lists where there
+    are as many; None if the frame is not the plain content of mounted Parquet files.
 
     kinds: Spark's Arrow type of each needed column.
     """
     try:
         files = _files(frame)
         # Spark may read days and times by the Julian calendar where a file does not say.
-        julian = _dated(kinds) and frame.sparkSession.conf.get(REBASE) not in ("CORRECTED", "EXCEPTION")
+        julian = _dated(kinds) and frame.sparkSession.conf.get(REBASE) not in (
+            "CORRECTED",
+            "EXCEPTION",
+        )
         return None if files is None or julian else _shares(files, kinds, tasks)
-    except Exception:  # a frame that does not tell, a file that is not there: Spark reads it, or says why not
+    except (
+        Exception
+    ):  # a frame that does not tell, a file that is not there: Spark reads it, or says why not
         return None
 
 
 def _files(frame: Any) -> list[str] | None:
-    """Paths of the files that a frame consists of; None if it is anything else than all their rows."""
+    """Paths of the files that a frame consists of; None if it is anything else than all their
+    rows."""
     uris = frame.inputFiles()
     if not uris or len(uris) > MAX_FILES or not all(uri.startswith("file:/") for uri in uris):
         return None
@@ -76,8 +83,9 @@ def _files(frame: Any) -> list[str] | None:
 
 
 def _roots(files: Sequence[str]) -> Iterator[str]:
-    """Paths that a frame of these files may have been opened by; Spark compares the text of one path. Frames
-    of several paths are left out: Spark compares those as sets, and reads twice what is given twice."""
+    """Paths that a frame of these files may have been opened by; Spark compares the text of one
+    path. Frames of several paths are left out: Spark compares those as sets, and reads twice what
+    is given twice."""
     folder = os.path.dirname(files[0])
     singles = [folder] if len(files) > 1 else [files[0], folder]
     for path in singles:
@@ -118,8 +126,8 @@ def _shares(files: Sequence[str], kinds: Mapping[str, str], tasks: int) -> list[
 
 
 def signature(footer: pq.FileMetaData) -> str:
-    """A digest of what a file's footer says of its columns and row groups. The driver's and the executors'
-    must agree: a path may lead to another file on another machine."""
+    """A digest of what a file's footer says of its columns and row groups. The driver's and the
+    executors' must agree: a path may lead to another file on another machine."""
     groups = (footer.row_group(number) for number in range(footer.num_row_groups))
     form = footer.schema.to_arrow_schema().to_string(show_schema_metadata=False)
     facts = [form, [(group.num_rows, group.total_byte_size) for group in groups]]
@@ -149,8 +157,8 @@ def _units(part: Part, columns: Sequence[str], user: str | None) -> Iterator[Uni
 def _same(form: pa.Schema, notes: Mapping[bytes, bytes], kinds: Mapping[str, str]) -> bool:
     """Whether a file has the values that Spark reads from it.
 
-    form: the file's Arrow schema; notes: the metadata of its footer, in which Spark marks files whose days
-    and times are of the Julian calendar.
+    form: the file's Arrow schema; notes: the metadata of its footer, in which Spark marks files
+    whose days and times are of the Julian calendar.
     """
     if _dated(kinds):
         version = notes.get(b"org.apache.spark.version", b"3")
@@ -161,7 +169,8 @@ def _same(form: pa.Schema, notes: Mapping[bytes, bytes], kinds: Mapping[str, str
             return False
         stored = str(form.field(name).type)
         if kind.startswith("timestamp[us, tz="):
-            kind = "timestamp[us, tz=UTC]"  # Spark's label is the session's zone; the times are the same
+            # Spark's label is the session's zone; the times are the same
+            kind = "timestamp[us, tz=UTC]"
         if kind not in (stored, UNSIGNED.get(stored), stored.removeprefix("large_")):
             return False
     return True

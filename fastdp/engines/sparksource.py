@@ -14,7 +14,8 @@ TEXT = (".csv", ".tsv", ".txt", ".json", ".jsonl", ".ndjson", ".gz", ".zst", ".b
 
 
 def format_of(sources: Sequence[str]) -> str:
-    """`table`, `parquet` or `orc`; UsageError if the sources differ in kind or are of another kind."""
+    """`table`, `parquet` or `orc`; UsageError if the sources differ in kind or are of another
+    kind."""
     kinds = set()
     for source in sources:
         name = source.lower().rstrip("/*")
@@ -34,13 +35,16 @@ def format_of(sources: Sequence[str]) -> str:
 
 @contextmanager
 def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
-    """The rows of files that Spark can see, or of `table:NAME` of its catalog, as a DataFrame of a session
-    that ends with the block. master: Spark's, or sc://... of Spark Connect; None: as Spark is set up."""
+    """The rows of files that Spark can see, or of `table:NAME` of its catalog, as a DataFrame of a
+    session that ends with the block. master: Spark's, or sc://... of Spark Connect; None: as Spark
+    is set up."""
     kind = format_of(sources)
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise UsageError("--engine spark needs the package pyspark: install fastdp[spark]") from None
+        raise UsageError(
+            "--engine spark needs the package pyspark: install fastdp[spark]"
+        ) from None
     builder = SparkSession.builder
     if master is not None and master.startswith("sc://"):
         builder = builder.remote(master)
@@ -51,7 +55,9 @@ def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
             "spark.log.level": "ERROR",
         }
         if master is not None and master.startswith("local"):
-            settings["spark.shuffle.compress"] = "false"  # codes are packed, and stay on this machine
+            settings["spark.shuffle.compress"] = (
+                "false"  # codes are packed, and stay on this machine
+            )
         for name, value in settings.items():
             builder = builder.config(name, value)
         if master is not None:

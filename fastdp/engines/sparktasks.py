@@ -1,9 +1,10 @@
-"""Functions that Spark's executors run by `mapInArrow`: encode (of rows or of files), join, count, add.
+"""Functions that Spark's executors run by `mapInArrow`: encode (of rows or of files), join, count,
+add.
 
-Rows between them have the form `ROW`. A task raises no error of its own, since Spark logs what is raised:
-an error becomes a row with `failed` filled (class and text of fastdp's errors, only the class of others),
-which later tasks pass on to the driver. Where reading Spark's input fails, the task raises that error, and
-Spark runs the task again.
+Rows between them have the form `ROW`. A task raises no error of its own, since Spark logs what is
+raised: an error becomes a row with `failed` filled (class and text of fastdp's errors, only the
+class of others), which later tasks pass on to the driver. Where reading Spark's input fails, the
+task raises that error, and Spark runs the task again.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from .build import check
 from .partitioned import Answer, Sums, answer, sparse
 
 ROW = "key int, partition int, blob binary, failed string"
-"""key: the shuffle's key, after `join` a blob's number, after `count` a slice's. partition: those of linked
-table i come after those of tables 0 to i - 1. failed: JSON of (class, text)."""
+"""key: the shuffle's key, after `join` a blob's number, after `count` a slice's. partition: those
+of linked table i come after those of tables 0 to i - 1. failed: JSON of (class, text)."""
 
 SLICE = 1 << 16
-"""Cells per slice, where the cells of all tables of a request are numbered one after the other. One task adds
-up a slice over all partitions."""
+"""Cells per slice, where the cells of all tables of a request are numbered one after the other. One
+task adds up a slice over all partitions."""
 
 SEND = 8 << 20
 """Approximate bytes of one batch that a task returns."""
@@ -48,7 +49,9 @@ class BrokenOff(RuntimeError):
     """Reading the task's input ended with an error of Spark."""
 
 
-def _task(work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, parts: Any) -> Any:
+def _task(
+    work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], message: bytes, parts: Any
+) -> Any:
     """Runs a task and gives its rows as Arrow batches; an error becomes a row."""
     broken = False
 
@@ -88,8 +91,8 @@ def _task(work: Callable[[dict[str, Any], Iterator[Any]], Iterator[Row]], messag
 
 
 def attempt(work: Callable[[], Any]) -> dict[str, Any]:
-    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of other errors only the
-    name of the class is given."""
+    """{"done": result}, or {"failed": (class, text)} of an error of fastdp's own; of other errors
+    only the name of the class is given."""
 
     def readable() -> Any:
         try:
@@ -99,7 +102,11 @@ def attempt(work: Callable[[], Any]) -> dict[str, Any]:
             raise DataError(f"a partition cannot be read or written ({what})") from None
 
     try:
-        return {"done": redact_errors(readable, "", lambda name: DataError(f"a partition failed ({name})"))}
+        return {
+            "done": redact_errors(
+                readable, "", lambda name: DataError(f"a partition failed ({name})")
+            )
+        }
     except FastdpError as error:
         return {"failed": (type(error).__name__, str(error))}
     except MemoryError:
@@ -116,12 +123,14 @@ def batch_of(rows: list[Row]) -> pa.RecordBatch:
 
 def openers(arguments: dict[str, Any]) -> list[Row]:
     """One row without content for each partition of a table, by its key of the shuffle."""
-    return [(key, p, None, None) for p, key in enumerate(arguments["keys"].tolist(), arguments["first"])]
+    return [
+        (key, p, None, None) for p, key in enumerate(arguments["keys"].tolist(), arguments["first"])
+    ]
 
 
 def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
-    """(key, partition, blob) of what another task made; raises an error that it reported. Blobs of openers
-    are empty."""
+    """(key, partition, blob) of what another task made; raises an error that it reported. Blobs of
+    openers are empty."""
     for batch in batches:
         plain = (batch[name].to_pylist() for name in ("key", "partition", "failed"))
         for key, partition, failed, blob in zip(*plain, batch["blob"], strict=True):
@@ -145,8 +154,8 @@ def encode(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
 
 
 def encode_files(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
-    """`encode` of files that the task reads itself. Its input are numbers of the lists in `groups`; number 0
-    also opens every partition."""
+    """`encode` of files that the task reads itself. Its input are numbers of the lists in `groups`;
+    number 0 also opens every partition."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         numbers = [number for batch in source for number in batch.column(0).to_pylist()]
@@ -182,7 +191,8 @@ def _parts(batches: Iterator[pa.RecordBatch], arguments: dict[str, Any]) -> list
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Many small batches as few of about BATCH_ROWS rows, since encoding has a fixed cost per batch."""
+    """Many small batches as few of about BATCH_ROWS rows, since encoding has a fixed cost per
+    batch."""
     waiting: list[pa.RecordBatch] = []
     for batch in chain(batches, [None]):
         waiting += [] if batch is None else [batch]
@@ -192,8 +202,9 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def plain(batch: pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-    """A batch of Spark under the source's names, in which times with a zone are labelled UTC, as in files and
-    on the driver: Spark labels them with the session's zone, which concerns only how they are shown."""
+    """A batch of Spark under the source's names, in which times with a zone are labelled UTC, as in
+    files and on the driver: Spark labels them with the session's zone, which concerns only how they
+    are shown."""
     columns = []
     for column in batch.columns:
         kind = column.type
@@ -207,7 +218,11 @@ def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     """Pieces to the blobs of each partition's tables: number, partition, blob."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        plain, secret, count = json.loads(arguments["schema"]), arguments["secret"], len(arguments["keys"])
+        plain, secret, count = (
+            json.loads(arguments["schema"]),
+            arguments["secret"],
+            len(arguments["keys"]),
+        )
         links = Links(LinkedSchema.from_dict(plain)) if is_linked(plain) else None
         schemas = {"": Schema.from_dict(plain)} if links is None else links.linked.tables
         joined: dict[int, tuple[UserIndex, list[pieces.Joined]]] = {}
@@ -215,7 +230,10 @@ def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
             table, partition = divmod(place, count)
             if partition not in joined:
                 users = UserIndex(secret=secret.tobytes())
-                joined[partition] = users, [pieces.Joined(schema, users) for schema in schemas.values()]
+                joined[partition] = (
+                    users,
+                    [pieces.Joined(schema, users) for schema in schemas.values()],
+                )
             if piece:
                 joined[partition][1][table].add(piece)
         for partition in sorted(joined):
@@ -230,7 +248,9 @@ def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     return _task(work, message, batches)
 
 
-def _tables(schema: Schema, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[tuple[int, pieces.Tables]]:
+def _tables(
+    schema: Schema, rows: Iterable[tuple[int, int, bytes]]
+) -> Iterator[tuple[int, pieces.Tables]]:
     """(partition, its table's blobs put together)."""
     at, expected, made = -1, 0, None
     for number, partition, blob in rows:
@@ -248,7 +268,8 @@ def _tables(schema: Schema, rows: Iterable[tuple[int, int, bytes]]) -> Iterator[
 
 
 def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
-    """Each partition's answer in slices of cells: slice, partition, answer over the slice's cells."""
+    """Each partition's answer in slices of cells: slice, partition, answer over the slice's
+    cells."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         schema, request = _schema(arguments), messages.to_request(arguments["request"])
@@ -256,7 +277,9 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
             partition = place - arguments["first"]
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
                 raise DataError("a partition was read again with other rows; nothing was counted")
-            for number, part in sliced(answer(blobs.table(), partition, request), arguments["sizes"]):
+            for number, part in sliced(
+                answer(blobs.table(), partition, request), arguments["sizes"]
+            ):
                 yield number, partition, messages.packed(messages.of_answer(part)), None
 
     return _task(work, message, batches)
@@ -266,7 +289,9 @@ def sliced(whole: Answer, sizes: list[int]) -> Iterator[tuple[int, Answer]]:
     """(slice, answer) of an answer: its tables one after the other, cut every SLICE cells."""
     starts = np.cumsum([0, *sizes])
     none = np.empty(0, np.int64)
-    cells = np.concatenate([none, *(c + start for (c, _), start in zip(whole.tables, starts.tolist()))])
+    cells = np.concatenate(
+        [none, *(c + start for (c, _), start in zip(whole.tables, starts.tolist()))]
+    )
     sums = np.concatenate([none, *(s for _, s in whole.tables)])
     for number in range(slices(sizes)):
         low, high = np.searchsorted(cells, [number * SLICE, (number + 1) * SLICE])
@@ -280,7 +305,8 @@ def slices(sizes: list[int]) -> int:
 
 
 def add(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
-    """Slices of all partitions added up: slice, 0, answer of the whole table over the slice's cells."""
+    """Slices of all partitions added up: slice, 0, answer of the whole table over the slice's
+    cells."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
         digest, partitions = arguments["digest"], arguments["partitions"]

@@ -1,5 +1,6 @@
-"""Histograms of users on one machine: rows are grouped by user, then the keys in which each user counts are
-chosen. Views, too, are made here: tables in which a user's rows depend on that user's rows alone."""
+"""Histograms of users on one machine: rows are grouped by user, then the keys in which each user
+counts are chosen. Views, too, are made here: tables in which a user's rows depend on that user's
+rows alone."""
 
 import numpy as np
 
@@ -13,8 +14,8 @@ DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
 
 POSITION_TABLE = 1 << 27
-"""Groups of a grid of at most this many cells are looked up in a table (4 bytes per cell); groups of larger
-grids by binary search."""
+"""Groups of a grid of at most this many cells are looked up in a table (4 bytes per cell); groups
+of larger grids by binary search."""
 
 
 def histogram(table: Table, key: userkeys.UserKey, cap: int, threads: int) -> np.ndarray:
@@ -47,7 +48,9 @@ def checked(domain: Domain, key: userkeys.UserKey, cap: int) -> userkeys.UserKey
         raise UsageError(f"cap must be a whole number >= 1, got {cap!r}")
     key = key.bind(domain)
     if key.size > DENSE_HISTOGRAM:
-        raise UsageError(f"{type(key).__name__} has {key.size} keys, the limit is 2^31; use fewer cells")
+        raise UsageError(
+            f"{type(key).__name__} has {key.size} keys, the limit is 2^31; use fewer cells"
+        )
     return key
 
 
@@ -96,7 +99,9 @@ def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndar
     lead, there = key.order[0], length > 0
     for name, place in (("first", start[:-1]), ("last", start[1:] - 1)):
         code = table.codes[lead][rows[place[there]]].astype(np.int64)
-        out[name] += key.units * np.bincount(code * key.ends // table.domain[lead], minlength=key.ends)
+        out[name] += key.units * np.bincount(
+            code * key.ends // table.domain[lead], minlength=key.ends
+        )
     return np.concatenate(list(out.values()))
 
 
@@ -109,9 +114,9 @@ def gap_bins(gaps: np.ndarray, bins: int) -> np.ndarray:
 def in_order(
     table: Table, order: tuple[str, ...], content: tuple[str, ...], threads: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(start, rows, time): the numbers of each user's rows in order of the columns `order`, ties by the keyed
-    hash of the codes of the columns `content`; those of user u start at start[u]. time: the rows' numbers in
-    C order over `order`."""
+    """(start, rows, time): the numbers of each user's rows in order of the columns `order`, ties by
+    the keyed hash of the codes of the columns `content`; those of user u start at start[u]. time:
+    the rows' numbers in C order over `order`."""
     time = _cells(table, order, threads)
     start, rows, hashes = _grouped(table, np.arange(table.rows, dtype=np.uint64))
     content_hash = bound.hash_rows([table.codes[name] for name in content], table.rows)
@@ -151,7 +156,8 @@ def _cells(table: Table, columns: tuple[str, ...], threads: int) -> np.ndarray:
 
 
 def _grouped(table: Table, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(start, values by user, hash of each user); without a user column every row is a user of its own."""
+    """(start, values by user, hash of each user); without a user column every row is a user of its
+    own."""
 
     if table.user is None or table.user_hash is None:
         return np.arange(table.rows + 1), values, np.zeros(table.rows, np.uint64)
@@ -177,4 +183,6 @@ def _groups(table: Table, key: userkeys.Groups, cap: int, threads: int) -> np.nd
     if key.cells is not None and grid <= POSITION_TABLE:
         position = np.full(grid, -1, np.int32)
         position[key.cells] = np.arange(len(key.cells), dtype=np.int32)
-    return bound.groups(start, values, hashes, key.cells, position, key.size, key.t_max, cap, threads)
+    return bound.groups(
+        start, values, hashes, key.cells, position, key.size, key.t_max, cap, threads
+    )

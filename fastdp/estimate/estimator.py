@@ -33,7 +33,8 @@ def fit(
     tables: Literal["float64", "float32"] = "float64",
     slack: float = 0.0,
 ) -> Model:
-    """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a junction tree.
+    """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a
+    junction tree.
 
     domain
         Attribute name to number of codes. Attributes nobody measured come out uniform and independent.
@@ -65,9 +66,17 @@ def fit(
     """
     domain, measurements = _in_order(domain, measurements)
     options = Options(
-        stop=stop, method=method, tol=tol, iters=iters, tables=tables, slack=slack, max_cells=max_cells
+        stop=stop,
+        method=method,
+        tol=tol,
+        iters=iters,
+        tables=tables,
+        slack=slack,
+        max_cells=max_cells,
     )
-    task = Task.of(domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells)
+    task = Task.of(
+        domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells
+    )
     clock = Clock(callback)
     return solve(task, options, clock).report(task, clock)
 
@@ -77,22 +86,27 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     domain = getattr(domain, "domain", domain)
     measurements = getattr(measurements, "measurements", measurements)
     if not isinstance(domain, Mapping):
-        raise UsageError(f"fit: expected a domain (column to codes) first, got {type(domain).__name__}")
+        raise UsageError(
+            f"fit: expected a domain (column to codes) first, got {type(domain).__name__}"
+        )
     if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
-        raise UsageError(f"fit: expected a list of fastdp.Measurement, got {type(measurements).__name__}")
+        raise UsageError(
+            f"fit: expected a list of fastdp.Measurement, got {type(measurements).__name__}"
+        )
     return domain, measurements
 
 
 SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), DescentSolver())
-"""In the order in which they are asked. A solver has `methods`, the values of `fit(method=)` that allow it;
-`takes`, what it can solve, for the error where a caller insists on it; `applies(task, options)`, whether it
-suits the measurements and the stopping rule (cheap); `plan(task, options)`, everything that `run` needs, or
-None if the task is too large for it; `run(plan, clock)`, the fit, which reports each oracle call."""
+"""In the order in which they are asked. A solver has `methods`, the values of `fit(method=)` that
+allow it; `takes`, what it can solve, for the error where a caller insists on it; `applies(task,
+options)`, whether it suits the measurements and the stopping rule (cheap); `plan(task, options)`,
+everything that `run` needs, or None if the task is too large for it; `run(plan, clock)`, the fit,
+which reports each oracle call."""
 
 
 def solve(task: Task, options: Options, clock: Clock) -> Solution:
-    """The solution by the first solver that takes the task; UsageError if `method` names one that does
-    not."""
+    """The solution by the first solver that takes the task; UsageError if `method` names one that
+    does not."""
     named = [solver for solver in SOLVERS if options.method in solver.methods]
     for solver in named:
         plan = solver.plan(task, options) if solver.applies(task, options) else None

@@ -12,13 +12,14 @@ MOST_CALLS = 10_000
 """Calls of the oracle that end any fit by mirror descent."""
 
 NOISY, EXACT = 1e-4, 1e-6
-"""Default of `tol`: where the noise decides and the loss need not be known well; where the least loss is
-wanted."""
+"""Default of `tol`: where the noise decides and the loss need not be known well; where the least
+loss is wanted."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """See `estimate.fit`. `flow`, for strategies alone: stop="iters" also ends once the mirror flow has run
-    for this long, in rows (a cell of x rows with noise sigma has relaxed by about exp(-x flow / sigma^2))."""
+    """See `estimate.fit`. `flow`, for strategies alone: stop="iters" also ends once the mirror flow
+    has run for this long, in rows (a cell of x rows with noise sigma has relaxed by about exp(-x
+    flow / sigma^2))."""
 
     stop: str = "noise"
     method: str = "auto"
@@ -31,7 +32,9 @@ class Options(Struct, frozen=True, kw_only=True):
 
     def __post_init__(self):
         if self.stop not in STOPS:
-            raise UsageError(f'stop must be "noise", "risk", "refined", "tol" or "iters", got {self.stop!r}')
+            raise UsageError(
+                f'stop must be "noise", "risk", "refined", "tol" or "iters", got {self.stop!r}'
+            )
         if self.tol is not None and not self.tol > 0:
             raise UsageError(f"tol must be positive, got {self.tol!r}")
         if self.iters is not None and (int(self.iters) != self.iters or self.iters < 1):

@@ -1,5 +1,5 @@
-"""Turns measurements into parts: measurements are checked, and each query becomes blocks of rows over plain
-marginals."""
+"""Turns measurements into parts: measurements are checked, and each query becomes blocks of rows
+over plain marginals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from ..errors import MeasurementError, SchemaError
 from ..queries import Block, as_query
 
 SHARPEST, DULLEST, FARTHEST = 1e-25, 1e100, 1e36
-"""Sigmas that a fit can work with, in rows, and the largest answer in sigma: strategies count in sigma, some
-of them in float32, and in its squares."""
+"""Sigmas that a fit can work with, in rows, and the largest answer in sigma: strategies count in
+sigma, some of them in float32, and in its squares."""
 
 
 class Part(NamedTuple):
@@ -27,11 +27,14 @@ class Part(NamedTuple):
 
 
 def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> list[Part]:
-    """The measurements as parts, after every check that can be made of them; errors name the measurement."""
+    """The measurements as parts, after every check that can be made of them; errors name the
+    measurement."""
     parts: list[Part] = []
     for i, seen in enumerate(measurements):
         if not all(hasattr(seen, part) for part in ("clique", "values", "sigma", "query")):
-            raise MeasurementError(f"measurement {i}: expected a Measurement, got {type(seen).__name__}")
+            raise MeasurementError(
+                f"measurement {i}: expected a Measurement, got {type(seen).__name__}"
+            )
         name = f"measurement {i} on {seen.clique}"
         try:
             clique = domain.check(seen.clique)
@@ -42,7 +45,9 @@ def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> li
         cells = domain.cells(clique)
         query = as_query(seen.query, cells)
         if query.cells != cells:
-            raise MeasurementError(f"{name}: the query is over {query.cells} cells, the clique has {cells}")
+            raise MeasurementError(
+                f"{name}: the query is over {query.cells} cells, the clique has {cells}"
+            )
         y = np.ascontiguousarray(seen.values, np.float64).reshape(-1)
         if y.size != query.rows:
             raise MeasurementError(
@@ -60,7 +65,9 @@ def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> li
         if least < SHARPEST or most > DULLEST:
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
         if most_far > FARTHEST * least and (np.abs(y) > FARTHEST * sigma).any():
-            raise MeasurementError(f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both")
+            raise MeasurementError(
+                f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both"
+            )
         weight = 1.0 / (sigma * sigma)
         weight = weight if sigma.ndim else np.broadcast_to(weight, y.shape)
         start = 0
@@ -78,8 +85,8 @@ def _rows(domain: Domain, block: Block) -> int:
 
 
 def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarray] | None]:
-    """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat numbers); None
-    where they are all cells."""
+    """By set of attributes: the cells of its marginal that the parts refer to, as (axes, flat
+    numbers); None where they are all cells."""
     used: dict[frozenset[str], dict[tuple[Clique, int], np.ndarray | None]] = {}
     for block in {id(part.block): part.block for part in parts}.values():
         looks = [(block.plus, None if block.matrix is not None else block.cells)]
@@ -92,13 +99,16 @@ def usage(parts: Sequence[Part]) -> dict[frozenset[str], tuple[Clique, np.ndarra
             out[key] = None
         else:
             cells = np.concatenate(list(found.values()))
-            out[key] = (cliques.pop(), cells if (cells[1:] > cells[:-1]).all() else np.unique(cells))
+            out[key] = (
+                cliques.pop(),
+                cells if (cells[1:] > cells[:-1]).all() else np.unique(cells),
+            )
     return out
 
 
 def direct(parts: Sequence[Part]) -> set[frozenset[str]]:
-    """The sets of attributes all of whose cells are measured one by one, by measurements of one order, and to
-    which no other row refers."""
+    """The sets of attributes all of whose cells are measured one by one, by measurements of one
+    order, and to which no other row refers."""
     orders: dict[frozenset[str], set[int]] = {}
     other: set[frozenset[str]] = set()
     for part in parts:

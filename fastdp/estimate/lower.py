@@ -1,9 +1,9 @@
 """From measurements to one quadratic over the plan's vector of plain marginals.
 
-Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add up to a
-diagonal, whatever measurement they come from; other rows are kept once per distinct functional, with its
-measurements averaged by inverse variance. The remaining part of the loss does not depend on the marginals.
-So the loss of all measurements is exactly that of a `Quadratic`.
+Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add
+up to a diagonal, whatever measurement they come from; other rows are kept once per distinct
+functional, with its measurements averaged by inverse variance. The remaining part of the loss does
+not depend on the marginals. So the loss of all measurements is exactly that of a `Quadratic`.
 """
 
 from collections.abc import Sequence
@@ -33,10 +33,15 @@ def _direct_target(
         return np.ascontiguousarray(cube, dtype).reshape(-1)
 
     def precision_of(part: Part, dtype=np.float64) -> float | np.ndarray:
-        return float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
+        return (
+            float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
+        )
 
     if len(group) == 1:
-        return DirectTarget(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)), 0.0
+        return (
+            DirectTarget(node, laid(group[0].y, group[0], dtype), precision_of(group[0], dtype)),
+            0.0,
+        )
     cubes = [laid(part.y, part) for part in group]
     weights = [precision_of(part) for part in group]
     precision = sum(weights[1:], start=weights[0])
@@ -79,13 +84,17 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     lines, columns, data = _entries(plan, rows)
     used[columns] = True
     active = np.flatnonzero(used)
-    if active.size >= MOSTLY * size:  # keeping the other entries, with weight 0, is cheaper than a gather
+    if (
+        active.size >= MOSTLY * size
+    ):  # keeping the other entries, with weight 0, is cheaper than a gather
         active = np.arange(size)
     position = np.empty(size, np.int64)
     position[active] = np.arange(active.size)
     w, wt = np.zeros(active.size), np.zeros(active.size)
     for (k, _), found in single.items():
-        where, weight, y = map(np.concatenate, zip(*((position[at], x.weight, x.y) for at, x in found)))
+        where, weight, y = map(
+            np.concatenate, zip(*((position[at], x.weight, x.y) for at, x in found))
+        )
         if not where.size:  # nothing of these marginals was measured cell by cell
             continue
         low = where.min()
@@ -101,7 +110,11 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         wt[at] += set_wt[some]
         orders[k].cells.append((at, set_w[some], t[some]))
     v, b, extra = _fuse(rows, orders)
-    matrix = sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size)) if rows else None
+    matrix = (
+        sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size))
+        if rows
+        else None
+    )
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
     for order in orders.values():  # the loss of each order's own targets against the fused targets
         constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
@@ -113,8 +126,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
 
 
 def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
-    """Rows that are not single cells, one block for each key: the lines, columns and values of a matrix over
-    the plan's vector."""
+    """Rows that are not single cells, one block for each key: the lines, columns and values of a
+    matrix over the plan's vector."""
     entries, rest, n = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))], [], 0
     known: dict[tuple[Clique, int], np.ndarray] = {}
 
@@ -132,9 +145,13 @@ def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
                 (n + lines, _where(plan, block.plus, cells), block.matrix.value.astype(np.float64))
             )
         elif block.cells is None or block.minus is None or block.fine is None:
-            raise MeasurementError("a block of rows needs its cells and the amounts to subtract from them")
+            raise MeasurementError(
+                "a block of rows needs its cells and the amounts to subtract from them"
+            )
         else:
-            rest.append((n, block.at, spots(block.plus, block.cells), spots(block.minus, block.fine)))
+            rest.append(
+                (n, block.at, spots(block.plus, block.cells), spots(block.minus, block.fine))
+            )
         n += group[0].y.size
     if rest:
         starts, ats, above, below = zip(*rest)
@@ -145,8 +162,11 @@ def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
     return [np.concatenate(x) for x in zip(*entries)]
 
 
-def _fuse(rows: dict[tuple, list[Part]], orders: dict[int, Order]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Precision and target of each row that is not a single cell, and the constant of their loss."""
+def _fuse(
+    rows: dict[tuple, list[Part]], orders: dict[int, Order]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Precision and target of each row that is not a single cell, and the constant of their
+    loss."""
     asked: dict[int, list[tuple[int, Part]]] = {}
     n = 0
     for group in rows.values():
@@ -156,7 +176,9 @@ def _fuse(rows: dict[tuple, list[Part]], orders: dict[int, Order]) -> tuple[np.n
     v, vb, constant = np.zeros(n), np.zeros(n), 0.0
     for k in sorted(asked):
         at = _ranges(*zip(*((start, part.y.size) for start, part in asked[k])))
-        weight, y = (np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y"))
+        weight, y = (
+            np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y")
+        )
         mine_v, mine_vb = np.bincount(at, weight, n), np.bincount(at, weight * y, n)
         b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
         left = form(y - b[at], weight)
@@ -168,7 +190,9 @@ def _fuse(rows: dict[tuple, list[Part]], orders: dict[int, Order]) -> tuple[np.n
         vb += mine_vb
     b = np.divide(vb, v, out=np.zeros(n), where=v > 0)
     for k in asked:
-        constant += sum(form(target - b[where], weight) for where, weight, target in orders[k].functionals)
+        constant += sum(
+            form(target - b[where], weight) for where, weight, target in orders[k].functionals
+        )
     return v, b, constant
 
 
@@ -179,7 +203,8 @@ def _ranges(starts: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
 
 
 def _where(plan: Plan, clique: Clique, cells: np.ndarray | None) -> np.ndarray:
-    """Positions in the plan's vector of the given cells (flat numbers in clique order; None: all)."""
+    """Positions in the plan's vector of the given cells (flat numbers in clique order; None:
+    all)."""
     place = plan.places[frozenset(clique)]
     numbers = permute_cells(plan.domain, clique, cells, place.axes)
     return place.at + (numbers if place.cells is None else np.searchsorted(place.cells, numbers))

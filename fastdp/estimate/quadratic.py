@@ -1,8 +1,10 @@
-"""The loss of all measurements as one quadratic over the plan's vector of plain marginals (made by `lower`).
+"""The loss of all measurements as one quadratic over the plan's vector of plain marginals (made by
+`lower`).
 
     loss(m) = 1/2 sum w (m - t)^2 + 1/2 sum v (A m - b)^2 + constant
 
-The same split is kept by the order (number of attributes) of the measured clique, for the stopping rule.
+The same split is kept by the order (number of attributes) of the measured clique, for the stopping
+rule.
 """
 
 from __future__ import annotations
@@ -36,9 +38,9 @@ class Order(Struct):
 
 
 class DirectTarget(Struct, frozen=True):
-    """A node whose cells are all measured one by one, and which no other measurement refers to: its loss is
-    1/2 sum precision (cell - target)^2. Targets are in the order of the node's cells; precision is one number
-    for all cells, or an array; both have the tables' dtype."""
+    """A node whose cells are all measured one by one, and which no other measurement refers to: its
+    loss is 1/2 sum precision (cell - target)^2. Targets are in the order of the node's cells;
+    precision is one number for all cells, or an array; both have the tables' dtype."""
 
     node: Node
     target: np.ndarray
@@ -46,9 +48,9 @@ class DirectTarget(Struct, frozen=True):
 
 
 class Residual(Struct):
-    """Marginals minus targets: `cells` of the active cells, `rows` of the measured rows that are not single
-    cells. Both are affine in the marginals, so averages of marginals are averages of residuals. `direct`: the
-    loss of each direct node, whose residuals are never stored."""
+    """Marginals minus targets: `cells` of the active cells, `rows` of the measured rows that are
+    not single cells. Both are affine in the marginals, so averages of marginals are averages of
+    residuals. `direct`: the loss of each direct node, whose residuals are never stored."""
 
     cells: np.ndarray
     rows: np.ndarray
@@ -60,11 +62,11 @@ class Residual(Struct):
 
 @dataclass
 class Quadratic:
-    """The fused loss over the `active` entries of the plan's vector: those that some measurement looks at, or
-    all of them where that is most.
+    """The fused loss over the `active` entries of the plan's vector: those that some measurement
+    looks at, or all of them where that is most.
 
-    An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the plan's or
-    less, and everything the optimiser does between two oracle calls is that much cheaper.
+    An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the
+    plan's or less, and everything the optimiser does between two oracle calls is that much cheaper.
     """
 
     active: np.ndarray
@@ -88,13 +90,14 @@ class Quadratic:
         return SparseRows(self.matrix.T.tocsr()) if self.matrix is not None else None
 
     def residual(self, m: np.ndarray) -> Residual:
-        """What is left of the measurements at the active marginals m; the direct nodes' losses are yet to be
-        filled in."""
+        """What is left of the measurements at the active marginals m; the direct nodes' losses are
+        yet to be filled in."""
         rows = self.matrix @ m - self.b if self.matrix is not None else self.b
         return Residual(m - self.t, rows, np.zeros(len(self.targets)))
 
     def look(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
-        """(the loss of each direct node, the largest gradient in them), at the tables of all nodes."""
+        """(the loss of each direct node, the largest gradient in them), at the tables of all
+        nodes."""
         losses, steepest = np.zeros(len(self.targets)), 0.0
         for k, aim in enumerate(self.targets):
             cells = tables[aim.node.table : aim.node.table + aim.target.size]
@@ -126,9 +129,11 @@ class Quadratic:
             _step(size * (1 - t), x.rows, size * t, z.rows, self.v, mixed, threads)
             out += self._columns.product(mixed, threads)
 
-    def arrive(self, m, z: Residual, delta, out: Residual, threads: int | Team) -> tuple[float, float]:
-        """Fill `out` with the residual at m, where potentials were changed by delta from those of z. Returns
-        the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
+    def arrive(
+        self, m, z: Residual, delta, out: Residual, threads: int | Team
+    ) -> tuple[float, float]:
+        """Fill `out` with the residual at m, where potentials were changed by delta from those of
+        z. Returns the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
         distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self._rows is not None:
             rows = self._rows.product(m, threads)
@@ -136,8 +141,8 @@ class Quadratic:
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:
-        """x = (1 - t) x + t z in place; returns its loss. The direct nodes' losses are taken as they stand in
-        x."""
+        """x = (1 - t) x + t z in place; returns its loss. The direct nodes' losses are taken as
+        they stand in x."""
         loss = self.constant + float(np.add.reduce(x.direct))
         if self.all_direct:
             return loss
@@ -159,7 +164,8 @@ class Quadratic:
         return out
 
     def orders_fit(self, at: Residual) -> bool:
-        """Whether every order is down to what its noise explains, with three standard deviations to spare."""
+        """Whether every order is down to what its noise explains, with three standard deviations to
+        spare."""
         return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.by_order(at))
 
 

@@ -13,8 +13,8 @@ Callback = Callable[[int, float, float], object]
 
 
 class Clock:
-    """Records (oracle calls, loss, seconds) of a fit through all its stages, and calls the caller's callback,
-    which may cancel the fit by raising."""
+    """Records (oracle calls, loss, seconds) of a fit through all its stages, and calls the caller's
+    callback, which may cancel the fit by raising."""
 
     def __init__(self, callback: Callback | None = None):
         self.trace: list[tuple[int, float, float]] = []
@@ -30,7 +30,8 @@ class Clock:
 
 
 class Solution(Struct, frozen=True):
-    """Node tables, the loss, the oracle calls, what ended the fit, and the errors of measured cells."""
+    """Node tables, the loss, the oracle calls, what ended the fit, and the errors of measured
+    cells."""
 
     nodes: Sequence[Node]
     loss: float
@@ -40,6 +41,12 @@ class Solution(Struct, frozen=True):
 
     def report(self, task: Task, clock: Clock) -> Model:
         """The model that the caller of `fit` gets."""
-        about: dict[str, Any] = {"loss": self.loss, "iterations": self.iterations, "ended": self.ended}
+        about: dict[str, Any] = {
+            "loss": self.loss,
+            "iterations": self.iterations,
+            "ended": self.ended,
+        }
         total, measured = task.total, self.errors
-        return Model(task.domain, self.nodes, total=total, trace=clock.trace, measured=measured, **about)
+        return Model(
+            task.domain, self.nodes, total=total, trace=clock.trace, measured=measured, **about
+        )

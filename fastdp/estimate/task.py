@@ -1,4 +1,5 @@
-"""One estimation problem: checked measurements, the junction tree, the total, and where a fit begins."""
+"""One estimation problem: checked measurements, the junction tree, the total, and where a fit
+begins."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ LEAST = np.float32(1e-30)
 
 
 class Task(Struct, frozen=True):
-    """The problem that every fitting strategy is given. `zeros`: flat masks, True if impossible, with axes
-    in the order of the clique."""
+    """The problem that every fitting strategy is given. `zeros`: flat masks, True if impossible,
+    with axes in the order of the clique."""
 
     domain: Domain
     measurements: Sequence[Any]
@@ -38,7 +39,9 @@ class Task(Struct, frozen=True):
     team: Team
 
     @classmethod
-    def of(cls, domain, measurements, total, zeros, warm_start, team: Team, max_cells: int | None) -> Task:
+    def of(
+        cls, domain, measurements, total, zeros, warm_start, team: Team, max_cells: int | None
+    ) -> Task:
         domain = domain if isinstance(domain, Domain) else Domain(domain)
         if not len(measurements):
             raise MeasurementError("measurements: the list is empty; give at least one")
@@ -55,13 +58,17 @@ class Task(Struct, frozen=True):
         rows = float(total if total is not None else estimate_total(domain, measurements)[0])
         return cls(domain, measurements, parts, tree, rows, banned, warm_start, team)
 
-    def with_only(self, measurements: Sequence[Any], warm_start: Model | None, max_cells: int | None) -> Task:
+    def with_only(
+        self, measurements: Sequence[Any], warm_start: Model | None, max_cells: int | None
+    ) -> Task:
         """The same problem (total, zeros) with other measurements and another start."""
         cliques = [m.clique for m in measurements] + list(self.zeros)
         cliques += [node.axes for node in warm_start.nodes] if warm_start is not None else []
         parts = check(self.domain, measurements, self.team)
         tree = junction_tree(self.domain, cliques, max_cells)
-        return replace(self, measurements=measurements, parts=parts, tree=tree, warm_start=warm_start)
+        return replace(
+            self, measurements=measurements, parts=parts, tree=tree, warm_start=warm_start
+        )
 
     def used(self) -> dict[frozenset[str], Any]:
         """The sets that measurements and zeros look at, for `make_plan`."""
@@ -70,11 +77,14 @@ class Task(Struct, frozen=True):
         return used
 
     def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
-        """The node tables a fit begins with: those of the given model, or of the independent fit of the
-        measured single attributes (uniform if none was measured); without what is impossible."""
+        """The node tables a fit begins with: those of the given model, or of the independent fit of
+        the measured single attributes (uniform if none was measured); without what is impossible.
+        """
         if self.warm_start is not None:  # the same nodes in order, with a potential for every cell
             held = {frozenset(node.axes): None for node in self.warm_start.nodes}
-            plan = make_plan(self.domain, self.tree, held | {frozenset(c): None for c in self.zeros})
+            plan = make_plan(
+                self.domain, self.tree, held | {frozenset(c): None for c in self.zeros}
+            )
             theta = self.warm_start.potentials(plan)
         else:
             theta = np.zeros(max(plan.size, 1))
@@ -92,7 +102,9 @@ class Task(Struct, frozen=True):
         if log_z is None:
             raise MeasurementError("zeros: no possible row is left; check them for a contradiction")
         if not np.isfinite(log_z):
-            raise MeasurementError("the fit cannot start: potentials are not finite; check values and sigma")
+            raise MeasurementError(
+                "the fit cannot start: potentials are not finite; check values and sigma"
+            )
         return tables
 
 
@@ -110,8 +122,8 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
 
 
 def errors_of(plan: Plan, quadratic: Quadratic) -> Callable[[], dict[Clique, np.ndarray]]:
-    """Make the standard error of every cell that was measured separately, per measured clique (inf if a
-    cell was not). Keeps no target alive."""
+    """Make the standard error of every cell that was measured separately, per measured clique (inf
+    if a cell was not). Keeps no target alive."""
     active, weight = quadratic.active, quadratic.w
     direct = {
         aim.node.axes: np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
@@ -131,7 +143,9 @@ def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:
     precision = w[place.at : place.at + place.size]
     if not (precision > 0).any():
         return None
-    error = np.divide(1.0, np.sqrt(precision), out=np.full(precision.shape, np.inf), where=precision > 0)
+    error = np.divide(
+        1.0, np.sqrt(precision), out=np.full(precision.shape, np.inf), where=precision > 0
+    )
     if place.cells is None:
         return error
     full = np.full(plan.domain.cells(place.axes), np.inf)
@@ -148,9 +162,13 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
             raise MeasurementError(f"zeros: {error}") from None
         mask = np.asarray(mask)
         if mask.dtype != bool or mask.size != domain.cells(clique):
-            raise MeasurementError(f"zeros on {clique}: expected {domain.cells(clique)} bools, one per cell")
+            raise MeasurementError(
+                f"zeros on {clique}: expected {domain.cells(clique)} bools, one per cell"
+            )
         if mask.all():
-            raise MeasurementError(f"zeros on {clique}: every combination is excluded; leave one possible")
+            raise MeasurementError(
+                f"zeros on {clique}: every combination is excluded; leave one possible"
+            )
         out[clique] = mask.reshape(-1)
     return out
 

@@ -1,7 +1,7 @@
 """The number of rows, estimated from noisy answers only, with minimum variance.
 
-Every measurement whose rows can be combined to "everyone" gives an unbiased estimate; independent estimates
-are averaged by inverse variance.
+Every measurement whose rows can be combined to "everyone" gives an unbiased estimate; independent
+estimates are averaged by inverse variance.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,11 @@
-"""AdaGrid (Minutemen, DeID2 sprint 3): marginals measured cell by cell only where counts stand out of noise.
+"""AdaGrid (Minutemen, DeID2 sprint 3): marginals measured cell by cell only where counts stand out
+of noise.
 
-Round k measures the k-way sets of the downward closure of the outer marginals. A cell is *plausible* if every
-(k-1)-way cell it projects to was itself measured finely and came out above `threshold` standard deviations.
-Plausible cells are measured one by one; for the rest, each child's own query of the remainder is measured
-again, scaled by 1/sqrt(number of children). So every column of the query has L2 norm exactly 1 and no budget
-is wasted on empty cells.
+Round k measures the k-way sets of the downward closure of the outer marginals. A cell is
+*plausible* if every (k-1)-way cell it projects to was itself measured finely and came out above
+`threshold` standard deviations. Plausible cells are measured one by one; for the rest, each child's
+own query of the remainder is measured again, scaled by 1/sqrt(number of children). So every column
+of the query has L2 norm exactly 1 and no budget is wasted on empty cells.
 """
 
 import math
@@ -36,7 +37,8 @@ LEAST_SHARE = 1e-6
 WAYS, MAX_OUTER_CELLS = 3, 200_000
 """The most columns and cells of an outer marginal that is chosen with public data."""
 RARE = 3.0
-"""Values with noisy counts below this many standard errors are merged into one where pairs are compared."""
+"""Values with noisy counts below this many standard errors are merged into one where pairs are
+compared."""
 
 
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,11 +53,12 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen, for a share
-    `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up to three columns,
-    grown from the pairs for which noisy distances say that the public data is close to the private data.
-    `rounds`: how the rest of mu^2 is divided among the rounds; inside a round all measurements
-    have the same share. Without `rounds` all measurements of all rounds have the same share, as published."""
+    """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen,
+    for a share `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up
+    to three columns, grown from the pairs for which noisy distances say that the public data is
+    close to the private data. `rounds`: how the rest of mu^2 is divided among the rounds; inside a
+    round all measurements have the same share. Without `rounds` all measurements of all rounds have
+    the same share, as published."""
 
     name: ClassVar[str] = "adagrid"
     ones_first: ClassVar[bool] = True
@@ -81,13 +84,17 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if self.rounds is not None and len(self.rounds) < 2:
                 raise ValueError("rounds: expected at least 2 shares, because `outer` is not given")
             if self.copies:
-                raise ValueError("copies: they repeat marginals of `outer`, so `outer` is needed too")
+                raise ValueError(
+                    "copies: they repeat marginals of `outer`, so `outer` is needed too"
+                )
             return
         if not self.outer or not all(self.outer):
             raise ValueError("outer must name at least one marginal, each with at least one column")
         depth = max(map(len, self.outer))
         if self.rounds is not None and len(self.rounds) != depth:
-            raise ValueError(f"rounds: expected {depth} shares for {depth} rounds, got {len(self.rounds)}")
+            raise ValueError(
+                f"rounds: expected {depth} shares for {depth} rounds, got {len(self.rounds)}"
+            )
         for copy in self.copies:
             if not any(set(copy.clique) <= set(clique) for clique in self.outer):
                 raise ValueError(f"copies: {copy.clique} is not contained in a marginal of `outer`")
@@ -107,7 +114,9 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy, job.zeros.impossible)
             asked = [(s, share) for s in now for share in [shares[s][0]] * shares[s][1]]
             queries = {s: GridQuery(grids[frozenset(s)]) for s in now}
-            requests = [Request(s, part_mu(session, left * share), queries[s]) for s, share in asked]
+            requests = [
+                Request(s, part_mu(session, left * share), queries[s]) for s, share in asked
+            ]
             answers = session.measure(requests, label=f"round {k}")
             released += answers
             if k == 1 and not ones:
@@ -116,9 +125,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 of_this_set = [m for m in answers if m.clique == s]
                 noisy[frozenset(s)] = plausible(grids[frozenset(s)], of_this_set, self.threshold)
         ways = [m for m in released if m is not users.histogram]
-        model = job.fit(session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon))
+        model = job.fit(
+            session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon)
+        )
         return Outcome(
-            rows=ModelRows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
+            rows=ModelRows(
+                model, whole_total(model.total * users.clip_correction, job.rows), job.seed
+            ),
             measurements=tuple(released),
             model=model,
             users=users.histogram,
@@ -129,8 +142,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def choose(
         self, session: Session, job: Job, left: float
     ) -> tuple[Cliques, list[Measurement], float, dict]:
-        """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left, how public
-        data was used, for the statement)."""
+        """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left,
+        how public data was used, for the statement)."""
         if self.outer is not None:
             return self.outer, [], left, {}
         selection, rest = self.split(left)
@@ -170,11 +183,16 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def stopping(self, epsilon: float) -> dict:
         """`published`: 344 * epsilon + 256 plain mirror descent iterations, for comparison."""
         if self.stop == "published":
-            return {"stop": "iters", "iters": round(344 * epsilon + 256), "method": "mirror-descent"}
+            return {
+                "stop": "iters",
+                "iters": round(344 * epsilon + 256),
+                "method": "mirror-descent",
+            }
         return {"stop": self.stop}
 
     def shares(self, sets: Cliques) -> dict[Clique, tuple[float, int]]:
-        """(share of each measurement, how many there are) of every set; shares times numbers add up to 1."""
+        """(share of each measurement, how many there are) of every set; shares times numbers add up
+        to 1."""
         planned = {frozenset(s): s for s in sets}
         times = dict.fromkeys(sets, 1)
         for copy in self.copies:
@@ -187,9 +205,11 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         share = [r / sum(weights) for r in weights]
         return {s: (share[len(s) - 1] / in_round[len(s)], n) for s, n in times.items()}
 
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run will
-        choose."""
+    def clip_criteria(
+        self, domain: Domain, *, public: bool = False, user: bool = True
+    ) -> list[Planned]:
+        """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run
+        will choose."""
         left = 1 - users_share(self, public=public, user=user)
         if self.outer is not None:
             return self.planned(domain, self.outer, left)
@@ -201,7 +221,10 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         sets = closure(domain, outer)
         shares = self.shares(sets)
         own = [(s, *shares[s]) for s in sets]
-        return [Planned(s, share * left, domain.cells(s), n, note=f"round {len(s)}") for s, share, n in own]
+        return [
+            Planned(s, share * left, domain.cells(s), n, note=f"round {len(s)}")
+            for s, share, n in own
+        ]
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         taken = users_share(self, public=public, user=user)
@@ -210,12 +233,18 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             left = 1 - taken
             for_pairs, for_sets = self.split(left)
             for_ones, for_choice = pair_shares(for_pairs)
-            charges += [("private choice of pairs", for_choice), ("marginals of the chosen sets", for_sets)]
+            charges += [
+                ("private choice of pairs", for_choice),
+                ("marginals of the chosen sets", for_sets),
+            ]
             notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
             if public:
                 notes = (
-                    "outer marginals: a spanning tree of pairs, chosen privately, and marginals of up to "
-                    f"{WAYS} columns where the pairs of the public data are found to be right",
+                    (
+                        "outer marginals: a spanning tree of pairs, chosen privately, and"
+                        f" marginals of up to {WAYS} columns where the pairs of the public data are"
+                        " found to be right"
+                    ),
                 )
             each = for_ones / len(domain)
             ones = tuple(Planned((a,), each, domain[a], note="judging pairs") for a in domain)
@@ -225,8 +254,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
-    """Every set to measure, smallest first: the downward closure of the outer marginals, and each attribute
-    that none of them names, which the model would otherwise take as uniform."""
+    """Every set to measure, smallest first: the downward closure of the outer marginals, and each
+    attribute that none of them names, which the model would otherwise take as uniform."""
     outer = [domain.check(s) for s in outer]
     sets = downward_closure(outer)
     covered = {a for s in sets for a in s}
@@ -240,9 +269,9 @@ def grid_of(
     noisy: Mapping[frozenset, np.ndarray],
     impossible: Tables | None = None,
 ) -> Grid:
-    """The grid of one set, from the grids of its children and their plausible cells (`plausible`). Cells that
-    are `impossible` are never measured one by one: rows that nevertheless lie there count in the
-    remainder."""
+    """The grid of one set, from the grids of its children and their plausible cells (`plausible`).
+    Cells that are `impossible` are never measured one by one: rows that nevertheless lie there
+    count in the remainder."""
     shape = domain.shape(clique)
     if len(clique) == 1:
         return Grid(clique, shape, np.arange(shape[0]))

@@ -1,12 +1,13 @@
-"""AIM (McKenna, Mullins, Sheldon, Miklau 2022): marginals one by one, each where the model errs most.
+"""AIM (McKenna, Mullins, Sheldon, Miklau 2022): marginals one by one, each where the model errs
+most.
 
-1-ways first. Then rounds: the exponential mechanism picks a marginal of the workload's downward closure by
-weight * (L1 distance from the model - expected noise), among those with which the junction tree stays within
-`max_cells` times the share of the budget that is spent; it is measured, and the model is fitted again. A
-round that changed the model by less than its noise makes the next ones four times as expensive (half the
-noise). AIM is here for comparison and for those who ask for it by name; `cliquetree` is faster and more
-accurate. It differs from the published program in the accounting
-(Gaussian DP, bounded range), in merging rare values, and in a per-user clip.
+1-ways first. Then rounds: the exponential mechanism picks a marginal of the workload's downward
+closure by weight * (L1 distance from the model - expected noise), among those with which the
+junction tree stays within `max_cells` times the share of the budget that is spent; it is measured,
+and the model is fitted again. A round that changed the model by less than its noise makes the next
+ones four times as expensive (half the noise). AIM is here for comparison and for those who ask for
+it by name; `cliquetree` is faster and more accurate. It differs from the published program in the
+accounting (Gaussian DP, bounded range), in merging rare values, and in a per-user clip.
 """
 
 import math
@@ -33,23 +34,26 @@ from .shared.user_histogram import measure_users, users_share
 from .shared.workload_weights import Workload, WorkloadItem
 
 MOST_COLUMNS = 24
-"""Tables with more columns than this have pairs as their default workload: every round looks at all sets, and
-with triples a run on 35 columns and 170,000 rows took more than five minutes."""
+"""Tables with more columns than this have pairs as their default workload: every round looks at all
+sets, and with triples a run on 35 columns and 170,000 rows took more than five minutes."""
 MOST_ROUNDS = 1 << 14
-"""Twice what 500 columns get by default; with many more the noise of one leaves the sampler's range."""
+"""Twice what 500 columns get by default; with many more the noise of one leaves the sampler's
+range."""
 
 
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`workload`: the marginals that matter (default: all of `degree` columns). `degree`: None means 3, or 2
-    for tables of more than `MOST_COLUMNS` columns. `rounds`: the largest number of rounds (default: 16 per
-    column); the first rounds get an equal part of the budget each, as if all of them took place.
-    `selection`: share of a round's budget that pays for the choice. `max_cells`: the most cells of the
-    junction tree."""
+    """`workload`: the marginals that matter (default: all of `degree` columns). `degree`: None
+    means 3, or 2 for tables of more than `MOST_COLUMNS` columns. `rounds`: the largest number of
+    rounds (default: 16 per column); the first rounds get an equal part of the budget each, as if
+    all of them took place. `selection`: share of a round's budget that pays for the choice.
+    `max_cells`: the most cells of the junction tree."""
 
     name: ClassVar[str] = "aim"
     ones_first: ClassVar[bool] = True
     may_choose_clip: ClassVar[bool] = True
-    default_cells: ClassVar[int] = 1 << 20  # smaller than elsewhere, since AIM fits a model in every round
+    default_cells: ClassVar[int] = (
+        1 << 20
+    )  # smaller than elsewhere, since AIM fits a model in every round
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int | None = None
@@ -71,8 +75,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         self.closure(schema.modelled)
 
     def closure(self, domain: Domain) -> dict[Clique, float]:
-        """The workload's downward closure: each set's weight is the sum over the items of weight * columns in
-        common."""
+        """The workload's downward closure: each set's weight is the sum over the items of weight *
+        columns in common."""
         items = Workload(domain, self.workload).items
         if not items:
             items = dict.fromkeys(combinations(domain, self.width(domain)), 1.0)
@@ -82,7 +86,10 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         # sum over items of weight * |c and item|, column by column
         column = np.array(list(items.values())) @ sizes
         place = {a: i for i, a in enumerate(domain)}
-        return {c: float(sum(column[place[a]] for a in c)) for c in sorted(sets, key=lambda c: (len(c), c))}
+        return {
+            c: float(sum(column[place[a]] for a in c))
+            for c in sorted(sets, key=lambda c: (len(c), c))
+        }
 
     def width(self, domain: Domain) -> int:
         """Columns of each set of the default workload."""
@@ -106,7 +113,9 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
             pass
         model = state.fit(self.stop, None)
         return Outcome(
-            rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
+            rows=merged.rows(
+                model, whole_total(model.total * users.clip_correction, job.rows), job.seed
+            ),
             measurements=(*users.released, *ones, *state.measured),
             model=model,
             users=users.histogram,
@@ -120,7 +129,9 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         rest = 1 - taken
         _, first = self.spent_first(len(domain))
         charges = [("rows per user", taken)] if taken else []
-        lines = [Planned((a,), rest * first / len(domain), domain[a], note="1-ways") for a in domain]
+        lines = [
+            Planned((a,), rest * first / len(domain), domain[a], note="1-ways") for a in domain
+        ]
         left, count = rest * (1 - first), 2 * len(domain)
         charges.append(("private choices", left * self.selection))
         cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
@@ -130,8 +141,9 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         if not self.workload:
             sets, rounds = len(self.closure(domain)), self.spent_first(len(domain))[0]
             notes.append(
-                f"each of up to {rounds:,} rounds compares {sets:,} sets of at most {self.width(domain)} "
-                f"columns with the model and fits up to {self.limit:,} cells; cliquetree needs 3 rounds"
+                f"each of up to {rounds:,} rounds compares {sets:,} sets of at most"
+                f" {self.width(domain)} columns with the model and fits up to {self.limit:,} cells;"
+                " cliquetree needs 3 rounds"
             )
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
 
@@ -140,19 +152,30 @@ class _Rounds:
     """The rounds after the 1-ways; `left` and `step` are shares of mu^2."""
 
     def __init__(
-        self, config: AIM, session: Session, job: Job, merged: Merged, model: Model, left: float, step: float
+        self,
+        config: AIM,
+        session: Session,
+        job: Job,
+        merged: Merged,
+        model: Model,
+        left: float,
+        step: float,
     ):
         self.config, self.session, self.job, self.merged = config, session, job, merged
         self.model, self.left, self.step, self.whole = model, left, step, left
         self.measured: list[Measurement] = []
         self.structure = Structure(merged.domain, merged.zeros)
         cells, shape = merged.domain.cells, merged.domain.shape
-        small = {c: w for c, w in config.closure(merged.domain).items() if cells(c) <= config.max_marginal}
+        small = {
+            c: w
+            for c, w in config.closure(merged.domain).items()
+            if cells(c) <= config.max_marginal
+        }
         self.weights = {c: w for c, w in small.items() if min(shape(c)) > 1}
 
     def round(self) -> bool:
-        """Chooses and measures one marginal and fits the model; False if no candidate is small enough, or
-        once all is spent."""
+        """Chooses and measures one marginal and fits the model; False if no candidate is small
+        enough, or once all is spent."""
         if self.left < 2 * self.step:
             self.step = self.left
         session, merged, domain = self.session, self.merged, self.merged.domain
@@ -176,7 +199,9 @@ class _Rounds:
             recode=merged.codes,
         )
         clique = cliques[k]
-        self.measured += session.measure([Request(clique, mu)], f"round {number}", recode=merged.codes)
+        self.measured += session.measure(
+            [Request(clique, mu)], f"round {number}", recode=merged.codes
+        )
         self.structure.add(clique)
         self.left -= self.step
         if self.left <= 1e-9 * self.whole:
@@ -188,4 +213,6 @@ class _Rounds:
         return True
 
     def fit(self, stop: str, start: Model | None) -> Model:
-        return self.merged.fit(self.job, [*self.merged.ones, *self.measured], stop=stop, warm_start=start)
+        return self.merged.fit(
+            self.job, [*self.merged.ones, *self.measured], stop=stop, warm_start=start
+        )

@@ -1,14 +1,14 @@
 """Archetypes (GooseDP, DeID2 sprint 3): public structure, private counts, synthetic users.
 
-Public data says which kinds of users there are (archetypes), what rows each kind has, and how the columns
-depend on each other. Two histograms of the private users are measured, and one user changes each by 1: how
-many users are of each archetype (by the most common label of their rows), and how many have each value of the
-trait (a taxi's company). Synthetic users are made first, then their rows, then the remaining columns one
-after another from public conditional distributions.
+Public data says which kinds of users there are (archetypes), what rows each kind has, and how the
+columns depend on each other. Two histograms of the private users are measured, and one user changes
+each by 1: how many users are of each archetype (by the most common label of their rows), and how
+many have each value of the trait (a taxi's company). Synthetic users are made first, then their
+rows, then the remaining columns one after another from public conditional distributions.
 
-With `refine`, small private marginals correct the public distribution: it is the prior of a graphical model,
-which is fitted to the answers until noise explains the remaining misfit. Rows of the model are then dealt to
-users of the measured kinds whose habits suit them.
+With `refine`, small private marginals correct the public distribution: it is the prior of a
+graphical model, which is fitted to the answers until noise explains the remaining misfit. Rows of
+the model are then dealt to users of the measured kinds whose habits suit them.
 """
 
 from collections.abc import Sequence
@@ -34,15 +34,15 @@ from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
 
 SLACK = 2.0
-"""The fit stops where the misfit exceeds what noise alone explains by at most this many standard deviations,
-so that a public distribution that already explains the answers is left unchanged."""
+"""The fit stops where the misfit exceeds what noise alone explains by at most this many standard
+deviations, so that a public distribution that already explains the answers is left unchanged."""
 
 NEEDS_PUBLIC = "archetypes need public data: give public="
 
 
 class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public cliques, or only
-    the `measured` ones (one named twice is measured twice)."""
+    """`share` of mu^2 for marginals of up to `ways` attributes: all those inside the public
+    cliques, or only the `measured` ones (one named twice is measured twice)."""
 
     share: float = 0.95
     ways: int = 2
@@ -56,17 +56,20 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see `archetypes.options.Options`; a
-    field that is not set is taken from the saved model. `share`: the part of the user counts' budget for
-    users per archetype (the rest: users per trait). `trips`: the number of rows of a synthetic user is drawn
-    from the public users of its archetype, or is their "mean" as published. `max_rows`: the most rows made
-    where the run does not ask for a number."""
+    """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see
+    `archetypes.options.Options`; a field that is not set is taken from the saved model. `share`:
+    the part of the user counts' budget for users per archetype (the rest: users per trait).
+    `trips`: the number of rows of a synthetic user is drawn from the public users of its archetype,
+    or is their "mean" as published. `max_rows`: the most rows made where the run does not ask for a
+    number."""
 
     name: ClassVar[str] = "archetypes"
     deals_ids: ClassVar[bool] = False
     makes_users: ClassVar[bool] = True
     corrects_clipped_total: ClassVar[bool] = True
-    no_constraints: ClassVar[str] = "it draws a user's columns one after another from public conditionals"
+    no_constraints: ClassVar[str] = (
+        "it draws a user's columns one after another from public conditionals"
+    )
 
     features: tuple[str, ...] | None = None
     trait: str | None = None
@@ -109,7 +112,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         owners = None if self.ids.source == "none" else rows.owners
         return Outcome(rows, tuple(answers), owners=owners, details=details)
 
-    def refined(self, how: Refine, session, job, public, users, answers, limit: int, details) -> Outcome:
+    def refined(
+        self, how: Refine, session, job, public, users, answers, limit: int, details
+    ) -> Outcome:
         from ..public.archetypes.archetype_users import DealtRows
         from ..public.archetypes.prior import prior_model
 
@@ -117,12 +122,13 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         mu = part_mu(session, share)
         ways = session.measure([Request(s, mu) for s in sets], label="marginals to refine by")
         prior = prior_model(session.domain, public.prior, threads=job.threads)
-        # Mirror descent from the prior multiplies it by factors of measured cells and nothing else: of all
-        # distributions with the same measured marginals, the result is the one nearest to the prior in
-        # relative entropy.
+        # Mirror descent from the prior multiplies it by factors of measured cells and nothing else:
+        # of all distributions with the same measured marginals, the result is the one nearest to
+        # the prior in relative entropy.
         descent = partial(job.fit, stop="noise", slack=SLACK, method="mirror-descent")
         model = descent(session.domain, ways, warm_start=prior)
-        # Rows beyond the clip were not counted: the public users give the factor from counted to all rows.
+        # Rows beyond the clip were not counted: the public users give the factor from counted to
+        # all rows.
         total = round(model.total * public.clip_factor(session.clip))
         rows: Rows = ModelRows(model, min(total, limit), job.seed)
         owners = None
@@ -135,20 +141,26 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def count_users(self, session: Session, public: PublicModel) -> list[Measurement]:
         """Noisy users per archetype and per value of the trait; the keys are public and fixed."""
         options = public.options
-        asked = [("archetype", MostCommon(options.features, labels=public.labels, keys=public.size))]
+        asked = [
+            ("archetype", MostCommon(options.features, labels=public.labels, keys=public.size))
+        ]
         if options.trait is not None:
             asked.append((options.trait, MostCommon((options.trait,))))
         mus = self.mus(session, len(asked))
         labels = [f"users per {name}" for name, _ in asked]
-        return [session.user_histogram(k, mu=mu, label=t) for (_, k), mu, t in zip(asked, mus, labels)]
+        return [
+            session.user_histogram(k, mu=mu, label=t) for (_, k), mu, t in zip(asked, mus, labels)
+        ]
 
     def mus(self, session: Session, count: int) -> list[float]:
-        """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares of epsilon
-        and delta, added up, with epsilon below 1; otherwise shares of mu^2."""
+        """The Gaussian-DP parameter of each user count. As published ("classic-gaussian"): shares
+        of epsilon and delta, added up, with epsilon below 1; otherwise shares of mu^2."""
         shares = self.user_shares(trait=count == 2)
         if self.calibration == "classic-gaussian":
             epsilon = min(session.epsilon, CLASSIC_EPSILON_MAX)
-            return [mu_of_method(s * epsilon, s * session.delta, "classic-gaussian") for s in shares]
+            return [
+                mu_of_method(s * epsilon, s * session.delta, "classic-gaussian") for s in shares
+            ]
         return [part_mu(session, s) for s in shares]
 
     def user_shares(self, *, trait: bool) -> list[float]:
@@ -157,8 +169,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return [self.share * left, (1 - self.share) * left] if trait else [left]
 
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
-        """Users by archetype and trait: the public table raked to the two noisy margins, whose negative
-        entries are set to 0."""
+        """Users by archetype and trait: the public table raked to the two noisy margins, whose
+        negative entries are set to 0."""
         from ..public.archetypes.archetype_users import cross_table
 
         total = estimate_total(answers)
@@ -171,19 +183,23 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if public is None:
             raise UsageError(NEEDS_PUBLIC)
         if public.schema.digest() != schema.digest():
-            raise UsageError("the archetypes were fitted with another schema; fit them again with this one")
+            raise UsageError(
+                "the archetypes were fitted with another schema; fit them again with this one"
+            )
         public.check_archetypes(self.options())
 
     def options(self) -> Options:
         """What to fit on public data; UsageError if the recipe does not say."""
         if self.features is None:
-            raise UsageError("archetypes: `features` is missing; name the columns of a user's habits")
+            raise UsageError(
+                "archetypes: `features` is missing; name the columns of a user's habits"
+            )
         names = [n for n in Options.__struct_fields__ if n != "seed"]
         return Options(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
-        """The size of the refined model: the public cliques of the recipe or of a saved model, together with
-        the measured marginals."""
+        """The size of the refined model: the public cliques of the recipe or of a saved model,
+        together with the measured marginals."""
         if self.refine is None:
             return LargestModel()
         prior = self.prior or (() if public is None else public.choose_outer())
@@ -193,7 +209,9 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         names = ["archetype"] if self.trait is None else ["archetype", self.trait]
         shares = self.user_shares(trait=self.trait is not None)
         charges = [(f"users per {name}", share) for name, share in zip(names, shares, strict=True)]
-        notes = [f"{self.archetypes or DEFAULT_ARCHETYPES} archetypes, at most {self.max_rows} rows"]
+        notes = [
+            f"{self.archetypes or DEFAULT_ARCHETYPES} archetypes, at most {self.max_rows} rows"
+        ]
         if not public:
             notes.append("public data is needed")
         lines: tuple[Planned, ...] = ()
@@ -207,10 +225,14 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outline(lines, tuple(charges), shown, tuple(notes))
 
 
-def refine_sets(domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]) -> tuple[list[Clique], float]:
+def refine_sets(
+    domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]
+) -> tuple[list[Clique], float]:
     """(the marginals that are measured, the share of mu^2 of each)."""
     if how.measured is not None:
         sets = [domain.check(c) for c in how.measured]
     else:
-        sets = [s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways]
+        sets = [
+            s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways
+        ]
     return sets, how.share / len(sets)

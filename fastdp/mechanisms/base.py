@@ -1,9 +1,10 @@
 """The interface of a mechanism: a frozen config with `run()`, its inputs (`Session`, `Job`) and its
 `Outcome`.
 
-A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is public or a
-service: public data, the size asked for, seeds of post-processing, threads, progress, and a `fit` that
-remembers its result so that a run that is interrupted after the fit does not repeat it when it is resumed.
+A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is
+public or a service: public data, the size asked for, seeds of post-processing, threads, progress,
+and a `fit` that remembers its result so that a run that is interrupted after the fit does not
+repeat it when it is resumed.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     "users": the run releases how users behave and assigns rows accordingly (docs/guide/users.md);
     "none": no id column.
 
-    `columns`: a user's habits, least important first. Rows are assigned so that each user's counts over these
-    columns follow those of a public user (default: the attributes that all outer marginals share). `share`:
-    the share of mu^2 that pays for the private histogram.
+    `columns`: a user's habits, least important first. Rows are assigned so that each user's counts
+    over these columns follow those of a public user (default: the attributes that all outer
+    marginals share). `share`: the share of mu^2 that pays for the private histogram.
     """
 
     source: Literal["auto", "public", "private", "users", "none"] = "auto"
@@ -68,13 +69,13 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields that every mechanism has.
 
-    `clip`: rows per user that count fully, or "private": the run chooses it from a noisy histogram of rows
-    per user, which costs `clip_share` of mu^2. None means "private" if the mechanism can choose, else the
-    schema's bound; `max_rows` alone does not set the clip.
-    `outputs`: also write the schema's extra columns, such as the day of the week.
-    `max_cells`: the most cells of the model, checked before anything is reserved (None:
-    `model.junction_tree.DEFAULT_MAX_CELLS`). `memory`: the same limit in bytes.
-    `public_relabel`: columns of public data that are moved to the schema's values, such as the year.
+    `clip`: rows per user that count fully, or "private": the run chooses it from a noisy histogram
+    of rows per user, which costs `clip_share` of mu^2. None means "private" if the mechanism can
+    choose, else the schema's bound; `max_rows` alone does not set the clip. `outputs`: also write
+    the schema's extra columns, such as the day of the week. `max_cells`: the most cells of the
+    model, checked before anything is reserved (None: `model.junction_tree.DEFAULT_MAX_CELLS`).
+    `memory`: the same limit in bytes. `public_relabel`: columns of public data that are moved to
+    the schema's values, such as the year.
     """
 
     name: ClassVar[str] = ""
@@ -87,9 +88,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
     may_choose_clip: ClassVar[bool] = False
     fits_sparse: ClassVar[bool] = False  # its fit needs scipy.sparse, imported while rows are read
-    ones_first: ClassVar[bool] = False  # 1-ways are measured first, and `Job.after_ones` is called with them
+    ones_first: ClassVar[bool] = (
+        False  # 1-ways are measured first, and `Job.after_ones` is called with them
+    )
     corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
-    for_linked: ClassVar[bool] = False  # fits any table, and draws rows from a model given some columns
+    for_linked: ClassVar[bool] = (
+        False  # fits any table, and draws rows from a model given some columns
+    )
     no_constraints: ClassVar[str] = ""
     """Why rows of this mechanism cannot keep a schema's constraints; empty if they do."""
 
@@ -113,7 +118,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.clip == PRIVATE and not self.may_choose_clip:
             raise ValueError(f"clip: {self.name} cannot choose it; give a number of rows")
         if self.clip_share is not None and (isinstance(self.clip, int) or not self.may_choose_clip):
-            raise ValueError('clip_share is the cost of choosing the clip; it needs clip = "private"')
+            raise ValueError(
+                'clip_share is the cost of choosing the clip; it needs clip = "private"'
+            )
         if self.clip_share is not None and not 0 < self.clip_share < 1:
             raise ValueError("clip_share must lie strictly between 0 and 1")
 
@@ -123,8 +130,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.clip if isinstance(self.clip, int) else None
 
     def limits_used(self) -> dict[str, Any]:
-        """The limits that hold, as the statement records them; a resumed run may have others as long as no
-        step that was entered depended on them (`max_cells_steps`)."""
+        """The limits that hold, as the statement records them; a resumed run may have others as
+        long as no step that was entered depended on them (`max_cells_steps`)."""
 
         cells = DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
         return {"max_cells": cells} | ({} if self.memory is None else {"memory": self.memory})
@@ -138,20 +145,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return cells if self.max_cells is None else min(cells, self.max_cells)
 
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
-        """The config with what depends on schema, epsilon and delta filled in, before anything is reserved or
-        read."""
+        """The config with what depends on schema, epsilon and delta filled in, before anything is
+        reserved or read."""
         if self.clip is not None or schema.user is None or not self.may_choose_clip:
             return self
         return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
     def check_names(self, schema: Schema) -> None:
-        """Raise SchemaError if one of the fields that all mechanisms share names a column that is not in the
-        schema."""
+        """Raise SchemaError if one of the fields that all mechanisms share names a column that is
+        not in the schema."""
         schema.domain.check(self.ids.columns or ())
         schema.domain.check(self.public_relabel)
 
     def check(self, schema: Schema) -> None:
-        """Raise UsageError if fields do not fit the schema; called before anything is reserved or read."""
+        """Raise UsageError if fields do not fit the schema; called before anything is reserved or
+        read."""
 
     def check_all(self, schema: Schema) -> StructuralZeros:
         """The structural zeros of the schema's constraints. UsageError or SchemaError if fields or
@@ -172,36 +180,43 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
             keeping = " or ".join(those(lambda config: not config.no_constraints))
             why = f"{self.no_constraints}. Use {keeping}, or a schema without constraints"
-            raise UsageError(f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}")
+            raise UsageError(
+                f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}"
+            )
 
     def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
         """What a run would measure, from public facts alone."""
         raise NotImplementedError
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
-        """The largest model that the run may fit, from public facts alone; no model is built. `fixed`:
-        cliques of constraints, which are in the model whatever is measured."""
+        """The largest model that the run may fit, from public facts alone; no model is built.
+        `fixed`: cliques of constraints, which are in the model whatever is measured."""
         from .shared.model_size import tree_size
 
         return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
 
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> Sequence[Planned]:
-        """The marginals by which clips are compared: all planned ones, with stand-ins for those that the run
-        chooses."""
-        lines = [p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None]
+    def clip_criteria(
+        self, domain: Domain, *, public: bool = False, user: bool = True
+    ) -> Sequence[Planned]:
+        """The marginals by which clips are compared: all planned ones, with stand-ins for those
+        that the run chooses."""
+        lines = [
+            p for p in self.outline(domain, public=public, user=user).measurements if p.cap is None
+        ]
         return [q for p in lines for q in ([p] if p.averaged else any_pair(domain, p.share))]
 
     def ready(self, schema: Schema, public: Public | None) -> None:
-        """Raise every error that public data and schema can cause, before the private data is read."""
+        """Raise every error that public data and schema can cause, before the private data is
+        read."""
 
     def run(self, session: Session, job: Job) -> Outcome:
         raise NotImplementedError
 
 
 class Planned(Struct, frozen=True):
-    """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon in a pure
-    run); `averaged` unless they are of different marginals. `cap`: where set, users are counted instead of
-    rows, each in at most `cap` cells."""
+    """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon
+    in a pure run); `averaged` unless they are of different marginals. `cap`: where set, users are
+    counted instead of rows, each in at most `cap` cells."""
 
     clique: Clique
     share: float
@@ -218,8 +233,8 @@ class Planned(Struct, frozen=True):
 
 
 def any_pair(domain: Domain, share: float) -> list[Planned]:
-    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread among those
-    of all pairs."""
+    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread
+    among those of all pairs."""
     most = size_limits.MAX_PAIR_CELLS
     cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
     picked = [cells[int(at * len(cells))] for at in EVENLY] if cells else []
@@ -227,8 +242,8 @@ def any_pair(domain: Domain, share: float) -> list[Planned]:
 
 
 class Outline(Struct, frozen=True):
-    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of its
-    model."""
+    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of
+    its model."""
 
     measurements: tuple[Planned, ...]
     charges: tuple[tuple[str, float], ...] = ()
@@ -242,7 +257,9 @@ class Public(Protocol):
     @property
     def schema(self) -> Schema: ...
 
-    def marginals(self, cliques: Sequence[Clique], recode: Columns | None = None) -> dict[Clique, np.ndarray]:
+    def marginals(
+        self, cliques: Sequence[Clique], recode: Columns | None = None
+    ) -> dict[Clique, np.ndarray]:
         """int64 counts of rows, of recoded columns where `recode` names them."""
 
     def habits(self, columns: Sequence[str]) -> Habits: ...
@@ -265,9 +282,9 @@ def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
 
 
 class Users(Struct, frozen=True):
-    """`histogram`: the noisy histogram of rows per user, None if nothing needs one. `share`: the share of
-    mu^2 that it cost. `clip_correction`: the estimated factor from rows that count at the chosen clip to all
-    rows (1 if an argument set the clip)."""
+    """`histogram`: the noisy histogram of rows per user, None if nothing needs one. `share`: the
+    share of mu^2 that it cost. `clip_correction`: the estimated factor from rows that count at the
+    chosen clip to all rows (1 if an argument set the clip)."""
 
     histogram: Measurement | None = None
     share: float = 0.0
@@ -281,11 +298,11 @@ class Users(Struct, frozen=True):
 class Job(Struct, frozen=True):
     """What a mechanism is given besides the session.
 
-    `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It raises
-    `StoppedEarly` if the run should end there (`early_stop`), and returns the share of mu^2 that it saves for
-    the mechanism to spend (None: nothing).
-    `users`: the histogram of rows per user, if it was measured before the mechanism runs.
-    `given`: columns whose codes are known when rows are drawn, so that the model must contain them.
+    `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It
+    raises `StoppedEarly` if the run should end there (`early_stop`), and returns the share of mu^2
+    that it saves for the mechanism to spend (None: nothing). `users`: the histogram of rows per
+    user, if it was measured before the mechanism runs. `given`: columns whose codes are known when
+    rows are drawn, so that the model must contain them.
     """
 
     schema: Schema
@@ -302,9 +319,10 @@ class Job(Struct, frozen=True):
 
 
 class Rows(Protocol):
-    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`, and is the
-    same whether or not the others are ever drawn. `shard` may be called from several threads at once.
-    `columns`: which of the schema's columns the rows have, None: all that are modelled."""
+    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`,
+    and is the same whether or not the others are ever drawn. `shard` may be called from several
+    threads at once. `columns`: which of the schema's columns the rows have, None: all that are
+    modelled."""
 
     total: int
 
@@ -321,11 +339,12 @@ class Rows(Protocol):
 class Outcome(Struct, frozen=True):
     """What a mechanism returns. Everything in it may be released.
 
-    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram of rows
-    per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i for mechanisms
-    that make users first; `tables` are further results to be written next to the synthetic data. `counts(i)`:
-    the rows are a histogram, and this is how many events each row of shard i stands for (written as the
-    column `count`); they then have no users. `dealer` deals the rows to users that behave like users.
+    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram
+    of rows per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i
+    for mechanisms that make users first; `tables` are further results to be written next to the
+    synthetic data. `counts(i)`: the rows are a histogram, and this is how many events each row of
+    shard i stands for (written as the column `count`); they then have no users. `dealer` deals the
+    rows to users that behave like users.
     """
 
     rows: Rows
@@ -342,6 +361,6 @@ class Outcome(Struct, frozen=True):
 
 
 def whole_total(total: float, rows: int | None) -> int:
-    """The number of rows to make: as asked, else the estimated total rounded, at least 1: noise can make the
-    estimate of a small table negative, and an output without rows says nothing."""
+    """The number of rows to make: as asked, else the estimated total rounded, at least 1: noise can
+    make the estimate of a small table negative, and an output without rows says nothing."""
     return max(1, round(float(total))) if rows is None else int(rows)

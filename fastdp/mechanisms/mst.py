@@ -1,8 +1,9 @@
-"""MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For any table.
+"""MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For
+any table.
 
-Values whose noisy count is below `rare` standard errors are merged into one, and pairs are chosen, measured
-and fitted over the merged codes, so that neither budget nor time is spent on empty cells. Synthetic rows of a
-merged code get one of its values by the 1-way.
+Values whose noisy count is below `rare` standard errors are merged into one, and pairs are chosen,
+measured and fitted over the merged codes, so that neither budget nor time is spent on empty cells.
+Synthetic rows of a merged code get one of its values by the 1-way.
 """
 
 import math
@@ -29,9 +30,9 @@ from .shared.user_histogram import divided, measure_users, users_share
 
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
-    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A single column
-    is measured once, with the whole budget. Where no pair is small enough to be measured, all 1-ways are
-    measured again with what is left."""
+    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A
+    single column is measured once, with the whole budget. Where no pair is small enough to be
+    measured, all 1-ways are measured again with what is left."""
 
     name: ClassVar[str] = "mst"
     ones_first: ClassVar[bool] = True
@@ -65,7 +66,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         priors, tree, measured = None, list[Clique](), list[Clique]()
         if public is None or not pair:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)
-            pairs_chosen = spanning_tree(session, merged.ones, choice, merged.codes, job.zeros, estimates)
+            pairs_chosen = spanning_tree(
+                session, merged.ones, choice, merged.codes, job.zeros, estimates
+            )
             tree = [p for p in pairs_chosen if len(p) == 2]
             measured, pair = tree, pair if tree else pair + choice
         else:
@@ -77,7 +80,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             priors.take(tree)
             measured = [c.clique for c in chosen if c.explained <= 0 or c.gain(sigma) > 0]
         measured = measured or [(a,) for a in merged.domain]
-        parts = parts_by_size(merged, measured, session.clip / part_mu(session, pair)) if pair else {}
+        parts = (
+            parts_by_size(merged, measured, session.clip / part_mu(session, pair)) if pair else {}
+        )
         requests = [Request(p, part_mu(session, pair * part)) for p, part in parts.items()]
         pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
 
@@ -85,7 +90,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         model = job.fit(merged.domain, answers, stop=self.stop, zeros=merged.zeros)
         used = priors.describe(pairs) if priors else None
         return Outcome(
-            rows=merged.rows(model, whole_total(model.total * users.clip_correction, job.rows), job.seed),
+            rows=merged.rows(
+                model, whole_total(model.total * users.clip_correction, job.rows), job.seed
+            ),
             measurements=(*users.released, *ones, *pairs),
             model=model,
             users=users.histogram,
@@ -127,8 +134,9 @@ def alike(clique: Clique) -> float:
 
 
 def parts_by_size(merged: Merged, cliques: Cliques, sigma: float) -> dict[Clique, float]:
-    """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can affect if
-    the columns are independent. `sigma`: the noise of a marginal measured with the whole share."""
+    """The portion that each pair (or 1-way) gets of their common share, by the cells that noise can
+    affect if the columns are independent. `sigma`: the noise of a marginal measured with the whole
+    share."""
     each = sigma * math.sqrt(max(1, len(cliques)))
     estimates = merged.independent([c for c in cliques if len(c) == 2])
     estimates |= {c: merged.ones_shape[c[0]] for c in cliques if len(c) == 1}

@@ -1,8 +1,8 @@
 """Recipes: a mechanism's name and the fields of its config, as TOML.
 
-Any field may depend on epsilon: `clip = [{ up_to = 1, value = 150 }, { value = 200 }]` is 150 for epsilon <=
-1 and 200 above. Steps are tried in order; the last one must not have `up_to`, so that every epsilon has a
-value.
+Any field may depend on epsilon: `clip = [{ up_to = 1, value = 150 }, { value = 200 }]` is 150 for
+epsilon <= 1 and 200 above. Steps are tried in order; the last one must not have `up_to`, so that
+every epsilon has a value.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ AUTO = "auto"
 
 
 class Recipe(Struct, frozen=True):
-    """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if the recipe
-    has one. `name` goes into released statements: of a recipe given by path, the file's name alone."""
+    """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if
+    the recipe has one. `name` goes into released statements: of a recipe given by path, the file's
+    name alone."""
 
     mechanism: str
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -44,23 +45,29 @@ class Recipe(Struct, frozen=True):
     def config(self, epsilon: float) -> Config:
         """The mechanism's config at this epsilon; UsageError names recipe and field."""
         kind = get(self.mechanism)
-        resolved = {key: _at(value, epsilon, self._where(key)) for key, value in self.fields.items()}
+        resolved = {
+            key: _at(value, epsilon, self._where(key)) for key, value in self.fields.items()
+        }
         try:
             return msgspec.convert(resolved, kind)
         except msgspec.ValidationError as error:
             raise UsageError(f"{self._where('')}{error}") from error
 
     def limited(self, **limits: Any) -> Recipe:
-        """The recipe with these fields (None: not given) set; UsageError if the mechanism has no such
-        field."""
+        """The recipe with these fields (None: not given) set; UsageError if the mechanism has no
+        such field."""
         limited = {key: value for key, value in limits.items() if value is not None}
         for key in sorted(limited.keys() - {*get(self.mechanism).__struct_fields__}):
             having = ", ".join(n for n in names() if key in get(n).__struct_fields__) or "none"
-            raise UsageError(f"{self.mechanism} has no field {key!r}; mechanisms that have it: {having}")
+            raise UsageError(
+                f"{self.mechanism} has no field {key!r}; mechanisms that have it: {having}"
+            )
         return replace(self, fields={**self.fields, **limited}) if limited else self
 
     def _where(self, key: str) -> str:
-        start = f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism
+        start = (
+            f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism
+        )
         return f"{start}, field {key!r}: " if key else f"{start}: "
 
 
@@ -71,12 +78,14 @@ def builtin() -> tuple[str, ...]:
 
 
 def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
-    """A recipe from a mechanism's name, a built-in recipe's name, a path to TOML, a mapping or a config
-    object."""
+    """A recipe from a mechanism's name, a built-in recipe's name, a path to TOML, a mapping or a
+    config object."""
     if isinstance(mechanism, Recipe):
         return mechanism
     if isinstance(mechanism, Config):
-        return Recipe(type(mechanism).name, msgspec.to_builtins(mechanism), name=type(mechanism).name)
+        return Recipe(
+            type(mechanism).name, msgspec.to_builtins(mechanism), name=type(mechanism).name
+        )
     if isinstance(mechanism, Mapping):
         return _parse(dict(mechanism), "given as a mapping", None)
     text = str(mechanism)
@@ -100,8 +109,8 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
 
 
 def check_config(config: Config, schema: Schema) -> StructuralZeros:
-    """The structural zeros of the schema's constraints. Raises where a mechanism's fields do not fit the
-    schema, before anything is read or charged."""
+    """The structural zeros of the schema's constraints. Raises where a mechanism's fields do not
+    fit the schema, before anything is read or charged."""
     resolve_clip(config.clip, schema)
     likely = schema.stand_in()
     config.check_names(likely)
@@ -120,10 +129,14 @@ def _toml(source: str, name: str) -> dict:
 def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
     mechanism = fields.pop("mechanism", None)
     if not isinstance(mechanism, str):
-        raise UsageError(f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"')
+        raise UsageError(
+            f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"'
+        )
     schema = fields.pop("schema", None)
     if schema is not None and not isinstance(schema, str):
-        raise UsageError(f"recipe {name}, field 'schema': expected a path, got {type(schema).__name__}")
+        raise UsageError(
+            f"recipe {name}, field 'schema': expected a path, got {type(schema).__name__}"
+        )
     if schema and folder and (folder / schema).exists():
         schema = str(folder / schema)
     get(mechanism)
@@ -133,7 +146,9 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
 def _is_steps(value: Any) -> bool:
     if not isinstance(value, list | tuple) or not value:
         return False
-    return all(isinstance(v, Mapping) and "value" in v and set(v) <= {"up_to", "value"} for v in value)
+    return all(
+        isinstance(v, Mapping) and "value" in v and set(v) <= {"up_to", "value"} for v in value
+    )
 
 
 def _at(value: Any, epsilon: float, where: str) -> Any:
@@ -143,10 +158,14 @@ def _at(value: Any, epsilon: float, where: str) -> Any:
         for step in value[:-1]:
             edge = step.get("up_to")
             if isinstance(edge, bool) or not isinstance(edge, int | float) or not edge > last:
-                raise UsageError(f"{where}every step except the last needs `up_to`, in ascending order")
+                raise UsageError(
+                    f"{where}every step except the last needs `up_to`, in ascending order"
+                )
             last = edge
         if "up_to" in value[-1]:
-            raise UsageError(f"{where}the last step must not have `up_to`: it covers every larger epsilon")
+            raise UsageError(
+                f"{where}the last step must not have `up_to`: it covers every larger epsilon"
+            )
         chosen = next(s for s in value if epsilon <= s.get("up_to", math.inf))
         return _at(chosen["value"], epsilon, where)
     if isinstance(value, Mapping):

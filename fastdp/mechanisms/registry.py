@@ -1,7 +1,7 @@
 """The registry: every mechanism's name, with the module and the class of its config.
 
-A new mechanism needs its module, a line here, a test, a row in docs/guide/choosing.md (or a page of its
-own) and a line in the changelog. Everything else that lists mechanisms asks this module.
+A new mechanism needs its module, a line here, a test, a row in docs/guide/choosing.md (or a page of
+its own) and a line in the changelog. Everything else that lists mechanisms asks this module.
 """
 
 from collections.abc import Callable

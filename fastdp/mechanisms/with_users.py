@@ -19,8 +19,27 @@ from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserT
 from ..users.balance import balanced
 from ..users.dealing import TRIAL_ROWS, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
-from ..users.people import Histogram, People, RowCount, Sizes, row_groups, rows_limit, size_bins, sizes_of
-from ..users.rates import GROUPS, Rates, Roles, chance, chance_of, may_repeat, pairs_to_ask, rates_of, roles
+from ..users.people import (
+    Histogram,
+    People,
+    RowCount,
+    Sizes,
+    row_groups,
+    rows_limit,
+    size_bins,
+    sizes_of,
+)
+from ..users.rates import (
+    GROUPS,
+    Rates,
+    Roles,
+    chance,
+    chance_of,
+    may_repeat,
+    pairs_to_ask,
+    rates_of,
+    roles,
+)
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .shared.model_rows import GroupedRows, ModelRows
@@ -30,30 +49,34 @@ from .shared.user_histogram import LABEL, measure_users, users_share
 
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
-"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part, and the
-third, are spent where users repeat nothing."""
+"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part,
+and the third, are spent where users repeat nothing."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
 PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
-"""Parts of the share of agreement rates: all columns; by group, columns that users may repeat; pairs of
-columns. The second was chosen on 14 tables other than flights and trips (docs/research/users.md). No smaller
-standard error of a rate than LEAST_ERROR is asked for: what that leaves over goes to the rows."""
+"""Parts of the share of agreement rates: all columns; by group, columns that users may repeat;
+pairs of columns. The second was chosen on 14 tables other than flights and trips
+(docs/research/users.md). No smaller standard error of a rate than LEAST_ERROR is asked for: what
+that leaves over goes to the rows."""
 SIZES_PART = 0.5
-"""Part of the share of the table of users that goes to the histogram of rows per user; all of it where the
-table has no columns."""
+"""Part of the share of the table of users that goes to the histogram of rows per user; all of it
+where the table has no columns."""
 LEAST_USERS = 10.0
-"""Users of a group in the table of users, in standard errors of an answer that costs all of its share."""
+"""Users of a group in the table of users, in standard errors of an answer that costs all of its
+share."""
 LEAST_DRAWN, MOST_USERS = 1 << 17, 1 << 20
-"""Users that are drawn from the model of the table of users: twice as many as there are, within these."""
+"""Users that are drawn from the model of the table of users: twice as many as there are, within
+these."""
 MOST_ERROR = 0.3
-"""The number of rows is the one that was counted for users, where its standard error is below this part of
-it; else the mechanism's own."""
+"""The number of rows is the one that was counted for users, where its standard error is below this
+part of it; else the mechanism's own."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
 GROUP_ROWS, GROUP_CELLS = 100.0, 200.0
-"""A group of users is a code of its own in the model of rows if the rows that count in it are GROUP_ROWS
-standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells has more sampling
-error than noise in it. Where no groups are so large, two smaller ones are better than none
-(`people.row_groups`). Chosen on generated tables (docs/research/users.md#rows-stage-by-stage)."""
+"""A group of users is a code of its own in the model of rows if the rows that count in it are
+GROUP_ROWS standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells
+has more sampling error than noise in it. Where no groups are so large, two smaller ones are better
+than none (`people.row_groups`). Chosen on generated tables
+(docs/research/users.md#rows-stage-by-stage)."""
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
@@ -74,20 +97,28 @@ def shares(schema: Schema) -> dict[str, float]:
 
 def check_users(config: Config, schema: Schema) -> None:
     """Raise UsageError if users are asked for that this run cannot make."""
-    if config.ids.source == "users" and (not config.deals_ids or config.pure or config.unit != "user"):
+    if config.ids.source == "users" and (
+        not config.deals_ids or config.pure or config.unit != "user"
+    ):
         needs = 'a mechanism that makes rows first, with Gaussian noise and unit "user"'
         raise UsageError(f'ids.source = "users" needs {needs}; use "auto" with this {config.name}')
     likely = schema.stand_in()
     order = likely.order_columns
     for name in order:
         if name not in likely.modelled:
-            raise UsageError(f"column {name!r}: it is computed from others, so rows cannot be in its order")
+            raise UsageError(
+                f"column {name!r}: it is computed from others, so rows cannot be in its order"
+            )
     if order and likely.domain.cells(order) >= MOST_TIMES:
         names = ", ".join(order)
-        raise UsageError(f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts")
+        raise UsageError(
+            f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts"
+        )
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
     for name in sorted(constant & _constrained(likely) - set(_following(likely).values())):
-        raise UsageError(f'column {name!r}: remove user = "constant", since it takes part in a constraint')
+        raise UsageError(
+            f'column {name!r}: remove user = "constant", since it takes part in a constraint'
+        )
 
 
 def _constrained(schema: Schema) -> set[str]:
@@ -96,10 +127,15 @@ def _constrained(schema: Schema) -> set[str]:
 
 
 def _following(schema: Schema) -> dict[str, str]:
-    """Columns, each with the one column that it follows from, of which no other constraints name either."""
+    """Columns, each with the one column that it follows from, of which no other constraints name
+    either."""
     named = [columns_of(schema, c) for c in schema.constraints]
     alone = [n for n, c in zip(named, schema.constraints) if c.column and len(n) == 2]
-    return {b: a for a, b in alone if all((n in alone and n[0] == a) or not {a, b} & set(n) for n in named)}
+    return {
+        b: a
+        for a, b in alone
+        if all((n in alone and n[0] == a) or not {a, b} & set(n) for n in named)
+    }
 
 
 def plan_charges(outline: Outline, schema: Schema, cost: float) -> tuple[tuple[str, float], ...]:
@@ -117,7 +153,9 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
     rows, of_rows = users.rows()
     outcome = config.run(rows, replace(of_rows, after_ones=users.after_ones))
     if not isinstance(outcome.rows, ModelRows):
-        raise UsageError(f'ids.source = "users": {config.name} can make its rows only once; use "auto"')
+        raise UsageError(
+            f'ids.source = "users": {config.name} can make its rows only once; use "auto"'
+        )
     if users.decided is None:
         some = outcome.rows.some(min(outcome.rows.total, TRIAL_ROWS), job.seed)
         users.ask(dict(zip(session.domain, chance(some, tuple(session.domain)))))
@@ -125,7 +163,8 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
 
 
 class _Users:
-    """What is released about users in the course of a mechanism's run, and what is decided by it."""
+    """What is released about users in the course of a mechanism's run, and what is decided by
+    it."""
 
     def __init__(self, config: Config, session: Session, job: Job, cost: float):
         self.config, self.session, self.job, self.cost = config, session, job, cost
@@ -139,17 +178,24 @@ class _Users:
         self.table_error = self.spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
-        """Session and job of the mechanism. Where noise allows, its rows have the group of their user's
-        number of rows as a further column: within a group all rows weigh nearly the same, so that the model
-        of rows, with as many rows of each group as there are, has hardly any bias from clipping."""
+        """Session and job of the mechanism. Where noise allows, its rows have the group of their
+        user's number of rows as a further column: within a group all rows weigh nearly the same, so
+        that the model of rows, with as many rows of each group as there are, has hardly any bias
+        from clipping."""
         rows, job = self.session.part(1 - self.cost), self.job
         if not self.config.may_choose_clip:
             return rows, job
         grouped = self.config.users_by_default
         counted = measure_users(self.config, rows, job, displaced=GROUPED if grouped else SHIFTED)
         if counted.histogram is not None:
-            bound, values, mu = choice_bound(job.schema), counted.histogram.values, part_mu(rows, 1.0)
-            self.coarse = Histogram(size_edges(bound), values, float(np.max(counted.histogram.sigma)))
+            bound, values, mu = (
+                choice_bound(job.schema),
+                counted.histogram.values,
+                part_mu(rows, 1.0),
+            )
+            self.coarse = Histogram(
+                size_edges(bound), values, float(np.max(counted.histogram.sigma))
+            )
             least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
             edges = row_groups(self.coarse, bound, rows.clip, least)
             if len(edges) > 1 and grouped:
@@ -159,7 +205,8 @@ class _Users:
         return rows, replace(job, users=counted)
 
     def after_ones(self, ones: Sequence[Measurement]) -> float:
-        """Asks about users once the 1-ways are known; the share of the mechanism's mu^2 that is left over."""
+        """Asks about users once the 1-ways are known; the share of the mechanism's mu^2 that is
+        left over."""
         ones = [m for m in ones if set(m.clique) <= set(self.session.domain)]
         self.job.after_ones(ones)
         by_chance = chance_of(ones)
@@ -168,11 +215,13 @@ class _Users:
         return self.ask(by_chance) / (1 - self.cost)
 
     def ask(self, by_chance: Mapping[str, float]) -> float:
-        """Releases agreement rates, and, unless users repeat nothing, rows per user and the table of users;
-        the share of mu^2 that is left over."""
+        """Releases agreement rates, and, unless users repeat nothing, rows per user and the table
+        of users; the share of mu^2 that is left over."""
         self._ask_for_nulls()
         declared = self.job.schema.of_users()
-        columns = tuple(n for n in self.session.domain if declared.get(n) not in ("constant", "free"))
+        columns = tuple(
+            n for n in self.session.domain if declared.get(n) not in ("constant", "free")
+        )
         self.by_chance = np.array([by_chance[name] for name in columns])
         domain, schema = self.session.domain, self.job.schema
         self.decided = self._agreement(columns, declared)
@@ -190,7 +239,8 @@ class _Users:
         return left
 
     def dealt(self, outcome: Outcome) -> Outcome:
-        """The outcome with the dealer of its rows and the number of rows that was counted for users."""
+        """The outcome with the dealer of its rows and the number of rows that was counted for
+        users."""
         described, made, model = self._described(), None, outcome.rows
         assert isinstance(model, ModelRows)
         groups = ("", (1,)) if self.groups is None else (self.groups.name, self.groups.edges)
@@ -219,7 +269,8 @@ class _Users:
         return replace(outcome, rows=rows, measurements=measurements, dealer=made, details=details)
 
     def _ask_for_nulls(self) -> None:
-        """Counts the rows without a user id, as many as the clip of them together being one unit."""
+        """Counts the rows without a user id, as many as the clip of them together being one
+        unit."""
         key = WithoutId(min(UNITS, 1 << (self.session.clip - 1).bit_length()))
         mu = part_mu(self.session, SHARES[NULLS_LABEL])
         counted = self.session.user_histogram(key, mu=mu, label=NULLS_LABEL)
@@ -227,8 +278,8 @@ class _Users:
         self.nulls = key.together, float(counted.values[0]), float(np.max(counted.sigma))
 
     def _without_id(self, rows: int) -> dict:
-        """The rows without a user id, for the statement: a 95 % interval of their share of all rows, of which
-        `rows` are counted otherwise."""
+        """The rows without a user id, for the statement: a 95 % interval of their share of all
+        rows, of which `rows` are counted otherwise."""
         together, count, error = self.nulls
         others = rows if self.job.schema.null_user == "drop" else 0
         ends = [max(0.0, together * (count + z * error)) for z in (-1.96, 1.96)]
@@ -236,25 +287,29 @@ class _Users:
         return {"share_interval": share, "together": together}
 
     def _agreement(self, columns: tuple[str, ...], declared: Mapping[str, str]) -> Roles:
-        """Releases rates of all columns and, where users repeat something, by rows per user rates of columns
-        that they may repeat. Which roles the columns have."""
+        """Releases rates of all columns and, where users repeat something, by rows per user rates
+        of columns that they may repeat. Which roles the columns have."""
         following = _following(self.job.schema)
         never = tuple(_constrained(self.job.schema) - set(following.values()))
         if columns:
-            overall = self._ask(Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0))
+            overall = self._ask(
+                Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0)
+            )
             self.rates = rates_of(columns, overall, self.by_chance, self.coarse)
         decided = roles(self.rates, self.by_chance, never, declared, following)
         maybe = may_repeat(decided, self.rates, self.by_chance)
         if not maybe:
             return decided
-        by_group = self._ask(Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1))
+        by_group = self._ask(
+            Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1)
+        )
         self.rates = rates_of(columns, overall, self.by_chance, self.coarse, (maybe, by_group))
         fixed = {**declared, **dict.fromkeys(decided.constant, "constant")}
         return roles(self.rates, self.by_chance, never, fixed, following)
 
     def _enough(self, columns: int, which: int) -> float:
-        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of PARTS; by
-        group (which = 1) of a third of the users."""
+        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of
+        PARTS; by group (which = 1) of a third of the users."""
         users = 1.0 if self.coarse is None else max(1.0, float(self.coarse.values[1:].sum()))
         mu = (3 if which else 1) / (2 * users * LEAST_ERROR * part_mu(self.session, 1.0))
         return min(PARTS[which], (columns + 1) * mu**2)
@@ -282,16 +337,20 @@ class _Users:
         groups = sizes.groups(LEAST_USERS * self.table_error)
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
         of_users = self.session.part(share, view)
-        task = replace(self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros())
+        task = replace(
+            self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros()
+        )
         task = replace(task, after_ones=ignore_empty_columns)
         rows = CliqueTree().run(of_users, task).rows
         assert isinstance(rows, ModelRows)
-        drawn = rows.some(min(MOST_USERS, max(LEAST_DRAWN, 2 * int(sizes.users.sum()))), self.job.seed)
+        drawn = rows.some(
+            min(MOST_USERS, max(LEAST_DRAWN, 2 * int(sizes.users.sum()))), self.job.seed
+        )
         self.people = People.of(sizes, view.edges, view.name, drawn)
 
     def _sizes(self, part: float) -> Sizes:
-        """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the clip was
-        chosen from."""
+        """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the
+        clip was chosen from."""
         session, bound, coarse = self.session, choice_bound(self.job.schema), self.coarse
         mu = part_mu(session, SHARES["number of rows"])
         most = bound if coarse is None else rows_limit(coarse, bound)
@@ -301,7 +360,9 @@ class _Users:
         fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
         self.released += [count, fine]
         counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
-        return sizes_of(Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound)
+        return sizes_of(
+            Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound
+        )
 
     def _described(self) -> dict:
         """What was decided, for the statement: released numbers only."""

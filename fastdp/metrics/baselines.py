@@ -12,9 +12,14 @@ def label(fraction: float) -> str:
 
 
 def rows_of_sample(rows: int, fraction: float, seed: int) -> np.ndarray:
-    """Ascending row numbers of a sample without replacement; at least one row if the table has any."""
+    """Ascending row numbers of a sample without replacement; at least one row if the table has
+    any."""
     if not 0.0 < fraction <= 1.0:
         raise UsageError(f"baselines: expected fractions above 0 and at most 1, got {fraction!r}")
     count = min(rows, max(1, round(rows * fraction)))
     rng = np.random.default_rng((seed, round(fraction * 1e9)))
-    return np.sort(rng.choice(rows, count, replace=False, shuffle=False)) if rows else np.zeros(0, np.int64)
+    return (
+        np.sort(rng.choice(rows, count, replace=False, shuffle=False))
+        if rows
+        else np.zeros(0, np.int64)
+    )

@@ -1,7 +1,9 @@
-"""`fastdp.check`: how private rows fit a schema, column by column. For the data's owner; NOT private.
+"""`fastdp.check`: how private rows fit a schema, column by column. For the data's owner; NOT
+private.
 
-It reads the source once, with the reader that `synthesize` uses. Of values that do not fit, it reports the
-kinds and never the values themselves: a schema is public, so nothing that is seen here may be copied into it.
+It reads the source once, with the reader that `synthesize` uses. Of values that do not fit, it
+reports the kinds and never the values themselves: a schema is public, so nothing that is seen here
+may be copied into it.
 """
 
 from __future__ import annotations
@@ -36,18 +38,23 @@ from ..tables.whole import other_encoding
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000
-"""Of one column, at most this many distinct unknown texts are compared with its list ignoring blanks and
-case."""
+"""Of one column, at most this many distinct unknown texts are compared with its list ignoring
+blanks and case."""
 WANTS = {"int": "whole numbers", "float": "numbers", "decimal": "numbers", "bool": "true or false"}
-WANTS |= {"date": "dates (YYYY-MM-DD)", "timestamp": "times (YYYY-MM-DD HH:MM:SS)", "string": "texts"}
+WANTS |= {
+    "date": "dates (YYYY-MM-DD)",
+    "timestamp": "times (YYYY-MM-DD HH:MM:SS)",
+    "string": "texts",
+}
 OWNERS_EYES = "This sees the true rows: it is for the data's owner, and not for release."
 
 
 @dataclass(frozen=True)
 class ColumnCheck:
-    """One column of the data. Four shares of all rows: `null`; `outside`, values of the right kind that are
-    not in the column's list, range or bins; `wrong`, values of another kind (`kinds`: rows of each such
-    kind); `nearly`, texts that would be in the list if case and blanks were ignored."""
+    """One column of the data. Four shares of all rows: `null`; `outside`, values of the right kind
+    that are not in the column's list, range or bins; `wrong`, values of another kind (`kinds`: rows
+    of each such kind); `nearly`, texts that would be in the list if case and blanks were ignored.
+    """
 
     name: str
     source: str
@@ -62,8 +69,8 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class UserCheck:
-    """Rows per user: quantiles of the number of rows of one user, and the share of rows that the schema's
-    bound on rows per user leaves out."""
+    """Rows per user: quantiles of the number of rows of one user, and the share of rows that the
+    schema's bound on rows per user leaves out."""
 
     column: str
     users: int
@@ -94,16 +101,24 @@ class Check:
         return {"private": False, **asdict(self)}
 
     def __str__(self) -> str:
-        out = [f"{self.rows:,} rows, of which {self.dropped:,} would be dropped by the schema's policies"]
+        out = [
+            f"{self.rows:,} rows, of which {self.dropped:,} would be dropped by the schema's"
+            " policies"
+        ]
         if self.malformed:
             named = ", ".join(f"{number:,}" for _, number in self.lines)
             more = " and more" if self.malformed > len(self.lines) else ""
-            out.append(f"{self.malformed:,} damaged lines{f': lines {named}{more}' if named else ''}")
+            out.append(
+                f"{self.malformed:,} damaged lines{f': lines {named}{more}' if named else ''}"
+            )
         if self.encoding is not None:
             declared = f'dialect={{"encoding": "{self.encoding}"}}'
             out.append(f"The files are not UTF-8: declare {declared}, or encoding under [dialect]")
         heads = ("column", "null", "outside", "wrong kind", "")
-        rows = [(c.name, _share(c.null), _share(c.outside), _share(c.wrong), c.note) for c in self.columns]
+        rows = [
+            (c.name, _share(c.null), _share(c.outside), _share(c.wrong), c.note)
+            for c in self.columns
+        ]
         out += text_table([heads, *rows])
         if self.users is not None:
             out += _users_text(self.users)
@@ -119,7 +134,10 @@ def _share(share: float) -> str:
 
 
 def _users_text(u: UserCheck) -> list[str]:
-    sizes = f"median {u.median:g}, 90 % at most {u.ninety:g}, 99 % at most {u.ninety_nine:g}, most {u.most:,}"
+    sizes = (
+        f"median {u.median:g}, 90 % at most {u.ninety:g}, 99 % at most {u.ninety_nine:g}, most"
+        f" {u.most:,}"
+    )
     lines = [f"{u.users:,} users by {u.column!r}; rows of one user: {sizes}"]
     if u.without:
         lines.append(f"{u.without:,} rows have no user id")
@@ -136,10 +154,11 @@ def check(
     dialect: Dialect | Mapping[str, Any] | None = None,
     threads: int | None = None,
 ) -> Check:
-    """How rows fit a schema: nulls, values outside the schema, wrong kinds, damaged lines, rows per user.
+    """How rows fit a schema: nulls, values outside the schema, wrong kinds, damaged lines, rows
+    per user.
 
-    NOT private: for the data's owner, before a run or after one with poor results. Nothing is charged to a
-    ledger and nothing is written. Do not copy what it reports into a schema.
+    NOT private: for the data's owner, before a run or after one with poor results. Nothing is
+    charged to a ledger and nothing is written. Do not copy what it reports into a schema.
 
     Parameters
     ----------
@@ -161,12 +180,16 @@ def check(
     """
 
     if isinstance(source, Table):
-        raise UsageError("check needs values, and a fastdp.Table holds codes; pass the source that was read")
+        raise UsageError(
+            "check needs values, and a fastdp.Table holds codes; pass the source that was read"
+        )
     schema = Schema.of(schema).with_dialect(dialect)
     likely = schema.stand_in()
     check_possible(likely)  # refuses what a run refuses
     if mechanism is not None:
-        recipes.check_config(recipes.load(mechanism).config(1.0).resolved(likely, 1.0, 1e-6), schema)
+        recipes.check_config(
+            recipes.load(mechanism).config(1.0).resolved(likely, 1.0, 1e-6), schema
+        )
     parts = sources.open_parts(source, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
@@ -187,8 +210,9 @@ def check(
 
 @dataclass
 class _Piece:
-    """Counts of one batch: its rows, rows dropped by policies, for each field (nulls, values outside, values
-    of each wrong kind, unknown texts with counts), its prepared user ids, and rows without an id."""
+    """Counts of one batch: its rows, rows dropped by policies, for each field (nulls, values
+    outside, values of each wrong kind, unknown texts with counts), its prepared user ids, and rows
+    without an id."""
 
     rows: int
     dropped: int
@@ -225,7 +249,9 @@ def _check_batch(
         column, own = item.parts[0], schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
-        if part.is_text(item.source):  # text that is not a value of the column's type was read as null
+        if part.is_text(
+            item.source
+        ):  # text that is not a value of the column's type was read as null
             null &= ~np.asarray(raw[item.source].is_valid())
         bad = ~null & (code == column.null_code)
         if column.overflow_code is not None:
@@ -234,7 +260,9 @@ def _check_batch(
             drop |= null | (bad & (code == column.null_code))
         if own.overflow.action == "drop" and column.overflow_code is not None:
             drop |= code == column.overflow_code
-        outside, kinds, words = _count_bad(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
+        outside, kinds, words = (
+            _count_bad(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
+        )
         fields[name] = int(np.count_nonzero(null)), outside, kinds, words
     piece = _Piece(batch.num_rows, 0, fields)
     if users is not None and schema.user is not None:
@@ -248,9 +276,12 @@ def _check_batch(
     return piece
 
 
-def _count_bad(item: Column | Derived, raw: pa.Array, bad: np.ndarray) -> tuple[int, dict[str, int], Counter]:
-    """Counts of the values where `bad` is true, which have no code: how many are of the right kind, how many
-    of each wrong kind, and how often the commonest texts occur (only for lists of strings)."""
+def _count_bad(
+    item: Column | Derived, raw: pa.Array, bad: np.ndarray
+) -> tuple[int, dict[str, int], Counter]:
+    """Counts of the values where `bad` is true, which have no code: how many are of the right kind,
+    how many of each wrong kind, and how often the commonest texts occur (only for lists of
+    strings)."""
 
     if isinstance(raw, pa.ExtensionArray):
         raw = raw.storage
@@ -322,7 +353,9 @@ class _Counts:
         if not isinstance(item, Categorical):
             return 0
         folded = {str(v).strip().casefold() for v in item.values}
-        return sum(n for word, n in words.items() if word is not None and word.strip().casefold() in folded)
+        return sum(
+            n for word, n in words.items() if word is not None and word.strip().casefold() in folded
+        )
 
     def _users(self) -> UserCheck | None:
         if self.schema.user is None:
@@ -331,9 +364,15 @@ class _Counts:
         if self.schema.null_user == "own":
             sizes = np.concatenate([sizes, np.ones(self.without, np.int64)])
         sizes = sizes if len(sizes) else np.zeros(1, np.int64)
-        median, ninety, ninety_nine = np.quantile(sizes, [0.5, 0.9, 0.99], method="inverted_cdf").tolist()
+        median, ninety, ninety_nine = np.quantile(
+            sizes, [0.5, 0.9, 0.99], method="inverted_cdf"
+        ).tolist()
         bound = self.schema.max_rows_per_user
-        beyond = 0.0 if bound is None else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
+        beyond = (
+            0.0
+            if bound is None
+            else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
+        )
         users = int(np.count_nonzero(sizes))
         rows = (median, ninety, ninety_nine, int(sizes.max(initial=0)))
         return UserCheck(self.schema.user, users, self.without, *rows, bound, beyond)

@@ -9,16 +9,31 @@ from .._util.threads import resolve
 from ..codec.decode import decode
 from ..schema import Schema
 from ..tables.table import Table
-from . import baselines, constraint_scores, coverage, kmarginal, original, pairwise, user_scores, utility
+from . import (
+    baselines,
+    constraint_scores,
+    coverage,
+    kmarginal,
+    original,
+    pairwise,
+    user_scores,
+    utility,
+)
 from .challenges import deid2, nist2018, sprint1
 from .inputs import Pair, as_arrow, coded, pair_up
 
-SAMPLED = ("deid2", "kmarginal", "tv1", "tv2")  # metrics that are also computed for samples of the truth
+SAMPLED = (
+    "deid2",
+    "kmarginal",
+    "tv1",
+    "tv2",
+)  # metrics that are also computed for samples of the truth
 
 
 @dataclass(eq=False)
 class Comparison:
-    """Two sources, each read once; codes and counts are computed when the first metric needs them."""
+    """Two sources, each read once; codes and counts are computed when the first metric needs
+    them."""
 
     truth: Any
     synthetic: Any
@@ -55,13 +70,15 @@ class Comparison:
         return deid2.prepared(truth, synthetic, self.threads)
 
     def _values(self, columns: Sequence[str]) -> list[Any]:
-        """Both tables as values, which the challenges' scores compare. A table of codes is decoded: each code
-        of these columns stands for one value, or for a bin of the score."""
+        """Both tables as values, which the challenges' scores compare. A table of codes is decoded:
+        each code of these columns stands for one value, or for a bin of the score."""
 
         def values(source: Any) -> Any:
             if not hasattr(source, "codes"):
                 return source
-            made = decode(source.schema, {c: source.codes[c] for c in columns if c in source.codes}, 0)
+            made = decode(
+                source.schema, {c: source.codes[c] for c in columns if c in source.codes}, 0
+            )
             has_users = source.user is not None and source.schema.user not in made.column_names
             return made.append_column(source.schema.user, [source.user]) if has_users else made
 
@@ -87,10 +104,13 @@ class Comparison:
         return [name for name in names if name not in needs or needs[name]()]
 
     def _has_users(self) -> bool:
-        """Whether both tables say which rows belong to one user, under a schema that names the column."""
+        """Whether both tables say which rows belong to one user, under a schema that names the
+        column."""
         column = None if self.schema is None else self.schema.user
         both = (self.truth, self.synthetic)
-        named = [s.user is not None if hasattr(s, "codes") else column in s.column_names for s in both]
+        named = [
+            s.user is not None if hasattr(s, "codes") else column in s.column_names for s in both
+        ]
         return column is not None and all(named)
 
     def _original(self) -> dict[str, Any] | None:
@@ -107,7 +127,8 @@ class Comparison:
         return user_scores.score(*(coded(s, self.schema, w, users=True) for s, w in tables))
 
     def score(self, name: str, pair: Pair | None = None) -> Any:
-        """One metric of the synthetic table, or of `pair` if that is given; None if it is not defined."""
+        """One metric of the synthetic table, or of `pair` if that is given; None if it is not
+        defined."""
         threads = self.threads
         of_tables: dict[str, Callable[[], Any]] = {
             "deid2": lambda: self.taxis.score(),
@@ -139,9 +160,11 @@ class Comparison:
     def _two_way(self) -> tuple[dict[str, Any], dict[str, Any]]:
         return pairwise.two_way(self.pair, self.threads)
 
-    def baselines(self, names: Sequence[str], fractions: Sequence[float]) -> dict[str, dict[str, Any]]:
-        """Scores of random samples of the truth, by those of the named metrics that are cheap to repeat
-        (`SAMPLED`)."""
+    def baselines(
+        self, names: Sequence[str], fractions: Sequence[float]
+    ) -> dict[str, dict[str, Any]]:
+        """Scores of random samples of the truth, by those of the named metrics that are cheap to
+        repeat (`SAMPLED`)."""
         names = [n for n in names if n in SAMPLED]
         out: dict[str, dict[str, Any]] = {}
         for fraction in fractions if names else ():
@@ -154,12 +177,18 @@ class Comparison:
                     scores[name] = self.taxis.score(detail=False, sample=sample)
                     continue
                 if pair is None:
-                    pair = self.pair.take({n: c[sample] for n, c in self.pair.truth.items()}, len(sample))
+                    pair = self.pair.take(
+                        {n: c[sample] for n, c in self.pair.truth.items()}, len(sample)
+                    )
                 scores[name] = self.score(name, pair)
         return out
 
     def columns(self) -> dict[str, dict[str, Any]]:
-        """Number of codes and encoding of every compared column. Encodes no column for this purpose alone."""
+        """Number of codes and encoding of every compared column. Encodes no column for this purpose
+        alone."""
         if "pair" not in self.__dict__:
             return {n: {"encoding": "values"} for n in self._names()}
-        return {n: {"codes": self.pair.sizes[n], "encoding": self.pair.encoding[n]} for n in self.pair.names}
+        return {
+            n: {"codes": self.pair.sizes[n], "encoding": self.pair.encoding[n]}
+            for n in self.pair.names
+        }

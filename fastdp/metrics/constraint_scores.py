@@ -7,10 +7,10 @@ from ..schema import Schema
 
 
 def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] | None:
-    """`broken`: for each constraint its text and the number of rows that break it in the truth and in the
-    synthetic table (None if a table lacks the columns); `synthetic`: the sum of the synthetic table's
-    numbers. None if the schema has no constraints. In tables of codes, the order of two values in one bin is
-    not checked."""
+    """`broken`: for each constraint its text and the number of rows that break it in the truth and
+    in the synthetic table (None if a table lacks the columns); `synthetic`: the sum of the
+    synthetic table's numbers. None if the schema has no constraints. In tables of codes, the order
+    of two values in one bin is not checked."""
     if schema is None or not schema.constraints:
         return None
     counts = [_counts(source, schema) for source in (truth, synthetic)]

@@ -10,16 +10,18 @@ SHOWN = 20
 
 
 def score(pair: Pair) -> dict[str, Any]:
-    """Over all columns: `missing`, the share of the truth's distinct values that the synthetic table does not
-    have; `invented`, the share of the synthetic table's distinct values that the truth does not have.
-    `columns` has, for each column and for both: the number of such values, the share of rows with such a
-    value (rows of the truth for missing, of the synthetic table for invented), and the names of the
-    commonest.
+    """Over all columns: `missing`, the share of the truth's distinct values that the synthetic
+    table does not have; `invented`, the share of the synthetic table's distinct values that the
+    truth does not have. `columns` has, for each column and for both: the number of such values, the
+    share of rows with such a value (rows of the truth for missing, of the synthetic table for
+    invented), and the names of the commonest.
     """
     columns: dict[str, Any] = {}
     totals = {"missing": [0, 0], "invented": [0, 0]}
     for name in pair.names:
-        truth, synthetic = (np.unique(c[name], return_counts=True) for c in (pair.truth, pair.synthetic))
+        truth, synthetic = (
+            np.unique(c[name], return_counts=True) for c in (pair.truth, pair.synthetic)
+        )
         columns[name] = {}
         both = (("missing", truth, synthetic), ("invented", synthetic, truth))
         for kind, (codes, rows), (others, _) in both:
@@ -30,4 +32,6 @@ def score(pair: Pair) -> dict[str, Any]:
             columns[name] |= {kind: len(alone), f"{kind}_rows": share, f"{kind}_values": shown}
             totals[kind][0] += len(alone)
             totals[kind][1] += len(codes)
-    return {kind: some / max(1, all_) for kind, (some, all_) in totals.items()} | {"columns": columns}
+    return {kind: some / max(1, all_) for kind, (some, all_) in totals.items()} | {
+        "columns": columns
+    }

@@ -1,4 +1,5 @@
-"""Two tables from any sources, as Arrow columns or as codes that mean the same values in both tables.
+"""Two tables from any sources, as Arrow columns or as codes that mean the same values in both
+tables.
 
 Metrics read the true rows without noise, so nothing computed here is private.
 """
@@ -20,13 +21,16 @@ from ..tables.ingest import read
 from ..tables.table import Table, code_dtype
 from ..tables.whole import read_whole
 
-MANY_VALUES = 100  # without a schema, numeric columns with more distinct values than this are binned
+MANY_VALUES = (
+    100  # without a schema, numeric columns with more distinct values than this are binned
+)
 BINS = 20
 KNOWN_USERS = ("taxi_id", "sim_resident")
 
 
 def as_arrow(source: Any, what: str) -> pa.Table:
-    """Any source that `fastdp.read` takes as a pyarrow.Table of its values; errors name `what` it is."""
+    """Any source that `fastdp.read` takes as a pyarrow.Table of its values; errors name `what` it
+    is."""
     if type(source).__module__.partition(".")[0] == "pandas":
         source = pa.Table.from_pandas(source, preserve_index=False)
     elif not isinstance(source, pa.Table):
@@ -39,8 +43,11 @@ def as_arrow(source: Any, what: str) -> pa.Table:
     return _events(source, what)
 
 
-def with_columns(source: Any, what: str, metric: str, columns: Sequence[str], also: str = "") -> pa.Table:
-    """The columns that a metric needs of a source, and the column `also` where the source has it."""
+def with_columns(
+    source: Any, what: str, metric: str, columns: Sequence[str], also: str = ""
+) -> pa.Table:
+    """The columns that a metric needs of a source, and the column `also` where the source has
+    it."""
     table = as_arrow(source, what)
     missing = [c for c in columns if c not in table.column_names]
     if missing:
@@ -49,8 +56,8 @@ def with_columns(source: Any, what: str, metric: str, columns: Sequence[str], al
 
 
 def _events(table: pa.Table, what: str) -> pa.Table:
-    """The table with one row per event. A table marked as a histogram has rows that stand for `count` events
-    each; any other table is returned unchanged."""
+    """The table with one row per event. A table marked as a histogram has rows that stand for
+    `count` events each; any other table is returned unchanged."""
     mark = (table.schema.metadata or {}).get(b"fastdp.count")
     if mark is None or (name := mark.decode()) not in table.column_names:
         return table
@@ -69,9 +76,11 @@ def numbers(column: pa.ChunkedArray) -> np.ndarray | None:
     return column.to_numpy()
 
 
-def codes_of_pair(truth: pa.ChunkedArray, made: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Both columns as codes on the ascending union of their values (an Arrow array, null last): (truth,
-    made, values)."""
+def codes_of_pair(
+    truth: pa.ChunkedArray, made: pa.ChunkedArray
+) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Both columns as codes on the ascending union of their values (an Arrow array, null last):
+    (truth, made, values)."""
     a, b = numbers(truth), numbers(made)
     if a is not None and b is not None and a.dtype.kind in "iu" and b.dtype.kind in "iu":
         fast = _codes_of_ints(a, b)
@@ -81,8 +90,8 @@ def codes_of_pair(truth: pa.ChunkedArray, made: pa.ChunkedArray) -> tuple[np.nda
 
 
 def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray, pa.Array] | None:
-    """`codes_of_pair` of whole numbers, by a lookup table over the range of values; None if the range is too
-    large for that."""
+    """`codes_of_pair` of whole numbers, by a lookup table over the range of values; None if the
+    range is too large for that."""
     ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
     if not ends:
         return a.astype(np.uint8), b.astype(np.uint8), pa.array([], pa.int64())
@@ -113,7 +122,8 @@ def kernel_ready(values: np.ndarray) -> np.ndarray:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A dictionary or view column as plain values, since not all Arrow functions accept those types."""
+    """A dictionary or view column as plain values, since not all Arrow functions accept those
+    types."""
 
     def words(array: pa.Array) -> pa.Array:
         if isinstance(array, pa.DictionaryArray):
@@ -126,7 +136,8 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
-    """`codes_of_pair` of columns of any type: Arrow dictionary-encodes the concatenation of both."""
+    """`codes_of_pair` of columns of any type: Arrow dictionary-encodes the concatenation of
+    both."""
     truth, synthetic = _plain(truth), _plain(synthetic)
     kind = truth.type
     if kind != synthetic.type:
@@ -135,7 +146,9 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     try:
         chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"type {truth.type} in one table, {synthetic.type} in the other; cast one") from error
+        raise DataError(
+            f"type {truth.type} in one table, {synthetic.type} in the other; cast one"
+        ) from error
     both = pa.chunked_array(chunks, type=kind).combine_chunks()
     if isinstance(both, pa.ChunkedArray):
         both = both.chunk(0) if both.num_chunks else pa.array([], kind)
@@ -154,9 +167,9 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
 class Pair:
     """Truth and synthetic table as codes with a common meaning.
 
-    sizes: number of codes of each column; labels: what a code stands for (see `label`); encoding: `schema`,
-    `values` (the union of both tables' values) or `bins` (20 quantile bins of the truth). The user column is
-    left out.
+    sizes: number of codes of each column; labels: what a code stands for (see `label`); encoding:
+    `schema`, `values` (the union of both tables' values) or `bins` (20 quantile bins of the truth).
+    The user column is left out.
     """
 
     truth: dict[str, np.ndarray]
@@ -183,9 +196,9 @@ class Pair:
 
 
 def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Table:
-    """A table of codes unchanged; any other source read as public rows, with the schema's columns that it
-    has. `users`: also its users, where it has their ids, which are taken as they are: synthetic ones may be
-    wider."""
+    """A table of codes unchanged; any other source read as public rows, with the schema's columns
+    that it has. `users`: also its users, where it has their ids, which are taken as they are:
+    synthetic ones may be wider."""
     if hasattr(source, "codes"):
         return source
     source = as_arrow(source, what)
@@ -200,8 +213,8 @@ def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Tab
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
-    """Both sources as codes with a common meaning: those of the schema if there is one (given, or that of a
-    `fastdp.Table`), else made from the values of both."""
+    """Both sources as codes with a common meaning: those of the schema if there is one (given, or
+    that of a `fastdp.Table`), else made from the values of both."""
     tables = [source for source in (truth, synthetic) if isinstance(source, Table)]
     if schema is None and tables:
         schema = tables[0].schema
@@ -212,7 +225,9 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
     a, b = coded(truth, schema, "truth"), coded(synthetic, schema, "synthetic")
     names = [n for n in schema.columns if n in a.codes and n in b.codes]
     if not names:
-        raise DataError("truth and synthetic have no common column in the schema; check the column names")
+        raise DataError(
+            "truth and synthetic have no common column in the schema; check the column names"
+        )
     return Pair(
         {n: np.asarray(a.codes[n]) for n in names},
         {n: np.asarray(b.codes[n]) for n in names},
@@ -225,11 +240,13 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
 
 
 def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
-    """Both tables as codes of the union of their values; numbers with many values in quantile bins of the
-    truth."""
+    """Both tables as codes of the union of their values; numbers with many values in quantile bins
+    of the truth."""
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
-        raise UsageError(f"user: the truth has no column {user!r}{did_you_mean(user, truth.column_names)}")
+        raise UsageError(
+            f"user: the truth has no column {user!r}{did_you_mean(user, truth.column_names)}"
+        )
     skip = {user} if user is not None else set(KNOWN_USERS)
     shared = [n for n in shared if n not in skip]
     if not shared:
@@ -259,8 +276,8 @@ def _item(values: Any, i: int) -> Any:
 
 
 def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
-    """Both columns as codes of quantile bins of the truth, plus one code for null; None if the truth has few
-    distinct values."""
+    """Both columns as codes of quantile bins of the truth, plus one code for null; None if the
+    truth has few distinct values."""
     values = truth.drop_null().to_numpy()
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]

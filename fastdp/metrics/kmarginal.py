@@ -1,4 +1,5 @@
-"""The k-marginal score of any table: 1000 times (1 - mean total variation of its k-way marginals)."""
+"""The k-marginal score of any table: 1000 times (1 - mean total variation of its k-way
+marginals)."""
 
 from itertools import combinations
 from math import comb
@@ -12,8 +13,8 @@ from .total_variation import total_variation
 
 
 def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[str, ...]], int]:
-    """(sets of k columns to compare, number of possible sets): all possible sets, or `limit` of them drawn
-    without replacement."""
+    """(sets of k columns to compare, number of possible sets): all possible sets, or `limit` of
+    them drawn without replacement."""
     k = min(k, len(names))
     everything = comb(len(names), k)
     if everything <= limit:
@@ -28,11 +29,11 @@ def choose(names: list[str], k: int, limit: int, seed: int) -> tuple[list[tuple[
 def score(
     pair: Pair, k: int = 3, *, limit: int = 200, seed: int = 0, threads: int | None = None
 ) -> dict[str, Any]:
-    """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn by
-    `seed`.
+    """1000 times (1 - mean total variation) over all k-way marginals, or over `limit` of them drawn
+    by `seed`.
 
-    Keys: score (0..1000), k, marginals (number compared), possible, sampled, seed, mean_variation, and
-    `worst`, the ten marginals of largest total variation, as {columns, variation}.
+    Keys: score (0..1000), k, marginals (number compared), possible, sampled, seed, mean_variation,
+    and `worst`, the ten marginals of largest total variation, as {columns, variation}.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number >= 1, got {k!r}")

@@ -17,11 +17,15 @@ WORST = 3
 
 
 def linked_scores(
-    truth: Mapping[str, Any], synthetic: Mapping[str, Any], schema: LinkedSchema, threads: int | None = None
+    truth: Mapping[str, Any],
+    synthetic: Mapping[str, Any],
+    schema: LinkedSchema,
+    threads: int | None = None,
 ) -> dict[str, Any]:
-    """For each child table: `integrity`, the share of its synthetic rows whose key a parent has; `children`,
-    the total variation of the number of child rows per parent, with means and shares of parents without any;
-    `pairs`, the total variation of a parent's column and a child's column, over child rows: mean and worst.
+    """For each child table: `integrity`, the share of its synthetic rows whose key a parent has;
+    `children`, the total variation of the number of child rows per parent, with means and shares of
+    parents without any; `pairs`, the total variation of a parent's column and a child's column,
+    over child rows: mean and worst.
     """
     links = Links(replace(schema, orphans=dict.fromkeys(schema.children, "drop")))
     (true, _), (made, read) = (read_linked(tables, links, threads) for tables in (truth, synthetic))
@@ -33,7 +37,9 @@ def linked_scores(
         shares = [np.append(s, np.zeros(longest - len(s))) / max(s.sum(), 1) for s in sizes]
         asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
         one, two = (marginals(table, asked, threads=threads) for table in both)
-        pairs = {pair: between(one[pair], two[pair], (both[0].rows, both[1].rows)) for pair in asked}
+        pairs = {
+            pair: between(one[pair], two[pair], (both[0].rows, both[1].rows)) for pair in asked
+        }
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
         both_of = ("truth", "synthetic")
         children = {

@@ -1,10 +1,10 @@
-"""How far synthetic rows are from the *original* values, at worst: what a schema's lists, bins and bounds
-lost counts as lost.
+"""How far synthetic rows are from the *original* values, at worst: what a schema's lists, bins and
+bounds lost counts as lost.
 
-Seven kinds: single columns and pairs (total variation), correlations, group means (in standard deviations),
-gaps between a user's rows, identities (a number that is a sum of others) and dependencies (a value that
-follows from another). `wrong` is 0 if a thing is kept and at most 1. A random sample of a tenth of the
-truth is scored in the same way, for comparison.
+Seven kinds: single columns and pairs (total variation), correlations, group means (in standard
+deviations), gaps between a user's rows, identities (a number that is a sum of others) and
+dependencies (a value that follows from another). `wrong` is 0 if a thing is kept and at most 1. A
+random sample of a tenth of the truth is scored in the same way, for comparison.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ MOST_COLUMNS = 40
 """Columns whose pairs are compared: those furthest off."""
 LISTED = 8
 GROUPS, LEAST_GROUP, LEAST_ROWS = 30, 0.01, 30
-"""Columns with at most so many values make groups; a group has at least this share of the true rows, and this
-many rows."""
+"""Columns with at most so many values make groups; a group has at least this share of the true
+rows, and this many rows."""
 DEPENDS, IDENTICAL = 0.98, 0.75
 """Share of true rows in which a dependency, or an identity, holds at least."""
 CONSTANT = 0.9
@@ -39,8 +39,8 @@ GAPS = np.linspace(0, 1, 21)[1:-1]
 
 
 class _Side(Struct, frozen=True, eq=False):
-    """One table: numbers by column (nan: missing; times in seconds) of every `step`-th row, times and user of
-    each row."""
+    """One table: numbers by column (nan: missing; times in seconds) of every `step`-th row, times
+    and user of each row."""
 
     numbers: dict[str, np.ndarray]
     times: dict[str, np.ndarray]
@@ -55,11 +55,15 @@ class _Side(Struct, frozen=True, eq=False):
 
 
 def score(
-    truth: pa.Table, synthetic: pa.Table, user: str | None, seed: int = 0, threads: int | None = None
+    truth: pa.Table,
+    synthetic: pa.Table,
+    user: str | None,
+    seed: int = 0,
+    threads: int | None = None,
 ) -> dict[str, Any] | None:
-    """`worst`: {kind, what, wrong}; `kinds`: for each kind {what, wrong, mean, sample, items}: the worst of
-    it, the mean, what is wrong with a 10 % sample of the truth at worst, and its worst items; `columns`:
-    total variation of each column. None if the tables have no rows to compare."""
+    """`worst`: {kind, what, wrong}; `kinds`: for each kind {what, wrong, mean, sample, items}: the
+    worst of it, the mean, what is wrong with a 10 % sample of the truth at worst, and its worst
+    items; `columns`: total variation of each column. None if the tables have no rows to compare."""
     if not truth.num_rows or not synthetic.num_rows:
         return None
     plain = [_with_numeric_times(t) for t in _aligned(truth, synthetic)]
@@ -77,7 +81,12 @@ def score(
         items.sort(key=lambda i: -i["wrong"])
         wrong = [i["wrong"] for i in items]
         same = max((i["wrong"] for i in of_sample.get(kind, ())), default=None)
-        kinds[kind] = {**items[0], "mean": float(np.mean(wrong)), "sample": same, "items": items[:LISTED]}
+        kinds[kind] = {
+            **items[0],
+            "mean": float(np.mean(wrong)),
+            "sample": same,
+            "items": items[:LISTED],
+        }
     if not kinds:
         return None
     worst = max(kinds, key=lambda kind: kinds[kind]["wrong"])
@@ -105,7 +114,9 @@ Item = tuple[str, str, float]
 
 
 def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[Item]:
-    for name, tv in zip(pair.names, total_variation(pair, [(n,) for n in pair.names], threads), strict=True):
+    for name, tv in zip(
+        pair.names, total_variation(pair, [(n,) for n in pair.names], threads), strict=True
+    ):
         yield "column", f"{name}: {tv:.1%} of the rows have a wrong value", tv
     for (x, y), a, b in counted(pair, list(combinations(chosen, 2)), threads):
         tv = between(a, b, pair.rows)
@@ -117,12 +128,14 @@ def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[I
 
 
 def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator[Item]:
-    """Whether `other` follows from `one`: non-empty cells (code of `one`, code of `other`, rows) of both
-    tables."""
+    """Whether `other` follows from `one`: non-empty cells (code of `one`, code of `other`, rows) of
+    both tables."""
     source, target, count = true
     rows = count.sum()
     order = np.lexsort((target, -count, source))
-    commonest = order[np.flatnonzero(np.diff(source[order], prepend=-1))]  # cell of each code of `one`
+    commonest = order[
+        np.flatnonzero(np.diff(source[order], prepend=-1))
+    ]  # cell of each code of `one`
     real = count[commonest].sum() / rows
     constant = np.bincount(target, count).max() / rows > CONSTANT
     if real < DEPENDS or constant or rows < 5 * len(commonest):
@@ -131,7 +144,10 @@ def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator
     usual[source[commonest]] = target[commonest]
     source, target, count = synthetic
     made = count[usual[source] == target].sum() / count.sum()
-    text = f"{other} follows from {one} in {real:.1%} of the true rows, in {made:.1%} of the synthetic ones"
+    text = (
+        f"{other} follows from {one} in {real:.1%} of the true rows, in {made:.1%} of the synthetic"
+        " ones"
+    )
     yield "dependency", text, max(0.0, real - made)
 
 
@@ -141,7 +157,10 @@ def _correlations(truth: _Side, other: _Side) -> Iterator[Item]:
         return
     real, made = (_pearson([s.numbers[n] for n in names]) for s in (truth, other))
     for i, j in combinations(range(len(names)), 2):
-        text = f"correlation of {names[i]} and {names[j]}: {real[i, j]:.2f}, synthetic {made[i, j]:.2f}"
+        text = (
+            f"correlation of {names[i]} and {names[j]}: {real[i, j]:.2f}, synthetic"
+            f" {made[i, j]:.2f}"
+        )
         yield "correlation", text, abs(real[i, j] - made[i, j])
 
 
@@ -162,12 +181,20 @@ def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
             continue
         for name in sorted(sums - {by}):
             real = _group_means(pair.truth[by][:: truth.step], truth.numbers[name], pair.sizes[by])
-            made = _group_means(pair.synthetic[by][:: other.step], other.numbers[name], pair.sizes[by])
+            made = _group_means(
+                pair.synthetic[by][:: other.step], other.numbers[name], pair.sizes[by]
+            )
             scale = float(np.nanstd(truth.numbers[name])) or 1.0
-            for g in np.flatnonzero(real[1] >= max(LEAST_ROWS, LEAST_GROUP * real[1].sum())).tolist():
+            for g in np.flatnonzero(
+                real[1] >= max(LEAST_ROWS, LEAST_GROUP * real[1].sum())
+            ).tolist():
                 where = f"mean of {name} where {by} is {pair.label(by, g)}: {real[0][g]:.4g}"
                 if made[1][g]:
-                    yield "mean", f"{where}, synthetic {made[0][g]:.4g}", abs(real[0][g] - made[0][g]) / scale
+                    yield (
+                        "mean",
+                        f"{where}, synthetic {made[0][g]:.4g}",
+                        abs(real[0][g] - made[0][g]) / scale,
+                    )
                 else:
                     yield "mean", f"{where}, no synthetic rows", 1.0
 
@@ -194,10 +221,16 @@ def _gaps(truth: _Side, other: _Side) -> Iterator[Item]:
             continue
         edges = np.unique(np.quantile(gaps[0], GAPS, method="inverted_cdf"))
         edges = np.union1d(edges, np.nextafter(edges, np.inf))  # a frequent gap is a bin of its own
-        shares = [np.bincount(np.searchsorted(edges, g, "right"), minlength=len(edges) + 1) for g in gaps]
+        shares = [
+            np.bincount(np.searchsorted(edges, g, "right"), minlength=len(edges) + 1) for g in gaps
+        ]
         tv = float(np.abs(shares[0] / len(gaps[0]) - shares[1] / len(gaps[1])).sum() / 2)
         hours = " and ".join(f"{np.median(g) / 3600:.3g}" for g in gaps)
-        yield "gap", f"{name} from one row of a user to the next: {tv:.1%} wrong (medians {hours} hours)", tv
+        yield (
+            "gap",
+            f"{name} from one row of a user to the next: {tv:.1%} wrong (medians {hours} hours)",
+            tv,
+        )
 
 
 def _identities(truth: _Side, other: _Side) -> Iterator[Item]:
@@ -211,8 +244,13 @@ def _identities(truth: _Side, other: _Side) -> Iterator[Item]:
         seen.add(frozenset((name, *parts)))
         real, made = (_holding(name, parts, side.numbers) for side in (truth, other))
         if real >= IDENTICAL:
-            text = " ".join(f"{'+' if sign > 0 else '-'} {n}" for n, sign in parts.items()).removeprefix("+ ")
-            text = f"{name} = {text} in {real:.1%} of the true rows, in {made:.1%} of the synthetic ones"
+            text = " ".join(
+                f"{'+' if sign > 0 else '-'} {n}" for n, sign in parts.items()
+            ).removeprefix("+ ")
+            text = (
+                f"{name} = {text} in {real:.1%} of the true rows, in {made:.1%} of the synthetic"
+                " ones"
+            )
             yield "identity", text, max(0.0, real - made)
 
 
@@ -244,15 +282,19 @@ def _sum_of(name: str, names: list[str], numbers: Mapping[str, np.ndarray]) -> d
 
 
 def _holding(name: str, parts: Mapping[str, int], numbers: Mapping[str, np.ndarray]) -> float:
-    """Share of the rows in which the sum is right, to a part in 10^6 and within rounding of cents."""
+    """Share of the rows in which the sum is right, to a part in 10^6 and within rounding of
+    cents."""
     total = sum(sign * numbers[n] for n, sign in parts.items())
     known = np.isfinite(total) & np.isfinite(numbers[name])
     off = np.abs(total - numbers[name])[known]
-    return float(np.mean(off <= 0.0051 + 1e-6 * np.abs(numbers[name][known]))) if known.any() else 0.0
+    return (
+        float(np.mean(off <= 0.0051 + 1e-6 * np.abs(numbers[name][known]))) if known.any() else 0.0
+    )
 
 
 def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The columns that both tables have, of one type; columns whose types do not meet are left out."""
+    """The columns that both tables have, of one type; columns whose types do not meet are left
+    out."""
     names = [n for n in truth.column_names if n in synthetic.column_names]
     tables = [truth.select(names), synthetic.select(names)]
     for name in tables[0].column_names:
@@ -264,7 +306,9 @@ def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:
                 cast = tables[mine].column(name).cast(tables[its].schema.field(name).type)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
-            tables[mine] = tables[mine].set_column(tables[mine].column_names.index(name), name, cast)
+            tables[mine] = tables[mine].set_column(
+                tables[mine].column_names.index(name), name, cast
+            )
             break
         else:
             tables = [t.drop_columns([name]) for t in tables]

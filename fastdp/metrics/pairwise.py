@@ -1,4 +1,5 @@
-"""Metrics of single columns and pairs: total variation, correlation (ordered columns), association (all)."""
+"""Metrics of single columns and pairs: total variation, correlation (ordered columns), association
+(all)."""
 
 from itertools import combinations
 from typing import Any
@@ -21,9 +22,10 @@ def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:
 def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """(total variation, association) of every pair of columns, from one pass of counting.
 
-    Both have mean, max and columns. Total variation has a symmetric `matrix`, whose diagonal is the variation
-    of the single columns. Association has three symmetric matrices: Cramer's V in `truth` and in `synthetic`
-    (diagonal 1), and their absolute `difference`. With fewer than two columns, mean and max are zero.
+    Both have mean, max and columns. Total variation has a symmetric `matrix`, whose diagonal is the
+    variation of the single columns. Association has three symmetric matrices: Cramer's V in `truth`
+    and in `synthetic` (diagonal 1), and their absolute `difference`. With fewer than two columns,
+    mean and max are zero.
     """
     names = pair.names
     size = len(names)
@@ -36,13 +38,17 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
         variation[i, j] = variation[j, i] = between(a, b, pair.rows)
         for side, table in enumerate((a, b)):
             strength[side, i, j] = strength[side, j, i] = cramers_v(table)
-    shares = {**_ends(variation[np.triu_indices(size, 1)]), "columns": names, "matrix": variation.tolist()}
+    shares = {
+        **_ends(variation[np.triu_indices(size, 1)]),
+        "columns": names,
+        "matrix": variation.tolist(),
+    }
     return shares, _matrices("Cramer's V", names, strength[0], strength[1])
 
 
 def cramers_v(table: Any) -> float:
-    """Cramer's V of a 2-way marginal (dense or sparse), over the values that occur; 0 if a column is
-    constant."""
+    """Cramer's V of a 2-way marginal (dense or sparse), over the values that occur; 0 if a column
+    is constant."""
     x, y, counts = cells_of(table)
     rows, columns = np.bincount(x, counts), np.bincount(y, counts)
     least = min(np.count_nonzero(rows), np.count_nonzero(columns))
@@ -53,10 +59,11 @@ def cramers_v(table: Any) -> float:
 
 
 def correlation(pair: Pair) -> dict[str, Any] | None:
-    """Differences of the Pearson correlations of the codes of ordered columns; None with fewer than two.
+    """Differences of the Pearson correlations of the codes of ordered columns; None with fewer than
+    two.
 
-    Keys: mean, max, columns, and the matrices `truth`, `synthetic`, `difference` (absolute). A constant
-    column has correlation 0.
+    Keys: mean, max, columns, and the matrices `truth`, `synthetic`, `difference` (absolute). A
+    constant column has correlation 0.
     """
     names = [n for n in pair.names if pair.ordered.get(n)]
     if len(names) < 2:
@@ -82,13 +89,22 @@ def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:
     return out
 
 
-def _matrices(measure: str, names: list[str], truth: np.ndarray, synthetic: np.ndarray) -> dict[str, Any]:
+def _matrices(
+    measure: str, names: list[str], truth: np.ndarray, synthetic: np.ndarray
+) -> dict[str, Any]:
     """Both matrices and their absolute difference, with its mean and max above the diagonal."""
     difference = np.abs(truth - synthetic)
-    out = {**_ends(difference[np.triu_indices(len(names), 1)]), "measure": measure, "columns": names}
+    out = {
+        **_ends(difference[np.triu_indices(len(names), 1)]),
+        "measure": measure,
+        "columns": names,
+    }
     tables = {"truth": truth, "synthetic": synthetic, "difference": difference}
     return out | {name: table.tolist() for name, table in tables.items()}
 
 
 def _ends(values: np.ndarray) -> dict[str, float]:
-    return {"mean": float(values.mean()) if len(values) else 0.0, "max": float(values.max(initial=0.0))}
+    return {
+        "mean": float(values.mean()) if len(values) else 0.0,
+        "max": float(values.max(initial=0.0)),
+    }

@@ -53,11 +53,15 @@ def score(
     return out
 
 
-def _wanted(metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool) -> list[Metric]:
+def _wanted(
+    metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool
+) -> list[Metric]:
     if metrics is None:
         default = [*comparison.applicable(("original", "deid2", "sprint1")), "kmarginal"]
         default += comparison.applicable(("constraints",))
-        return default + (["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else [])
+        return default + (
+            ["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else []
+        )
     names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
     asked: list[Metric] = []
     for name in names:
@@ -81,12 +85,15 @@ def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     """A metric of the caller's own, whose name is a key of the result."""
     name = getattr(metric, "__name__", "")
     if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
-        raise UsageError(f"metrics: {name!r} is taken, or no name; `def` the function with another name")
+        raise UsageError(
+            f"metrics: {name!r} is taken, or no name; `def` the function with another name"
+        )
     return metric
 
 
 def several(synthetic: Any) -> bool:
-    """Whether this is a mapping from names to tables, not one table given as a mapping of columns."""
+    """Whether this is a mapping from names to tables, not one table given as a mapping of
+    columns."""
     if not isinstance(synthetic, Mapping) or not synthetic:
         return False
     return not any(isinstance(v, list | tuple | range | np.ndarray) for v in synthetic.values())

@@ -1,4 +1,5 @@
-"""Total variation between marginals of two coded tables, dense or sparse, counted by the compiled engine."""
+"""Total variation between marginals of two coded tables, dense or sparse, counted by the compiled
+engine."""
 
 from collections.abc import Iterator
 from math import prod
@@ -11,14 +12,19 @@ from ..engines.truth import marginals
 from ..tables.table import Table, as_schema, code_dtype
 from .inputs import Pair
 
-DENSE_CELLS = (1 << 16, 1 << 22)  # dense marginals have at most 4 cells per row, and at most this many
+DENSE_CELLS = (
+    1 << 16,
+    1 << 22,
+)  # dense marginals have at most 4 cells per row, and at most this many
 BATCH_CELLS = 1 << 23  # cells counted in one pass over the rows
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def counted(pair: Pair, cliques: Cliques, threads: int | None = None) -> Iterator[tuple[Clique, Any, Any]]:
-    """Yields (clique, counts of the truth, counts of the synthetic table) for each clique: int64 arrays, or
-    sparse marginals."""
+def counted(
+    pair: Pair, cliques: Cliques, threads: int | None = None
+) -> Iterator[tuple[Clique, Any, Any]]:
+    """Yields (clique, counts of the truth, counts of the synthetic table) for each clique: int64
+    arrays, or sparse marginals."""
     both = zip((pair.truth, pair.synthetic), pair.rows, strict=True)
     tables = [_table(pair.sizes, codes, n) for codes, n in both]
     for batch, sparse in _batches(pair.sizes, cliques, max(pair.rows)):
@@ -28,15 +34,15 @@ def counted(pair: Pair, cliques: Cliques, threads: int | None = None) -> Iterato
 
 
 def total_variation(pair: Pair, cliques: Cliques, threads: int | None = None) -> np.ndarray:
-    """float64 [cliques]: half the L1 distance between both tables' normalised counts; 1 if exactly one table
-    is empty."""
+    """float64 [cliques]: half the L1 distance between both tables' normalised counts; 1 if exactly
+    one table is empty."""
     distances = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
     return np.array([distances[c] for c in cliques])
 
 
 def between(a: Any, b: Any, rows: tuple[int, int]) -> float:
-    """Total variation between the counts `a` and `b` of one marginal; `rows`: numbers of rows of the two
-    tables."""
+    """Total variation between the counts `a` and `b` of one marginal; `rows`: numbers of rows of
+    the two tables."""
     if 0 in rows:
         return float(rows[0] != rows[1])
     if isinstance(a, np.ndarray):
@@ -47,8 +53,8 @@ def between(a: Any, b: Any, rows: tuple[int, int]) -> float:
 
 
 def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.ndarray) -> float:
-    """Half the L1 distance of two sparse vectors, each given by ascending keys and the values at these
-    keys."""
+    """Half the L1 distance of two sparse vectors, each given by ascending keys and the values at
+    these keys."""
     at = np.searchsorted(keys_b, keys_a)
     inside = at < len(keys_b)
     same = np.zeros(len(keys_a), dtype=bool)
@@ -58,7 +64,8 @@ def sparse_between(keys_a: np.ndarray, a: np.ndarray, keys_b: np.ndarray, b: np.
 
 
 def cells_of(table: Any) -> Cells:
-    """Non-empty cells of a 2-way marginal, dense or sparse: both codes (int64), and the rows (float64)."""
+    """Non-empty cells of a 2-way marginal, dense or sparse: both codes (int64), and the rows
+    (float64)."""
     if isinstance(table, np.ndarray):
         x, y = np.nonzero(table)
         return x, y, table[x, y].astype(np.float64)
@@ -71,7 +78,9 @@ def _table(sizes: dict[str, int], codes: dict[str, np.ndarray], rows: int) -> An
     return Table(as_schema(sizes), narrow, rows=rows, public=True)
 
 
-def _batches(sizes: dict[str, int], cliques: Cliques, rows: int) -> Iterator[tuple[list[Clique], bool]]:
+def _batches(
+    sizes: dict[str, int], cliques: Cliques, rows: int
+) -> Iterator[tuple[list[Clique], bool]]:
     """Cliques to count together, and whether sparsely: only their non-empty cells."""
     batch: list[Clique] = []
     total = 0

@@ -1,5 +1,5 @@
-"""Whether synthetic users behave like the true ones: rows per user, and per column how often a user's rows
-agree, how many users have one value, and how many values users have."""
+"""Whether synthetic users behave like the true ones: rows per user, and per column how often a
+user's rows agree, how many users have one value, and how many values users have."""
 
 from typing import Any
 
@@ -14,14 +14,18 @@ PERCENTILES = (50, 90, 99)
 
 
 def score(truth: Table, synthetic: Table) -> dict[str, Any]:
-    """`rows`: total variation of the distribution of rows per user (bins of an octave). Means over columns,
-    of users with two rows or more: `agreement`, the difference in how often two rows of one user agree;
-    `constant`, the difference in the share of users with one value; `distinct`, the total variation of the
-    number of values per user (bins of an octave). `columns` and `rows_per_user` hold both tables' figures.
-    `order`, where the schema declares one: see `_order`."""
+    """`rows`: total variation of the distribution of rows per user (bins of an octave). Means over
+    columns, of users with two rows or more: `agreement`, the difference in how often two rows of
+    one user agree; `constant`, the difference in the share of users with one value; `distinct`, the
+    total variation of the number of values per user (bins of an octave). `columns` and
+    `rows_per_user` hold both tables' figures. `order`, where the schema declares one: see `_order`.
+    """
     tables = (truth, synthetic)
     names = [n for n in truth.codes if n in synthetic.codes]
-    columns = {name: dict(zip(("truth", "synthetic"), (_column(t, name) for t in tables))) for name in names}
+    columns = {
+        name: dict(zip(("truth", "synthetic"), (_column(t, name) for t in tables)))
+        for name in names
+    }
     pairs = [(c["truth"], c["synthetic"]) for c in columns.values()]
     sizes = [t.rows_per_user()[t.rows_per_user() > 0] for t in tables]
     return {
@@ -31,21 +35,31 @@ def score(truth: Table, synthetic: Table) -> dict[str, Any]:
         "distinct": _mean([_variation(a["octaves"], b["octaves"]) for a, b in pairs]),
         "rows_per_user": {n: _sizes(s) for n, s in zip(("truth", "synthetic"), sizes)},
         "columns": {
-            name: {which: {k: v for k, v in one.items() if k != "octaves"} for which, one in both.items()}
+            name: {
+                which: {k: v for k, v in one.items() if k != "octaves"}
+                for which, one in both.items()
+            }
             for name, both in columns.items()
         },
     } | ({"order": _order(*tables)} if truth.schema.order else {})
 
 
 def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
-    """Of users' rows in order, every user with the same weight. Total variations: `gap`, of time between
-    rows, in octaves; `first` and `last`, of the time of the first and the last row. `follows`: for pairs of
-    columns how often the first in one row is the second in the next row. `next`: the difference in how often
-    a column has the same value in the next row, the mean over columns."""
+    """Of users' rows in order, every user with the same weight. Total variations: `gap`, of time
+    between rows, in octaves; `first` and `last`, of the time of the first and the last row.
+    `follows`: for pairs of columns how often the first in one row is the second in the next row.
+    `next`: the difference in how often a column has the same value in the next row, the mean over
+    columns."""
     key = to_ask(truth.schema, truth.schema.modelled, Roles((), ()))
     found = [key.parts(histogram(t, key, 1, 1).astype(np.float64)) for t in (truth, synthetic)]
-    out = {n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found)) for n in ("gaps", "first", "last")}
-    near = [f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0) for f in found]
+    out = {
+        n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found))
+        for n in ("gaps", "first", "last")
+    }
+    near = [
+        f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0)
+        for f in found
+    ]
     pairs = [*zip(key.pairs, *((1 + n) / 2 for n in near))]
     follows = [{"columns": list(pair), "truth": a, "synthetic": b} for pair, a, b in pairs]
     again = _mean([abs(a - b) for (x, y), a, b in pairs if x == y])
@@ -76,7 +90,9 @@ def _octaves(numbers: np.ndarray) -> np.ndarray:
 def _sizes(rows: np.ndarray) -> dict[str, float]:
     if not len(rows):
         return {"users": 0}
-    named = {str(p): float(c) for p, c in zip(PERCENTILES, np.percentile(rows, PERCENTILES).tolist())}
+    named = {
+        str(p): float(c) for p, c in zip(PERCENTILES, np.percentile(rows, PERCENTILES).tolist())
+    }
     return {"users": len(rows), "mean": float(rows.mean()), **named, "max": int(rows.max())}
 
 

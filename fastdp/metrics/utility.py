@@ -1,9 +1,9 @@
-"""Utility for prediction: one model is trained on the synthetic table and one on the truth, and both are
-tested on rows of the truth.
+"""Utility for prediction: one model is trained on the synthetic table and one on the truth, and
+both are tested on rows of the truth.
 
-The model, which the result names, is scikit-learn's random forest of 30 trees with leaves of at least 5 rows,
-on the codes of all other columns. It is single-threaded and seeded, so results are reproducible. scikit-learn
-is an optional dependency.
+The model, which the result names, is scikit-learn's random forest of 30 trees with leaves of at
+least 5 rows, on the codes of all other columns. It is single-threaded and seeded, so results are
+reproducible. scikit-learn is an optional dependency.
 """
 
 from importlib.util import find_spec
@@ -24,23 +24,28 @@ def available() -> bool:
 
 
 def score(pair: Pair, target: str | None = None, *, seed: int = 0) -> dict[str, Any]:
-    """How well `target` is predicted on one half of the truth by three models: `synthetic` (trained on the
-    synthetic table), `truth` (trained on the other half of the truth) and `constant` (always the same value).
-    Each number is the accuracy if the target has at most 20 codes, else the R2 of the codes. `score` is
-    max(0, (synthetic - constant) / (truth - constant)); it can exceed 1, and is None if truth is no better
-    than constant. Each model is trained, and tested, on at most MAX_ROWS rows.
+    """How well `target` is predicted on one half of the truth by three models: `synthetic` (trained
+    on the synthetic table), `truth` (trained on the other half of the truth) and `constant` (always
+    the same value). Each number is the accuracy if the target has at most 20 codes, else the R2 of
+    the codes. `score` is max(0, (synthetic - constant) / (truth - constant)); it can exceed 1, and
+    is None if truth is no better than constant. Each model is trained, and tested, on at most
+    MAX_ROWS rows.
     """
     try:
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
         from sklearn.metrics import accuracy_score, r2_score
     except ImportError as error:
-        raise UsageError("the utility metric needs scikit-learn: pip install 'fastdp[utility]'") from error
+        raise UsageError(
+            "the utility metric needs scikit-learn: pip install 'fastdp[utility]'"
+        ) from error
 
     target = pick_target(pair) if target is None else target
     if target not in pair.sizes:
         raise UsageError(f"target: there is no column {target!r}{did_you_mean(target, pair.names)}")
     if len(pair.names) < 2:
-        raise UsageError("utility: the table has one column, so nothing can predict it; use more columns")
+        raise UsageError(
+            "utility: the table has one column, so nothing can predict it; use more columns"
+        )
     if pair.rows[0] < 4 or pair.rows[1] < 2:
         return {"score": None, "target": target, "model": MODEL, "reason": "too few rows"}
     rng = np.random.default_rng(seed)
@@ -76,8 +81,8 @@ def score(pair: Pair, target: str | None = None, *, seed: int = 0) -> dict[str, 
 
 
 def pick_target(pair: Pair) -> str:
-    """The column of 2 to 20 codes with the largest entropy in the truth; if there is none, the first
-    column."""
+    """The column of 2 to 20 codes with the largest entropy in the truth; if there is none, the
+    first column."""
     best, most = pair.names[0], -1.0
     for name in pair.names:
         if 2 <= pair.sizes[name] <= 20:
@@ -88,7 +93,9 @@ def pick_target(pair: Pair) -> str:
     return best
 
 
-def _features(pair: Pair, codes: dict, target: str, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _features(
+    pair: Pair, codes: dict, target: str, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     columns = [n for n in pair.names if n != target]
     x = np.empty((len(rows), len(columns)), np.float32)
     for j, name in enumerate(columns):

@@ -1,5 +1,5 @@
-"""Adjusts tables to prescribed sums: by projection onto the simplex, or by raking. Post-processing of
-released numbers."""
+"""Adjusts tables to prescribed sums: by projection onto the simplex, or by raking. Post-processing
+of released numbers."""
 
 from collections.abc import Sequence
 
@@ -34,11 +34,12 @@ def laid(table: np.ndarray, axes: Sequence[str], clique: Sequence[str]) -> np.nd
 def rake(
     start: np.ndarray, margins: Sequence[Margin], sweeps: int, tolerance: float | None = None
 ) -> np.ndarray:
-    """Iterative proportional fitting: the flat table `start` scaled to each margin's totals in turn.
+    """Iterative proportional fitting: the flat table `start` scaled to each margin's totals in
+    turn.
 
-    Converges to the table nearest to `start` in relative entropy that has the margins, where there is one;
-    what is 0 stays 0. `tolerance`: ends once no total of the first margin is off by more (the last margin's
-    are exact after each sweep); None makes all sweeps.
+    Converges to the table nearest to `start` in relative entropy that has the margins, where there
+    is one; what is 0 stays 0. `tolerance`: ends once no total of the first margin is off by more
+    (the last margin's are exact after each sweep); None makes all sweeps.
     """
     out = start
     for _ in range(sweeps):
@@ -47,6 +48,9 @@ def rake(
             out = out * ratio(totals, now)[at]
         if tolerance is not None:
             at, totals = margins[0]
-            if np.abs(np.bincount(at, weights=out, minlength=len(totals)) - totals).max() <= tolerance:
+            if (
+                np.abs(np.bincount(at, weights=out, minlength=len(totals)) - totals).max()
+                <= tolerance
+            ):
                 break
     return out

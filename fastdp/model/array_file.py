@@ -1,9 +1,10 @@
-"""One versioned file for arrays and a manifest: a plain zip of `manifest.json` and `.npy` members, no pickle.
+"""One versioned file for arrays and a manifest: a plain zip of `manifest.json` and `.npy` members,
+no pickle.
 
-Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed date. The
-manifest lists each array's member, type, shape and SHA-256. A reader trusts nothing: it checks the
-directory's sizes against the file's, every header against its member's size, and every digest, before it
-hands over a number; it never allocates more than the file is long.
+Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed
+date. The manifest lists each array's member, type, shape and SHA-256. A reader trusts nothing: it
+checks the directory's sizes against the file's, every header against its member's size, and every
+digest, before it hands over a number; it never allocates more than the file is long.
 
 The digests find damage, not forgery: whoever can write the file can write them too.
 """
@@ -31,9 +32,11 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 _KINDS = "biuf"
 
 
-def save(path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]) -> None:
-    """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or not at
-    all."""
+def save(
+    path: str | os.PathLike, arrays: Mapping[str, np.ndarray], manifest: Mapping[str, Any]
+) -> None:
+    """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or
+    not at all."""
     path = Path(path)
     entries, members = {}, []
     for name, array in sorted(arrays.items()):
@@ -56,10 +59,14 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             size = os.fstat(file.fileno()).st_size
             infos = _directory(path, archive, size)
             head = _head(path, archive, infos)
-            arrays = {name: _array(path, archive, infos, name, e) for name, e in head["arrays"].items()}
+            arrays = {
+                name: _array(path, archive, infos, name, e) for name, e in head["arrays"].items()
+            }
     except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or "damaged or not a model file"
-        raise DataError(f"{path}: cannot be read as a model ({reason}); restore the file") from error
+        raise DataError(
+            f"{path}: cannot be read as a model ({reason}); restore the file"
+        ) from error
     extra = set(infos) - {_MANIFEST} - {entry["member"] for entry in head["arrays"].values()}
     if extra:
         raise DataError(f"{path}: contains members that its manifest does not list")
@@ -82,7 +89,9 @@ def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
                 info.create_system = 3
                 archive.writestr(info, data)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror}); check folder and disk") from error
+        raise RunError(
+            f"{path}: cannot be written ({error.strerror}); check folder and disk"
+        ) from error
 
 
 def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
@@ -97,7 +106,9 @@ def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zip
     return infos
 
 
-def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo]) -> dict[str, Any]:
+def _head(
+    path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo]
+) -> dict[str, Any]:
     if _MANIFEST not in infos or infos[_MANIFEST].file_size > _MOST_MANIFEST:
         raise DataError(f"{path}: not a fastdp model (it has no manifest)")
     try:
@@ -108,24 +119,36 @@ def _head(path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipI
         raise DataError(f"{path}: not a fastdp model")
     if head.get("version") != VERSION:
         version = head.get("version")
-        raise DataError(f"{path}: format version {version!r}, not {VERSION}; use the fastdp that wrote it")
+        raise DataError(
+            f"{path}: format version {version!r}, not {VERSION}; use the fastdp that wrote it"
+        )
     if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
         raise DataError(f"{path}: its manifest has no list of arrays")
     return head
 
 
 def _array(
-    path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo], name: str, entry: Any
+    path: Path,
+    archive: zipfile.ZipFile,
+    infos: Mapping[str, zipfile.ZipInfo],
+    name: str,
+    entry: Any,
 ) -> np.ndarray:
     where = f"{path}, array {name!r}"
-    if not isinstance(entry, dict) or entry.get("member") != f"{name}.npy" or entry["member"] not in infos:
+    if (
+        not isinstance(entry, dict)
+        or entry.get("member") != f"{name}.npy"
+        or entry["member"] not in infos
+    ):
         raise DataError(f"{where}: the manifest lists it, but the file does not contain it")
     info = infos[entry["member"]]
     if info.file_size != entry.get("bytes"):
         raise DataError(f"{where}: its size differs from the manifest's")
     data = archive.read(info)
     if hashlib.sha256(data).hexdigest() != entry.get("sha256"):
-        raise DataError(f"{where}: its SHA-256 differs from the manifest's; the file is damaged, restore it")
+        raise DataError(
+            f"{where}: its SHA-256 differs from the manifest's; the file is damaged, restore it"
+        )
     buffer = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(buffer)

@@ -1,9 +1,9 @@
-"""Rows of a model given some of their columns: exact draws from the conditional distribution, for many
-combinations of given codes at once.
+"""Rows of a model given some of their columns: exact draws from the conditional distribution, for
+many combinations of given codes at once.
 
-The given columns are fixed in every node's table; then the others are eliminated one by one, last sampled
-first, which keeps every product inside a clique; and drawn in the opposite order. Every array has a leading
-axis of combinations, of length 1 if no given column matters.
+The given columns are fixed in every node's table; then the others are eliminated one by one, last
+sampled first, which keeps every product inside a clique; and drawn in the opposite order. Every
+array has a leading axis of combinations, of length 1 if no given column matters.
 """
 
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ from .graphical_model import Model
 BLOCK = 1 << 20
 """Numbers in one product: combinations are handled in blocks so that no product is larger."""
 FLOOR = 1e-6
-"""Part of each table in which given and other columns are independent: so a combination of given codes that
-the model has no rows of gets the rows of all combinations, and no other combination of codes becomes
-possible."""
+"""Part of each table in which given and other columns are independent: so a combination of given
+codes that the model has no rows of gets the rows of all combinations, and no other combination of
+codes becomes possible."""
 
 
 def sample_given(model: Model, given: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
@@ -32,7 +32,9 @@ def sample_given(model: Model, given: Mapping[str, np.ndarray], seed: int) -> di
     combos, of_row = _combinations(model, {a: given[a] for a in known}, total)
     order = np.argsort(of_row, kind="stable")
     tables = [_shares(model, node, known) for node in model.nodes]
-    widest = max((int(np.prod([model.domain[a] for a in axes])) for axes, _, _ in tables), default=1)
+    widest = max(
+        (int(np.prod([model.domain[a] for a in axes])) for axes, _, _ in tables), default=1
+    )
     step = max(1, BLOCK // widest)
     ends = np.searchsorted(of_row[order], np.arange(0, len(combos) + step, step))
     for k, start in enumerate(range(0, len(combos), step)):
@@ -45,7 +47,9 @@ def sample_given(model: Model, given: Mapping[str, np.ndarray], seed: int) -> di
     return out
 
 
-def _combinations(model: Model, given: Mapping[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+def _combinations(
+    model: Model, given: Mapping[str, np.ndarray], rows: int
+) -> tuple[np.ndarray, np.ndarray]:
     """(the combinations of codes that occur, one a row; the combination of each row)."""
     number, firsts = np.zeros(rows, np.int64), np.zeros(1, np.int64)
     for a, codes in given.items():
@@ -69,7 +73,8 @@ def _shares(model: Model, node, known: list[str]):
 
 
 def _draw(model: Model, tables, fixed: Mapping[str, np.ndarray], combo: np.ndarray, generator):
-    """Codes of the free columns for rows of these combinations (`combo`: the number of each row's)."""
+    """Codes of the free columns for rows of these combinations (`combo`: the number of each
+    row's)."""
     factors = []
     for axes, names, cube in tables:
         if axes:

@@ -1,7 +1,9 @@
-"""The fitted model: a distribution over all attributes, as marginal tables on a directed junction tree.
+"""The fitted model: a distribution over all attributes, as marginal tables on a directed junction
+tree.
 
-p(row) = product over nodes of table[sep, res] / (sum over res), so a node is read as p(res | sep). It answers
-marginals inside and outside its cliques, samples, conditions, scores rows, and saves itself without pickle.
+p(row) = product over nodes of table[sep, res] / (sum over res), so a node is read as p(res | sep).
+It answers marginals inside and outside its cliques, samples, conditions, scores rows, and saves
+itself without pickle.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ IMPOSSIBLE = -1e30
 
 @dataclass(frozen=True)
 class Node:
-    """p(res | sep): `table` has shape (cells of sep, cells of res) and holds the joint marginal, in rows."""
+    """p(res | sep): `table` has shape (cells of sep, cells of res) and holds the joint marginal, in
+    rows."""
 
     sep: Clique
     res: Clique
@@ -112,10 +115,12 @@ class Model:
 
     @property
     def errors(self) -> dict[Clique, np.ndarray]:
-        """Standard error of every cell that was measured separately, per measured clique (inf if a cell
-        was not)."""
+        """Standard error of every cell that was measured separately, per measured clique (inf if a
+        cell was not)."""
         if not isinstance(self._measured, dict):  # only those who look at them wait for them
-            self._measured = dict((self._measured() if callable(self._measured) else self._measured) or {})
+            self._measured = dict(
+                (self._measured() if callable(self._measured) else self._measured) or {}
+            )
         return self._measured
 
     @property
@@ -135,13 +140,14 @@ class Model:
 
     def __repr__(self) -> str:
         return (
-            f"Model({len(self.domain)} attributes, {len(self.cliques)} cliques, {self.cells:,} cells, "
-            f"total {self.total:,.0f}, loss {self.loss:.6g} after {self.iterations} iterations: {self.ended})"
+            f"Model({len(self.domain)} attributes, {len(self.cliques)} cliques, {self.cells:,}"
+            f" cells, total {self.total:,.0f}, loss {self.loss:.6g} after {self.iterations}"
+            f" iterations: {self.ended})"
         )
 
     def marginal(self, attrs: Sequence[str] | str, max_cells: int = MARGINAL_CELLS) -> np.ndarray:
-        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a clique,
-        but then ModelTooLargeError if a table of more than `max_cells` would be needed."""
+        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a
+        clique, but then ModelTooLargeError if a table of more than `max_cells` would be needed."""
         clique = self.domain.check(attrs)
         if not clique:
             return np.array(self.total)
@@ -151,33 +157,41 @@ class Model:
             return _sum_to(node.table.reshape(self.domain.shape(node.axes)), node.axes, clique)
         return self._eliminate(clique, max_cells)
 
-    def answer(self, query, clique: Sequence[str], *, merged: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """(answers, standard errors) of a query matrix over the clique's cells: the low-level call. Use
-        `fastdp.Run.answer` for numbers to quote: it knows values, clipping and what was not measured.
+    def answer(
+        self, query, clique: Sequence[str], *, merged: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(answers, standard errors) of a query matrix over the clique's cells: the low-level call.
+        Use `fastdp.Run.answer` for numbers to quote: it knows values, clipping and what was not
+        measured.
 
-        A column in which values share a code (see `merged`) is refused, since its cells are not those of
-        the schema; `merged=True` asks for the model's own cells.
-        `query` may be your own object with `cells` and a linear `product(counts)`
-        (docs/guide/own-metrics.md).
-        The error is that of the best single measured marginal that contains the clique, cell by cell: what
-        the noise alone would give without the model's pooling. It is inf if no measurement covers a cell
-        the query uses.
+        A column in which values share a code (see `merged`) is refused, since its cells are not
+        those of the schema; `merged=True` asks for the model's own cells. `query` may be your own
+        object with `cells` and a linear `product(counts)` (docs/guide/own-metrics.md). The error is
+        that of the best single measured marginal that contains the clique, cell by cell: what the
+        noise alone would give without the model's pooling. It is inf if no measurement covers a
+        cell the query uses.
         """
 
         clique = self.domain.check(clique)
         shared = [a for a in clique if a in self.merged]
         if shared and not merged:
             why = f"values of {', '.join(shared)} share a code, so cells differ from the schema's"
-            raise UsageError(f"answer: {why}; use run.answer, or pass merged=True to use the model's cells")
+            raise UsageError(
+                f"answer: {why}; use run.answer, or pass merged=True to use the model's cells"
+            )
         cells = self.domain.cells(clique)
         asked = query if hasattr(query, "product") else as_query(query, cells)
         if asked.cells != cells:
-            raise UsageError(f"answer: the query is over {asked.cells} cells, but {clique} has {cells}")
+            raise UsageError(
+                f"answer: the query is over {asked.cells} cells, but {clique} has {cells}"
+            )
         values = asked.product(self.marginal(clique).reshape(-1))
         best = np.full(cells, np.inf)
         for axes, error in self.errors.items():
             if set(clique) <= set(axes):
-                variance = _sum_to((error**2).reshape(self.domain.shape(axes)), axes, clique).reshape(-1)
+                variance = _sum_to(
+                    (error**2).reshape(self.domain.shape(axes)), axes, clique
+                ).reshape(-1)
                 best = np.minimum(best, variance)
         finite = np.isfinite(best)
         weights = _squared(asked)
@@ -197,11 +211,17 @@ class Model:
         shard_rows: int | None = None,
         threads: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Code columns of `n` synthetic rows (or of one shard of them), in the domain's order of attributes.
+        """Code columns of `n` synthetic rows (or of one shard of them), in the domain's order of
+        attributes.
 
         `where` fixes attributes to codes: rows are drawn exactly from the conditional distribution.
         """
-        how: dict[str, Any] = {"method": method, "shard": shard, "shard_rows": shard_rows, "threads": threads}
+        how: dict[str, Any] = {
+            "method": method,
+            "shard": shard,
+            "shard_rows": shard_rows,
+            "threads": threads,
+        }
         if where:
             return self.conditioned(where).sample(n, seed, **how)
         if self._sampler is None:
@@ -210,15 +230,19 @@ class Model:
         return {name: drawn[name] for name in self.domain}
 
     def conditioned(self, where: Mapping[str, int]) -> Model:
-        """The model given that some attributes have these codes; its total is the expected number of such
-        rows."""
+        """The model given that some attributes have these codes; its total is the expected number
+        of such rows."""
         for name, code in where.items():
             self.domain.check((name,))
             if not is_whole(code, 0, self.domain[name] - 1):
-                raise UsageError(f"where: {name!r} has codes 0..{self.domain[name] - 1}, got {code!r}")
+                raise UsageError(
+                    f"where: {name!r} has codes 0..{self.domain[name] - 1}, got {code!r}"
+                )
         share = float(self.marginal(tuple(where))[tuple(int(c) for c in where.values())])
         if not share > 0:
-            raise UsageError(f"where: the model has no rows with {dict(where)}; choose another condition")
+            raise UsageError(
+                f"where: the model has no rows with {dict(where)}; choose another condition"
+            )
         held = [n.axes for n in self.nodes]
         measured = dict.fromkeys(map(frozenset, [*held, *((name,) for name in where)]))
         plan = make_plan(self.domain, junction_tree(self.domain, held, 2**62), measured)
@@ -248,7 +272,12 @@ class Model:
         """Write a versioned file of arrays and a JSON manifest (no pickle)."""
         arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
         arrays |= {f"error{i}": e for i, e in enumerate(self.errors.values())}
-        manifest = {"kind": "model", "version": FORMAT, "domain": dict(self.domain), "total": self.total}
+        manifest = {
+            "kind": "model",
+            "version": FORMAT,
+            "domain": dict(self.domain),
+            "total": self.total,
+        }
         manifest |= {"iterations": self.iterations, "ended": self.ended}
         manifest["nodes"] = [[list(n.sep), list(n.res)] for n in self.nodes]
         manifest["measured"] = [list(c) for c in self.errors]
@@ -270,17 +299,23 @@ class Model:
             nodes = [Node(tuple(sep), tuple(res), arrays[f"node{i}"]) for i, (sep, res) in listed]
             for node in nodes:
                 if node.table.shape != (domain.cells(node.sep), domain.cells(node.res)):
-                    raise DataError(f"{path}: the table of {node.axes} has the wrong shape; restore the file")
+                    raise DataError(
+                        f"{path}: the table of {node.axes} has the wrong shape; restore the file"
+                    )
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = math.nan if manifest["loss"] is None else manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
             own = {key: manifest[key] for key in ("total", "iterations", "ended")}
             model = cls(domain, nodes, loss=loss, trace=trace, measured=measured, **own)
             model.private = manifest.get("private", True) is True
-            model.merged = {a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()}
+            model.merged = {
+                a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()
+            }
             return model
         except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path}: a key of the manifest is missing or wrong ({error})") from None
+            raise DataError(
+                f"{path}: a key of the manifest is missing or wrong ({error})"
+            ) from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
         """Variable elimination over the conditionals of the nodes the clique depends on."""
@@ -301,7 +336,9 @@ class Model:
         while hidden:
             a = min(hidden, key=lambda name: self._joined(factors, name))
             if self._joined(factors, a) > max_cells:
-                raise ModelTooLargeError(f"marginal over {clique}: over {max_cells:,} cells; use fewer")
+                raise ModelTooLargeError(
+                    f"marginal over {clique}: over {max_cells:,} cells; use fewer"
+                )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]
             axes = tuple(dict.fromkeys(b for f, _ in touching for b in f if b != a))
@@ -332,7 +369,8 @@ def _sum_to(table: np.ndarray, axes: Clique, clique: Clique) -> np.ndarray:
 
 
 def _squared(query):
-    """The query's matrix with entries squared, as something that can multiply a vector of cell variances."""
+    """The query's matrix with entries squared, as something that can multiply a vector of cell
+    variances."""
 
     if isinstance(query, Sparse):
         return query.matrix.power(2)

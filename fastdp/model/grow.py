@@ -7,10 +7,13 @@ from ..domain import Clique, Domain, maximal
 from ..errors import UsageError
 
 
-def grow(domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells: int) -> list[Clique]:
-    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1 attributes of
-    one clique already there, those with which its pairwise strengths add up to most, as long as the marginal
-    keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and Liu)."""
+def grow(
+    domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells: int
+) -> list[Clique]:
+    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1
+    attributes of one clique already there, those with which its pairwise strengths add up to most,
+    as long as the marginal keeps within `max_cells`. With ways=2 this is a maximum spanning tree
+    (Chow and Liu)."""
     if ways < 1:
         raise UsageError(f"ways: outer marginals need at least 1 attribute, got {ways}")
     strength_of = {frozenset(p): s for p, s in strength.items()}
@@ -38,5 +41,7 @@ def grow(domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells:
 
 
 def _groups(cliques: Sequence[Clique], size: int) -> list[Clique]:
-    groups = {frozenset(g): g for c in cliques for k in range(1, size + 1) for g in combinations(c, k)}
+    groups = {
+        frozenset(g): g for c in cliques for k in range(1, size + 1) for g in combinations(c, k)
+    }
     return list(groups.values())

@@ -1,5 +1,5 @@
-"""Junction trees: which cliques a model of these measurements needs, how they hang together, how large they
-are.
+"""Junction trees: which cliques a model of these measurements needs, how they hang together, how
+large they are.
 
 The size is known before anything is allocated: elimination only handles sets of names.
 """
@@ -21,7 +21,8 @@ NO_LIMIT = 1 << 200
 
 
 class JunctionTree(Struct, frozen=True):
-    """Maximal cliques of a triangulated graph and the edges of a maximum-weight spanning forest over them."""
+    """Maximal cliques of a triangulated graph and the edges of a maximum-weight spanning forest
+    over them."""
 
     cliques: tuple[Clique, ...]
     edges: tuple[tuple[int, int], ...]
@@ -38,9 +39,11 @@ class JunctionTree(Struct, frozen=True):
 def junction_tree(
     domain: Domain, cliques: Iterable[Sequence[str]], max_cells: int | None = None
 ) -> JunctionTree:
-    """The smallest junction tree found among several elimination heuristics, covering every attribute.
+    """The smallest junction tree found among several elimination heuristics, covering every
+    attribute.
 
-    Raises ModelTooLargeError, naming the size, the largest clique and the measured cliques that caused it.
+    Raises ModelTooLargeError, naming the size, the largest clique and the measured cliques that
+    caused it.
     """
     wanted = [domain.canonical(c) for c in maximal([c for c in cliques if c])]
     graph: dict[str, set[str]] = {a: set() for a in domain}
@@ -53,7 +56,9 @@ def junction_tree(
     limit = DEFAULT_MAX_CELLS if max_cells is None else max_cells
     if best_cells > limit:
         worst = max(best, key=domain.cells)
-        blame = sorted((c for c in wanted if len(set(c) & set(worst)) > 1), key=domain.cells, reverse=True)
+        blame = sorted(
+            (c for c in wanted if len(set(c) & set(worst)) > 1), key=domain.cells, reverse=True
+        )
         raise ModelTooLargeError(
             f"the model's junction tree would have {best_cells:,} cells, the limit is "
             f"{limit:,}. Its largest clique {worst} has {domain.cells(worst):,}, because of "
@@ -101,9 +106,11 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
 
 
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
-    """Maximum spanning forest by separator (number of attributes, then cells): the running intersection
-    holds."""
-    both = [(set(cliques[i]) & set(cliques[j]), i, j) for i, j in combinations(range(len(cliques)), 2)]
+    """Maximum spanning forest by separator (number of attributes, then cells): the running
+    intersection holds."""
+    both = [
+        (set(cliques[i]) & set(cliques[j]), i, j) for i, j in combinations(range(len(cliques)), 2)
+    ]
     pairs = [(len(shared), domain.cells(shared), i, j) for shared, i, j in both if shared]
     pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
     joined = DisjointSets(range(len(cliques)))

@@ -1,14 +1,14 @@
-"""The plan of inference: where every table lies in memory and in which order passes visit them. Made once per
-tree.
+"""The plan of inference: where every table lies in memory and in which order passes visit them.
+Made once per tree.
 
-Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a marginal that
-lies inside a node: a separator, or a measured marginal. Potentials and marginals of all of them form one
-vector. Axes are ordered top-down so that a hosted table's axes follow its host's, and a node's separator axes
-follow the hosted separator's: no pass ever permutes anything.
+Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a
+marginal that lies inside a node: a separator, or a measured marginal. Potentials and marginals of
+all of them form one vector. Axes are ordered top-down so that a hosted table's axes follow its
+host's, and a node's separator axes follow the hosted separator's: no pass ever permutes anything.
 
-Two rules keep rows short and many, which is what threads and caches want: the tree is rooted at its smallest
-common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node over its first
-residual axes.
+Two rules keep rows short and many, which is what threads and caches want: the tree is rooted at its
+smallest common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix*
+node over its first residual axes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -34,19 +34,24 @@ LANE_SUMS = 1 << 22
 """Sums that the lanes of a node may have of their own, all together, unless it has more cells."""
 
 HOSTED_CELLS = 1 << 31
-"""A table inside another has fewer cells than this: places in it are 32-bit numbers in the kernel."""
+"""A table inside another has fewer cells than this: places in it are 32-bit numbers in the kernel.
+"""
 
 DIRECT_CELLS = 8
-"""A node is direct only if its rows have at least this many cells, since three sums are kept per row."""
+"""A node is direct only if its rows have at least this many cells, since three sums are kept per
+row."""
 
 
 class Place(Struct, frozen=True):
-    """Where a set's marginal lies in the vector: its axes in order, its offset, and which cells are there."""
+    """Where a set's marginal lies in the vector: its axes in order, its offset, and which cells are
+    there."""
 
     axes: Clique
     at: int
     size: int
-    cells: np.ndarray | None = None  # ascending flat cells (in `axes` order) of a sparse place; None: all
+    cells: np.ndarray | None = (
+        None  # ascending flat cells (in `axes` order) of a sparse place; None: all
+    )
 
 
 @dataclass
@@ -58,11 +63,15 @@ class Plan:
     stages: list[list[Node]]  # nodes by depth, roots first
     places: dict[frozenset[str], Place]
     size: int
-    shared: int  # the vector's first part: separators and hosted tables; nodes' local potentials follow
+    shared: (
+        int  # the vector's first part: separators and hosted tables; nodes' local potentials follow
+    )
     cells: int
     rows: int
     direct: list[Node]
-    copied: dict[int, int]  # place and size of tables, local or inside hosted ones, that take something in
+    copied: dict[
+        int, int
+    ]  # place and size of tables, local or inside hosted ones, that take something in
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -75,10 +84,10 @@ def make_plan(
     measured: Mapping[frozenset[str], tuple[Clique, np.ndarray] | None],
     direct: Collection[frozenset[str]] = (),
 ) -> Plan:
-    """A plan whose vector holds every measured set. A set's value names the cells used of it (clique order
-    and flat numbers), or None for all; only a node's own table may be stored sparsely. Sets in `direct` are
-    measured in every cell and nowhere else: one that is a whole node is left out of the vector, the node is
-    *direct*."""
+    """A plan whose vector holds every measured set. A set's value names the cells used of it
+    (clique order and flat numbers), or None for all; only a node's own table may be stored
+    sparsely. Sets in `direct` are measured in every cell and nowhere else: one that is a whole node
+    is left out of the vector, the node is *direct*."""
     nodes, hosts = _root_tree(domain, tree)
     separators, sets = set(hosts), [set(node.axes) for node in nodes]
     for attrs in measured:
@@ -147,10 +156,27 @@ def make_plan(
             host = nodes[hosts[frozenset(node.sep)]]
             node.separator = at = places[frozenset(node.sep)].at
             shared_by_lanes = {link.at: link.shared for link in host.links}
-            node.needs = 0 if host.local == DENSE and host.local_at == at else shared_by_lanes.get(at, 2)
+            node.needs = (
+                0 if host.local == DENSE and host.local_at == at else shared_by_lanes.get(at, 2)
+            )
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
-    stages = [[n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)]
-    return Plan(domain, tree, nodes, folds, stages, places, size, shared, table, row_at, direct_nodes, copied)
+    stages = [
+        [n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)
+    ]
+    return Plan(
+        domain,
+        tree,
+        nodes,
+        folds,
+        stages,
+        places,
+        size,
+        shared,
+        table,
+        row_at,
+        direct_nodes,
+        copied,
+    )
 
 
 def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[frozenset[str], int]]:
@@ -166,7 +192,9 @@ def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[fro
         """Add [sep | res], preceded by a prefix node where its rows would be too long."""
         if domain.cells(res) > ROW_LIMIT and len(res) > 1:
             last = len(res) - 1
-            cut = next(k for k in range(1, last + 1) if domain.cells(res[k:]) <= ROW_LIMIT or k == last)
+            cut = next(
+                k for k in range(1, last + 1) if domain.cells(res[k:]) <= ROW_LIMIT or k == last
+            )
             add(sep, res[:cut])
             sep, res = separator_axes(frozenset(sep + res[:cut])), res[cut:]
         nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))
@@ -212,8 +240,8 @@ def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[fro
 
 
 def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
-    """The clique to start from, and the attribute set to root the component at: what all cliques share,
-    else the smallest separator."""
+    """The clique to start from, and the attribute set to root the component at: what all cliques
+    share, else the smallest separator."""
     sets = [frozenset(tree.cliques[i]) for i in component]
     if len(component) == 1:
         return component[0], frozenset()
@@ -227,7 +255,8 @@ def _root(domain, tree, component, around) -> tuple[int, frozenset[str]]:
 
 
 def _local_potential(domain: Domain, node: Node, at: int, used) -> Place:
-    """The node's own part of the vector: all its cells, or only the used ones where they are few."""
+    """The node's own part of the vector: all its cells, or only the used ones where they are
+    few."""
     total = node.rows * node.cells
     node.local_at = at
     if used is not None:
@@ -236,13 +265,17 @@ def _local_potential(domain: Domain, node: Node, at: int, used) -> Place:
             cells = np.unique(permute_cells(domain, clique, cells, node.axes))
             node.local = SPARSE
             node.local_cell = (cells % node.cells).astype(np.int32)
-            node.local_row = np.searchsorted(cells, np.arange(node.rows + 1) * node.cells).astype(np.int64)
+            node.local_row = np.searchsorted(cells, np.arange(node.rows + 1) * node.cells).astype(
+                np.int64
+            )
             return Place(node.axes, at, cells.size, cells)
     node.local = DENSE
     return Place(node.axes, at, total)
 
 
-def permute_cells(domain: Domain, clique: Clique, cells: np.ndarray | None, axes: Clique) -> np.ndarray:
+def permute_cells(
+    domain: Domain, clique: Clique, cells: np.ndarray | None, axes: Clique
+) -> np.ndarray:
     """Flat cell numbers in `clique` order as flat numbers in `axes` order (the same attributes)."""
     if cells is None:
         numbers = np.arange(domain.cells(axes), dtype=np.int64).reshape(domain.shape(axes))
@@ -263,18 +296,23 @@ def strides(domain: Domain, axes: Clique) -> dict[str, int]:
 
 
 def offsets(domain: Domain, axes: Clique, stride: Mapping[str, int]) -> np.ndarray:
-    """Where each cell over `axes` begins in a table with these strides (0 for axes it does not have)."""
+    """Where each cell over `axes` begins in a table with these strides (0 for axes it does not
+    have)."""
     if sum(stride.get(name, 0) * (domain[name] - 1) for name in axes) >= HOSTED_CELLS:
-        raise ModelTooLargeError(f"the table between {axes} and the rest has 2^31 cells or more; use fewer")
+        raise ModelTooLargeError(
+            f"the table between {axes} and the rest has 2^31 cells or more; use fewer"
+        )
     out = np.zeros(1, np.int32)
     for name in axes:
-        out = (out[:, None] + np.int32(stride.get(name, 0)) * np.arange(domain[name], dtype=np.int32)).ravel()
+        out = (
+            out[:, None] + np.int32(stride.get(name, 0)) * np.arange(domain[name], dtype=np.int32)
+        ).ravel()
     return out
 
 
 def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list[tuple[int, int]]:
-    """(length, stride) of the axes of a table inside another; neighbours that are both summed, or both kept
-    side by side, are one."""
+    """(length, stride) of the axes of a table inside another; neighbours that are both summed, or
+    both kept side by side, are one."""
     out: list[tuple[int, int]] = []
     for name in axes:
         n, step = domain[name], stride.get(name, 0)
@@ -288,7 +326,9 @@ def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     if place.size >= HOSTED_CELLS:
         most = f"the limit is {HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
-        raise ModelTooLargeError(f"the marginal {place.axes} inside a clique has {place.size} cells, {most}")
+        raise ModelTooLargeError(
+            f"the marginal {place.axes} inside a clique has {place.size} cells, {most}"
+        )
     stride = strides(domain, place.axes)
     base = offsets(domain, sep, stride) if sep else None
     dims = runs(domain, (a for a in res if domain[a] > 1), stride)
@@ -296,15 +336,17 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
 
 
 def _lanes(domain: Domain, node: Node) -> None:
-    """Splits a node's rows into lanes for threads, along the first axis where it is long enough, and marks
-    the links that lanes share. Where no cell is written by two lanes, lanes cost nothing and there are many;
-    for shared cells every lane has its own sums, which must be added up."""
+    """Splits a node's rows into lanes for threads, along the first axis where it is long enough,
+    and marks the links that lanes share. Where no cell is written by two lanes, lanes cost nothing
+    and there are many; for shared cells every lane has its own sums, which must be added up."""
     unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
     cells = node.rows * node.cells
 
     def cut(lanes: int) -> np.ndarray:
         lanes = min(lanes, node.rows // unit)
-        lanes = -(-(node.rows // unit) // -(-(node.rows // unit) // lanes))  # as few for lanes as long
+        lanes = -(
+            -(node.rows // unit) // -(-(node.rows // unit) // lanes)
+        )  # as few for lanes as long
         cuts = np.rint(np.arange(lanes + 1) * (node.rows // unit / lanes)).astype(np.int64) * unit
         cuts[-1] = node.rows
         for link in node.links:

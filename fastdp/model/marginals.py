@@ -1,11 +1,11 @@
 """Marginals of many cliques of a model at once, inside its cliques or across the junction tree.
 
-A clique inside a node is a sum of that node's table. A pair (a, b) that no node holds is carried along the
-tree: the nodes with a form a subtree; where an edge with separator S leaves it, P(a, S) is a sum of the last
-node's table, and each further node of the way turns P(a, S) into P(a, T) = sum over S of P(a, S) P(T | S),
-with T the next separator, or b. P(T | S) is the node's own and made once for all pairs that pass. Of larger
-cliques, those whose attributes come to one node from different sides (all triples) are joined there
-(`meeting`); others go through `Model.marginal`.
+A clique inside a node is a sum of that node's table. A pair (a, b) that no node holds is carried
+along the tree: the nodes with a form a subtree; where an edge with separator S leaves it, P(a, S)
+is a sum of the last node's table, and each further node of the way turns P(a, S) into P(a, T) = sum
+over S of P(a, S) P(T | S), with T the next separator, or b. P(T | S) is the node's own and made
+once for all pairs that pass. Of larger cliques, those whose attributes come to one node from
+different sides (all triples) are joined there (`meeting`); others go through `Model.marginal`.
 """
 
 import numpy as np
@@ -21,9 +21,9 @@ from .treesums import CARRIED_CELLS, Sums, Tree
 def marginals(
     model: Model, cliques: Cliques, threads: int = 1, max_cells: int | None = None
 ) -> dict[Clique, np.ndarray]:
-    """Expected rows in every cell of every clique, float64, axes in the clique's order. The same bits for any
-    `threads`. With `max_cells`, cliques of three columns and more that no clique of the model contains are
-    left out where they need a larger table."""
+    """Expected rows in every cell of every clique, float64, axes in the clique's order. The same
+    bits for any `threads`. With `max_cells`, cliques of three columns and more that no clique of
+    the model contains are left out where they need a larger table."""
     domain = model.domain
     tree = Tree(model)
     sums = Sums(domain, tree)
@@ -72,11 +72,13 @@ def _ways(
     levels: list[list[tuple]],
     carried: dict[Clique, np.ndarray],
 ) -> int:
-    """Notes down in `levels` the products along all ways from one attribute to the wanted others, and the
-    tables that they will fill in `carried`. Returns the number of cells of all products."""
+    """Notes down in `levels` the products along all ways from one attribute to the wanted others,
+    and the tables that they will fill in `carried`. Returns the number of cells of all products."""
     cells = 0
 
-    def carry(level: int, node: int, separator: Clique, table: np.ndarray, to: Clique) -> np.ndarray:
+    def carry(
+        level: int, node: int, separator: Clique, table: np.ndarray, to: Clique
+    ) -> np.ndarray:
         """P(source, to) from P(source, separator) by the node's P(to | separator)."""
         nonlocal cells
         fresh = tuple(name for name in to if name not in separator)

@@ -36,8 +36,8 @@ class Node(Struct):
     lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     links: list[Link] = field(default_factory=list)
     hosted: list[tuple[int, int, int, int, bool, int]] = field(default_factory=list)
-    """At, size, first fold, folds; whether it takes messages, itself or in a table inside it; values of its
-    first axis, if all tables inside it have that, else 1."""
+    """At, size, first fold, folds; whether it takes messages, itself or in a table inside it;
+    values of its first axis, if all tables inside it have that, else 1."""
     needs: int = 0  # of the stage above on the way down: 0 lanes alone, 1 gathers too, 2 folds too
     first_hosted: int = 0
     lane_buffer: int = 0

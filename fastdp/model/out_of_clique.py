@@ -1,14 +1,15 @@
 """Marginals of cliques whose attributes come to one node of the tree from different sides.
 
-For a node N let the attributes q of the clique that N lacks lie behind different links, with separators S_q.
-Given N they are independent, each through its separator alone, so that
+For a node N let the attributes q of the clique that N lacks lie behind different links, with
+separators S_q. Given N they are independent, each through its separator alone, so that
 
     P(clique) = sum over the other attributes of N of P(N) * product over q of P(q | S_q).
 
-Three attributes have such a node in every tree: the meeting of the ways between them. P(N) is first summed to
-what the clique and the separators need; then each P(q | S_q) is multiplied in and what nobody needs any
-longer is summed out. P(q | S), S a separator and q behind it, is carried from q's nearest node, once for all
-cliques: P(q | S) = sum over T of P(T | S) P(q | T), T the next separator towards q.
+Three attributes have such a node in every tree: the meeting of the ways between them. P(N) is first
+summed to what the clique and the separators need; then each P(q | S_q) is multiplied in and what
+nobody needs any longer is summed out. P(q | S), S a separator and q behind it, is carried from q's
+nearest node, once for all cliques: P(q | S) = sum over T of P(T | S) P(q | T), T the next separator
+towards q.
 """
 
 import math
@@ -21,8 +22,8 @@ from .treesums import CARRIED_CELLS, Sums, Tree
 
 
 class OutOfClique:
-    """The cliques' products, noted down by `add` and done by `run`. `limit`: cells of the largest product
-    that is done."""
+    """The cliques' products, noted down by `add` and done by `run`. `limit`: cells of the largest
+    product that is done."""
 
     def __init__(self, domain: Domain, tree: Tree, sums: Sums, limit: int):
         self._domain, self._tree, self._sums, self._limit = domain, tree, sums, limit
@@ -33,15 +34,17 @@ class OutOfClique:
         self._cells = 0
 
     def add(self, clique: Clique) -> bool:
-        """Notes down a clique of two attributes or more that no node holds; False if no node is a meeting
-        of its attributes, or the limit is too small."""
+        """Notes down a clique of two attributes or more that no node holds; False if no node is a
+        meeting of its attributes, or the limit is too small."""
         tree, domain = self._tree, self._domain
         node = self._meeting(clique)
         if node is None:
             return False
         inside = tree.sets[node].intersection(clique)
         outside = sorted((q for q in clique if q not in inside), key=domain.__getitem__)
-        sides = [tree.toward(node, q) for q in outside]  # the smallest first: it makes the tables grow
+        sides = [
+            tree.toward(node, q) for q in outside
+        ]  # the smallest first: it makes the tables grow
         separators = [tree.separator(node, there) for there in sides]
         axes = domain.canonical(inside.union(*separators))
         needed = [inside.union(*separators[i + 1 :]) for i in range(len(outside))]
@@ -76,7 +79,8 @@ class OutOfClique:
         return out
 
     def _meeting(self, clique: Clique) -> int | None:
-        """Walks from a node of the first attribute towards any two that lie behind the same link."""
+        """Walks from a node of the first attribute towards any two that lie behind the same
+        link."""
         tree, before = self._tree, -1
         node = tree.holding[clique[0]][0]
         while True:
@@ -90,8 +94,8 @@ class OutOfClique:
             before, node = node, there
 
     def _message(self, q: str, node: int, there: int) -> tuple[np.ndarray, Clique, int]:
-        """(P(q | S) as [S, q], the order of S's axes in it, the level from which on it is there) for the
-        separator S of node and there, q behind it."""
+        """(P(q | S) as [S, q], the order of S's axes in it, the level from which on it is there)
+        for the separator S of node and there, q behind it."""
         key = (q, node, there)
         if key not in self._messages:
             tree = self._tree
@@ -118,8 +122,8 @@ class OutOfClique:
         q: str,
         needed: set[str],
     ) -> tuple[Clique, np.ndarray]:
-        """(axes, table) of sum over `rows` without `needed` of table * message[rows, q]: the axes that are
-        not rows, the needed rows, q."""
+        """(axes, table) of sum over `rows` without `needed` of table * message[rows, q]: the axes
+        that are not rows, the needed rows, q."""
         domain = self._domain
         lines = tuple(name for name in axes if name not in rows)
         kept = tuple(name for name in rows if name in needed)
@@ -130,7 +134,9 @@ class OutOfClique:
         while len(levels) <= level:
             levels.append([])
         there = (self._places(rows, (*kept, q)), None, out)
-        levels[level].append((table, message, *there, self._places(lines, axes), self._places(rows, axes)))
+        levels[level].append(
+            (table, message, *there, self._places(lines, axes), self._places(rows, axes))
+        )
         return after, out
 
     def _places(self, axes: Clique, within: Clique) -> np.ndarray:

@@ -1,8 +1,9 @@
-"""Rows from a directed junction tree: whole counts in random order, or independent draws; in shards.
+"""Rows from a directed junction tree: whole counts in random order, or independent draws; in
+shards.
 
 A *node* is (sep, res, table): attributes already sampled, new attributes, and a table of shape
-(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell numbers run
-in C order. A node without separator starts a component.
+(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell
+numbers run in C order. A node without separator starts a component.
 
 Methods
     "independent": every row is drawn from the tree separately.
@@ -26,8 +27,9 @@ from ..errors import UsageError
 
 Node = tuple[Sequence[str], Sequence[str], np.ndarray]
 FEWEST_SHARD_ROWS, MOST_SHARD_ROWS, SHARDS = 1 << 18, 1 << 20, 16
-"""Rows of a shard: a sixteenth of all, so that sixteen threads have work, between these bounds. A shard also
-walks through all cells of the model's tables, which a quarter of a million rows outweigh in most models."""
+"""Rows of a shard: a sixteenth of all, so that sixteen threads have work, between these bounds. A
+shard also walks through all cells of the model's tables, which a quarter of a million rows outweigh
+in most models."""
 MOST_ROWS = 1 << 48
 """The most rows of one sample."""
 METHODS = {"round": 0, "independent": 1}
@@ -72,18 +74,26 @@ class Sampler:
         shard_rows = shard_rows or rows_of_shard(n)
         count = self.shards(n, shard_rows)
         if shard is None:
-            return self._fill(n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads))
+            return self._fill(
+                n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads)
+            )
         if not 0 <= shard < count:
-            raise UsageError(f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count}, from 0")
+            raise UsageError(
+                f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count}, from 0"
+            )
         if seed is None:
-            raise UsageError("shard needs a seed: without one, the other shards could not be drawn to match")
+            raise UsageError(
+                "shard needs a seed: without one, the other shards could not be drawn to match"
+            )
         return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
 
     def _fill(self, n, shard_rows, first, count, method, key, threads):
         rows = min(n, (first + count) * shard_rows) - first * shard_rows
         columns = {name: np.empty(rows, kind) for name, kind in self.dtypes.items()}
         if rows and columns:
-            self._tree.fill(list(columns.values()), n, shard_rows, first, count, method, key, threads)
+            self._tree.fill(
+                list(columns.values()), n, shard_rows, first, count, method, key, threads
+            )
         return columns
 
 
@@ -107,13 +117,17 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
         table = np.ascontiguousarray(table, np.float64)
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
-            raise UsageError(f"node {i}: a side of its table has {max(shape)} cells, over {_MOST_GROUPS}")
+            raise UsageError(
+                f"node {i}: a side of its table has {max(shape)} cells, over {_MOST_GROUPS}"
+            )
         if table.size != shape[0] * shape[1]:
             raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")
         table = table.reshape(shape)
         low, high = table.min(), table.max()
         if not (low >= 0 and high < np.inf):
-            raise UsageError(f"node {i} ({', '.join((*sep, *res))}): weights must be finite and >= 0")
+            raise UsageError(
+                f"node {i} ({', '.join((*sep, *res))}): weights must be finite and >= 0"
+            )
         if high == 0:
             raise UsageError(f"node {i} ({', '.join((*sep, *res))}): all weights are 0")
         checked.append((i, sep, res, table))
@@ -129,7 +143,8 @@ def _by_separator(nodes: list) -> list:
 
 
 def _overall(table: np.ndarray, position: int, res: tuple) -> np.ndarray:
-    """The residual's marginal, for rows in a separator cell without mass (float noise between cliques)."""
+    """The residual's marginal, for rows in a separator cell without mass (float noise between
+    cliques)."""
     with np.errstate(over="ignore"):
         total = table.sum(axis=0)
     if not np.isfinite(total.sum()):

@@ -1,4 +1,5 @@
-"""The schedule of a pass: the work of every stage, cut into pieces that threads share (see csrc/infer.h).
+"""The schedule of a pass: the work of every stage, cut into pieces that threads share (see
+csrc/infer.h).
 
 The cuts depend on the plan alone, never on the number of threads, so results do not either.
 """
@@ -11,23 +12,24 @@ from msgspec import Struct
 from .nodes import Node
 
 SLICE_CELLS = 4096
-"""Cells of a slice, about: a tenth of a millisecond at most, so that threads finish a stage together."""
+"""Cells of a slice, about: a tenth of a millisecond at most, so that threads finish a stage
+together."""
 
 PIECE = 2048
 """Entries of a piece of a vector."""
 
 LARGE_STAGE = 32768
-"""Cells of a stage that several threads share: below that, waiting for each other costs more than it saves
-(measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
+"""Cells of a stage that several threads share: below that, waiting for each other costs more than
+it saves (measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
 
 LISTS = ("up", "down", "late", "deliveries", "gathers", "plain", "sums")
 
 
 class Schedule(Struct, frozen=True):
     """`nodes` in the order of the passes; the other tables have a row of int64 for each struct of
-    csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name. `early`
-    counts the ratios of tables that take no messages; `buffer` is the largest work space of two stages in
-    doubles, `large` the cells of the stages that several threads share."""
+    csrc/infer.h: `hosted` fdp_hosted, `stages` fdp_stage, `lists` fdp_slice or fdp_piece by name.
+    `early` counts the ratios of tables that take no messages; `buffer` is the largest work space of
+    two stages in doubles, `large` the cells of the stages that several threads share."""
 
     nodes: list[Node]
     hosted: np.ndarray
@@ -39,13 +41,16 @@ class Schedule(Struct, frozen=True):
 
 
 def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -> Schedule:
-    """The schedule for nodes by depth, roots first; `copied`: parts of the vector that a pass begins by
-    copying, as place and size."""
+    """The schedule for nodes by depth, roots first; `copied`: parts of the vector that a pass
+    begins by copying, as place and size."""
     nodes: list[Node] = []
     early: list[tuple[int, int, int, int]] = []
     hosted: list[list[int]] = []
     lists: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in LISTS}
-    rows, buffers = [], [0, 1]  # work space of even and odd stages, of which two are in use at a time
+    rows, buffers = (
+        [],
+        [0, 1],
+    )  # work space of even and odd stages, of which two are in use at a time
     large_cells = 0
     for k, unsorted in enumerate(stages):
         stage = sorted(unsorted, key=lambda node: node.separator)
@@ -54,7 +59,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
         large = cells > LARGE_STAGE
         large_cells += cells * large
         for common in {node.separator: node for node in stage if node.sep}.values():
-            alike = [len(nodes) + i for i, node in enumerate(stage) if node.separator == common.separator]
+            alike = [
+                len(nodes) + i for i, node in enumerate(stage) if node.separator == common.separator
+            ]
             taker = next((one for one in hosted if one[0] == common.separator), None)
             if taker is None:
                 lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows)
@@ -62,12 +69,18 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
                 taker[7:] = [min(alike), max(alike) + 1]
         buffer_at = 0
         for number, node in enumerate(stage, len(nodes)):
-            own = [(i, link.size) for i, link in enumerate(node.links) if link.shared and node.lanes > 1]
+            own = [
+                (i, link.size)
+                for i, link in enumerate(node.links)
+                if link.shared and node.lanes > 1
+            ]
             node.first_hosted, node.buffer_at = len(hosted), buffer_at
             node.lane_buffer = sum(size for _, size in own)
             buffer_at += node.lane_buffer * node.lanes
             step = max(1, SLICE_CELLS // node.cells)
-            slices = [(number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)]
+            slices = [
+                (number, row, min(row + step, node.rows), 0) for row in range(0, node.rows, step)
+            ]
             cuts = node.lane_at.tolist()
             lanes = [(number, cuts[lane], cuts[lane + 1], lane) for lane in range(node.lanes)]
             lists["up"] += slices
@@ -77,7 +90,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
             for (at, size, first_fold, folds, late, along), link in zip(node.hosted, node.links):
                 finer = (4 if late else 1) if large and size > 2 * PIECE else 0
                 cut = _pieces(len(hosted), 0, size, finer)
-                parts = max(k for k in range(1, along + 1) if along % k == 0 and (k - 1) * PIECE < size)
+                parts = max(
+                    k for k in range(1, along + 1) if along % k == 0 and (k - 1) * PIECE < size
+                )
                 fold_pieces = [(len(hosted), parts, k, 0) for k in range(parts if folds else 0)]
                 lists["sums" if link.shared else "plain"] += fold_pieces
                 pieces = lists["late"] if late else early
@@ -96,7 +111,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
         row[8] += len(early)
     lists = {"ratios": early + lists.pop("late"), **lists, "copies": _copies(copied)}
     made = {k: _table(v) for k, v in lists.items()}
-    return Schedule(nodes, _table(hosted), _table(rows), made, len(early), sum(buffers), large_cells)
+    return Schedule(
+        nodes, _table(hosted), _table(rows), made, len(early), sum(buffers), large_cells
+    )
 
 
 def _copies(copied: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
@@ -104,7 +121,9 @@ def _copies(copied: Mapping[int, int]) -> list[tuple[int, int, int, int]]:
     ends: dict[int, int] = {}
     for at in sorted(copied, reverse=True):
         ends[at] = ends.pop(at + copied[at], at + copied[at])
-    return [(0, 0, a, min(a + PIECE, end)) for at, end in ends.items() for a in range(at, end, PIECE)]
+    return [
+        (0, 0, a, min(a + PIECE, end)) for at, end in ends.items() for a in range(at, end, PIECE)
+    ]
 
 
 def _pieces(first: int, last: int, size: int, finer: int = 1) -> list[tuple[int, int, int, int]]:

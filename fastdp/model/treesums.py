@@ -1,4 +1,5 @@
-"""A model's nodes as an undirected tree, and sums of their tables for the kernel of `_core.cliques`."""
+"""A model's nodes as an undirected tree, and sums of their tables for the kernel of
+`_core.cliques`."""
 
 import numpy as np
 
@@ -12,13 +13,15 @@ CARRIED_CELLS = 1 << 24
 
 
 class Tree:
-    """The model's nodes as an undirected tree whose separators may be empty: nodes with an attribute are
-    connected."""
+    """The model's nodes as an undirected tree whose separators may be empty: nodes with an
+    attribute are connected."""
 
     def __init__(self, model: Model):
         self.axes = [node.axes for node in model.nodes]
         self.sets = [set(axes) for axes in self.axes]
-        self.tables = [np.ascontiguousarray(node.table, np.float64).reshape(-1) for node in model.nodes]
+        self.tables = [
+            np.ascontiguousarray(node.table, np.float64).reshape(-1) for node in model.nodes
+        ]
         self.number = {name: i for i, name in enumerate(model.domain)}
         self.holding: dict[str, list[int]] = {name: [] for name in model.domain}
         for i, axes in enumerate(self.axes):
@@ -34,7 +37,9 @@ class Tree:
         self.beyond: dict[tuple[int, int], frozenset[str]] = {}
         for i in reversed(range(len(self.axes))):  # children before parents
             for parent, _ in self.links[i][:1] if i else ():
-                below = [self.beyond[i, j] for j, _ in self.links[i] if j > i and (i, j) in self.beyond]
+                below = [
+                    self.beyond[i, j] for j, _ in self.links[i] if j > i and (i, j) in self.beyond
+                ]
                 self.beyond[parent, i] = frozenset(self.sets[i]).union(*below)
         for i in range(len(self.axes)):
             for child, _ in self.links[i]:
@@ -64,7 +69,8 @@ class Tree:
 
 
 class Sums:
-    """Sums of nodes' tables, noted down once each and run together with the products that read them."""
+    """Sums of nodes' tables, noted down once each and run together with the products that read
+    them."""
 
     def __init__(self, domain: Domain, tree: Tree):
         self._domain, self._tree = domain, tree
@@ -72,8 +78,8 @@ class Sums:
         self._steps: list[tuple] = []
 
     def add(self, node: int, axes: Clique, row: int) -> np.ndarray:
-        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it is); filled
-        by `run`."""
+        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it
+        is); filled by `run`."""
         key = (node, axes, row)
         if key not in self._made:
             dims = runs(self._domain, self._tree.axes[node], strides(self._domain, axes))

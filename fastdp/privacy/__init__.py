@@ -1,5 +1,6 @@
-"""The parts on which the guarantee rests: calibration, accounting, exact noise and selection, the ledger, the
-statement. It works on numbers and imports no table and no engine; `noise` is imported by `release` alone.
+"""The parts on which the guarantee rests: calibration, accounting, exact noise and selection, the
+ledger, the statement. It works on numbers and imports no table and no engine; `noise` is imported
+by `release` alone.
 
 Submodules are imported when first used.
 """

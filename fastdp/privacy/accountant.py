@@ -1,17 +1,17 @@
 """Privacy events and what they cost together.
 
-An event is the privacy cost of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`, `BoundedRange(epsilon)`
-(a selection) or `Threshold(mu, delta)` (keys taken from the data). `compose` adds them up. What a composition
-costs at delta is the smaller of two bounds:
+An event is the privacy cost of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`,
+`BoundedRange(epsilon)` (a selection) or `Threshold(mu, delta)` (keys taken from the data).
+`compose` adds them up. What a composition costs at delta is the smaller of two bounds:
 
-- the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at delta of
-  the Gaussian events' mu = sqrt(sum mu_i^2);
-- the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with
-  mu = -2 Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
+- the sum of the pure epsilons (a bounded range counts with its full epsilon), plus the epsilon at
+  delta of the Gaussian events' mu = sqrt(sum mu_i^2);
+- the epsilon at delta of sqrt(sum mu_i^2) over all events, a pure epsilon being mu-GDP with mu = -2
+  Phi^-1(1/(1+e^epsilon)) and an epsilon-bounded range with mu = -2 Phi^-1(1/(1+e^(epsilon/2))).
 
-Deltas of thresholds are taken off delta first. Sums are rounded up. docs/explain/accounting.md has the
-proofs. Where later runs may be chosen by earlier answers, the budget is kept by the rules of `budget`, not by
-comparing it with this epsilon.
+Deltas of thresholds are taken off delta first. Sums are rounded up. docs/explain/accounting.md has
+the proofs. Where later runs may be chosen by earlier answers, the budget is kept by the rules of
+`budget`, not by comparing it with this epsilon.
 """
 
 import math
@@ -35,7 +35,9 @@ class _Event:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = gdp.nonnegative(f"{type(self).__name__} {field.name}", getattr(self, field.name))
+            value = gdp.nonnegative(
+                f"{type(self).__name__} {field.name}", getattr(self, field.name)
+            )
             object.__setattr__(self, field.name, _delta(value) if field.name == "delta" else value)
 
     def to_dict(self) -> dict[str, Any]:
@@ -45,7 +47,8 @@ class _Event:
 
 @dataclass(frozen=True)
 class Gaussian(_Event):
-    """A mu-GDP release: Gaussian noise with sensitivity / sigma = mu, or several of them together."""
+    """A mu-GDP release: Gaussian noise with sensitivity / sigma = mu, or several of them
+    together."""
 
     law = "gaussian"
     mu: float
@@ -61,7 +64,8 @@ class Pure(_Event):
 
 @dataclass(frozen=True)
 class BoundedRange(_Event):
-    """An epsilon-bounded-range release: one selection by the exponential mechanism with parameter epsilon."""
+    """An epsilon-bounded-range release: one selection by the exponential mechanism with parameter
+    epsilon."""
 
     law = "bounded-range"
     epsilon: float
@@ -69,8 +73,8 @@ class BoundedRange(_Event):
 
 @dataclass(frozen=True)
 class Threshold(_Event):
-    """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a noisy
-    threshold."""
+    """A release within total variation delta of a mu-GDP one: keys of unknown range, kept by a
+    noisy threshold."""
 
     law = "threshold"
     mu: float
@@ -87,10 +91,14 @@ def event_from_dict(data: Mapping[str, Any]) -> Event:
     """The event that `to_dict` wrote; anything else is a `UsageError`."""
     law = data.get("law") if isinstance(data, Mapping) else None
     if not isinstance(law, str) or law not in _LAWS:
-        raise UsageError(f"unknown kind of privacy event {law!r}; this version knows {', '.join(_LAWS)}")
+        raise UsageError(
+            f"unknown kind of privacy event {law!r}; this version knows {', '.join(_LAWS)}"
+        )
     names = [field.name for field in fields(_LAWS[law])]
     if set(data) != {"law", *names}:
-        raise UsageError(f"a {law} event must have exactly the fields law and {' and '.join(names)}")
+        raise UsageError(
+            f"a {law} event must have exactly the fields law and {' and '.join(names)}"
+        )
     return _LAWS[law](*(data[name] for name in names))
 
 
@@ -109,8 +117,8 @@ def mu_of(event: Event) -> float:
 class Composition:
     """Sums over events, each rounded up.
 
-    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them, `lost` the
-    thresholds' deltas.
+    `gaussian_mu` covers the Gaussian events, `pure_epsilon` the others, `mu` all of them, `lost`
+    the thresholds' deltas.
     """
 
     events: int
@@ -145,7 +153,9 @@ def compose(events: Iterable[Event]) -> Composition:
     gaussian = [event.mu for event in listed if isinstance(event, GAUSSIAN)]
     pure = [event.epsilon for event in listed if not isinstance(event, GAUSSIAN)]
     lost = [event.delta for event in listed if isinstance(event, Threshold)]
-    return Composition(len(listed), _norm_up(gaussian), _sum_up(pure), _norm_up(every), _sum_up(lost))
+    return Composition(
+        len(listed), _norm_up(gaussian), _sum_up(pure), _norm_up(every), _sum_up(lost)
+    )
 
 
 def spent(events: Iterable[Event], delta: float) -> float:
@@ -156,8 +166,8 @@ def spent(events: Iterable[Event], delta: float) -> float:
 def _sum_up(values: list[float]) -> float:
     """An upper bound of the sum, each double read as the shortest decimal that denotes it.
 
-    So ten times 0.1 is 1, not 1 + 2^-52. It is sound because noise and selections are calibrated to the
-    smaller of the double and that decimal (`gdp.least`).
+    So ten times 0.1 is 1, not 1 + 2^-52. It is sound because noise and selections are calibrated to
+    the smaller of the double and that decimal (`gdp.least`).
     """
     exact = sum((Fraction(repr(x)) for x in values), Fraction(0))
     total = float(exact)
@@ -173,8 +183,8 @@ def _norm_up(values: list[float]) -> float:
         return present[0] if present else 0.0
     scale = max(present)
     squares = math.fsum((x / scale) ** 2 for x in present)
-    # Quotient, square, sum, root and product each have at most one rounding error; those of the quotient
-    # count twice in its square. 16 units cover them all.
+    # Quotient, square, sum, root and product each have at most one rounding error; those of the
+    # quotient count twice in its square. 16 units cover them all.
     return scale * math.sqrt(squares) * (1.0 + 16.0 * _U)
 
 

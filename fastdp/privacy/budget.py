@@ -1,19 +1,21 @@
 """Budgets as privacy filters: which sequences of events a data set, or one run, still admits.
 
-Events keep their kind (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be chosen by
-what earlier ones released, so "the composed epsilon is still small enough" is not a sound rule for mixed
-kinds; three rules are, and an event is admitted if one of them holds (proofs in docs/guide/ledger.md):
+Events keep their kind (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be
+chosen by what earlier ones released, so "the composed epsilon is still small enough" is not a sound
+rule for mixed kinds; three rules are, and an event is admitted if one of them holds (proofs in
+docs/guide/ledger.md):
 
-* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the budget's
-  mu^2;
+* all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the
+  budget's mu^2;
 * pure: every event is pure, and their epsilons add up to at most the budget's epsilon;
-* split: the budget set a part `pure` of epsilon aside when it was opened; the pure events fit in that part,
-  and the Gaussian events in the mu of the rest.
+* split: the budget set a part `pure` of epsilon aside when it was opened; the pure events fit in
+  that part, and the Gaussian events in the mu of the rest.
 
-Whether an event counts as pure or as Gaussian is fixed when its run reserves: an event that a Gaussian part
-pays for counts as Gaussian for ever. A `Threshold` event counts with its mu among the Gaussian ones; its
-delta must fit in the part `keys` of delta that the budget set aside when it was opened, and the budget's mu
-is that of the remaining delta. All sums are exact, so no rounding error can admit an event.
+Whether an event counts as pure or as Gaussian is fixed when its run reserves: an event that a
+Gaussian part pays for counts as Gaussian for ever. A `Threshold` event counts with its mu among the
+Gaussian ones; its delta must fit in the part `keys` of delta that the budget set aside when it was
+opened, and the budget's mu is that of the remaining delta. All sums are exact, so no rounding error
+can admit an event.
 """
 
 from __future__ import annotations
@@ -37,15 +39,16 @@ def from_dict(entry: Mapping) -> Event:
 
 
 def mu2(events: Iterable[Event]) -> Fraction:
-    """Exact sum of mu^2, each pure or bounded-range event at its Gaussian equivalent (rounded up)."""
+    """Exact sum of mu^2, each pure or bounded-range event at its Gaussian equivalent (rounded
+    up)."""
     return sum((Fraction(mu_of(e)) ** 2 for e in events), Fraction(0))
 
 
 def pure_epsilon(events: Iterable[Event]) -> Fraction | None:
     """Exact sum of epsilons, or None if one event is not pure.
 
-    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise and
-    selections are calibrated to the smaller of the two readings (`least`).
+    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise
+    and selections are calibrated to the smaller of the two readings (`least`).
     """
     total = Fraction(0)
     for event in events:
@@ -60,7 +63,8 @@ def decimal(value: float) -> Fraction:
 
 
 def epsilon_at(events: Sequence[Event], delta: float) -> float:
-    """The epsilon that these events compose to at this delta (infinite where delta 0 meets a Gaussian)."""
+    """The epsilon that these events compose to at this delta (infinite where delta 0 meets a
+    Gaussian)."""
     return 0.0 if not events else float(accountant.compose(events).epsilon(delta))
 
 
@@ -93,10 +97,11 @@ def _near_root(square: Fraction) -> float:
 
 @dataclass(frozen=True)
 class Totals:
-    """Exact sums over events, which are all that a filter needs; a long history is not added up again.
+    """Exact sums over events, which are all that a filter needs; a long history is not added up
+    again.
 
-    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian ones,
-    `pure` the sum of the epsilons of the others, `delta` the sum of the thresholds' deltas.
+    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian
+    ones, `pure` the sum of the epsilons of the others, `delta` the sum of the thresholds' deltas.
     """
 
     mu2: Fraction = Fraction(0)
@@ -114,8 +119,8 @@ class Totals:
         return cls(mu2(events), mu2(gaussian), pure, len(gaussian), delta)
 
     def all_gaussian(self) -> Totals:
-        """The same events, all counted by their mu among the Gaussian ones: how a Gaussian part of a
-        reservation pays for pure and bounded-range events."""
+        """The same events, all counted by their mu among the Gaussian ones: how a Gaussian part of
+        a reservation pays for pure and bounded-range events."""
         events = self.gaussians + (1 if self.pure else 0)
         return Totals(self.mu2, self.mu2, Fraction(0), events, self.delta)
 
@@ -125,8 +130,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for pure
-    releases and `keys` of delta for thresholds; or mu; or no limit."""
+    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for
+    pure releases and `keys` of delta for thresholds; or mu; or no limit."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -141,7 +146,9 @@ class Budget:
             if self.mu is not None and not 0 < self.mu < math.inf:
                 raise UsageError(f"a budget's mu must be positive and finite, got {self.mu!r}")
             if not 0 <= self.keys < 1 or (self.keys and self.mu is None):
-                raise UsageError("the part of delta for keys must be in [0, 1), and a budget must cover it")
+                raise UsageError(
+                    "the part of delta for keys must be in [0, 1), and a budget must cover it"
+                )
             return
         if not 0 < self.epsilon < math.inf:
             raise UsageError(f"epsilon must be positive and finite, got {self.epsilon!r}")
@@ -152,12 +159,14 @@ class Budget:
         if not (self.keys == 0 or 0 < self.keys < self.delta):
             raise UsageError("the part of delta for keys must be at least 0 and less than delta")
         if self.delta == 0 and (self.mu is not None or self.pure):
-            raise UsageError("a budget with delta 0 covers pure events only, without mu or a pure part")
+            raise UsageError(
+                "a budget with delta 0 covers pure events only, without mu or a pure part"
+            )
 
     @classmethod
     def of(cls, epsilon=None, delta=None, mu=None, pure=0.0, keys=0.0) -> Budget:
-        """A budget from the user's numbers; the mu of (epsilon - pure, delta - keys) is computed here,
-        once."""
+        """A budget from the user's numbers; the mu of (epsilon - pure, delta - keys) is computed
+        here, once."""
         if (epsilon is None) == (mu is None):
             raise UsageError("give a budget as epsilon and delta, or as mu, not both")
         if mu is not None:
@@ -191,7 +200,8 @@ class Budget:
         return self.mu is not None and total.mu2 <= Fraction(self.mu) ** 2
 
     def left(self, events: Totals | Sequence[Event]) -> dict:
-        """What further events may still cost: mu (Gaussian), pure epsilon; None if there is no limit."""
+        """What further events may still cost: mu (Gaussian), pure epsilon; None if there is no
+        limit."""
         if self.unlimited:
             return {"mu": None, "pure_epsilon": None, "epsilon": None, "delta": None}
         total = events if isinstance(events, Totals) else Totals.of(events)
@@ -208,7 +218,9 @@ class Budget:
         rest = self.delta - self.keys if self.delta else self.delta
         epsilon = epsilon_at([Gaussian(mu)], rest) if mu > 0 and rest else pure
         figures = {"mu": mu, "pure_epsilon": pure, "epsilon": epsilon, "delta": self.delta}
-        return figures | ({"keys_delta": float(Fraction(self.keys) - total.delta)} if self.keys else {})
+        return figures | (
+            {"keys_delta": float(Fraction(self.keys) - total.delta)} if self.keys else {}
+        )
 
     def to_dict(self) -> dict:
         fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}

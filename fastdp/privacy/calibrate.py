@@ -1,8 +1,9 @@
 """The noise that an (epsilon, delta) requires, and the reverse.
 
-`calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same sensitivity.
-Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is checked in exact rational
-arithmetic, sigma^2 mu^2 >= count sensitivity^2. docs/explain/calibration.md has formulas and proofs.
+`calibrate` gives the standard deviation (or Laplace scale) for `count` measurements of the same
+sensitivity. Sigma is rounded up: mu comes rounded down from `gdp.mu_from`, and the division is
+checked in exact rational arithmetic, sigma^2 mu^2 >= count sensitivity^2.
+docs/explain/calibration.md has formulas and proofs.
 """
 
 import math
@@ -12,7 +13,8 @@ from ..errors import UsageError, is_whole
 from .gdp import as_number, least, mu_from, mu_of_pure
 
 METHODS = ("gdp", "classic-rdp", "classic-gaussian", "laplace", "pure")
-# The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it here.
+# The textbook Gaussian mechanism is proved for epsilon < 1 only; the archetypes authors cap it
+# here.
 CLASSIC_EPSILON_MAX = 0.999999999
 _SAFE = 2.0**-48  # covers the handful of roundings in a closed form
 _BACK = 2.0**-39  # more than the 1e-12 by which `mu_of_pure` is above the true value
@@ -23,14 +25,16 @@ def calibrate(
 ) -> float:
     """The noise scale with which `count` measurements together are (epsilon, delta)-DP, rounded up.
 
-    `sensitivity` is each measurement's L2 bound (L1 for "laplace"), in the unit the result is wanted in.
+    `sensitivity` is each measurement's L2 bound (L1 for "laplace"), in the unit the result is
+    wanted in.
 
     - "gdp": tight, sigma = sensitivity sqrt(count) / mu(epsilon, delta).
-    - "classic-rdp": epsilon = rho + 2 sqrt(rho log(1/delta)), rho = count sensitivity^2 / (2 sigma^2).
-    - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped below 1,
-      and sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
-    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise; delta is
-      not used.
+    - "classic-rdp": epsilon = rho + 2 sqrt(rho log(1/delta)), rho = count sensitivity^2 / (2
+      sigma^2).
+    - "classic-gaussian": each measurement gets epsilon/count and delta/count, with epsilon capped
+      below 1, and sigma = sensitivity sqrt(2 log(1.25 count/delta)) count/epsilon.
+    - "laplace" (also "pure"): the scale count sensitivity / epsilon of (discrete) Laplace noise;
+      delta is not used.
     """
     if method not in METHODS:
         raise UsageError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
@@ -52,7 +56,8 @@ def calibrate(
 def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
     """The GDP parameter that the whole budget amounts to under `method`, rounded down.
 
-    With "classic-gaussian" it is that of a single measurement; with "laplace" that of the pure guarantee.
+    With "classic-gaussian" it is that of a single measurement; with "laplace" that of the pure
+    guarantee.
     """
     epsilon = positive("epsilon", epsilon)
     if method in ("laplace", "pure"):
@@ -63,12 +68,15 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
         return mu_from(epsilon, delta)
     if method == "classic-rdp":
         log = -math.log(delta)
-        return math.sqrt(2.0) * epsilon / (math.sqrt(log + epsilon) + math.sqrt(log)) * (1.0 - _SAFE)
+        return (
+            math.sqrt(2.0) * epsilon / (math.sqrt(log + epsilon) + math.sqrt(log)) * (1.0 - _SAFE)
+        )
     return 1.0 / calibrate(epsilon, delta, method=method) * (1.0 - _SAFE)
 
 
 def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
-    """sensitivity sqrt(count) / mu, rounded up: the noise of each of `count` measurements that share mu."""
+    """sensitivity sqrt(count) / mu, rounded up: the noise of each of `count` measurements that
+    share mu."""
     mu, sensitivity = positive("mu", mu), positive("sensitivity", sensitivity)
     count = _count(count)
     square = count * (Fraction(sensitivity) / Fraction(mu)) ** 2
@@ -76,9 +84,12 @@ def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
 
 
 def _round_up(bound: Fraction, measure, start: float) -> float:
-    """The first double from `start` (an approximation) upward whose `measure` is at least `bound`."""
+    """The first double from `start` (an approximation) upward whose `measure` is at least
+    `bound`."""
     if not (math.isfinite(start) and start > 0.0):
-        raise UsageError("the noise scale exceeds the range of floating point; check epsilon and sensitivity")
+        raise UsageError(
+            "the noise scale exceeds the range of floating point; check epsilon and sensitivity"
+        )
     x = math.nextafter(math.nextafter(start, 0.0), 0.0)
     while measure(Fraction(x)) < bound:
         x = math.nextafter(x, math.inf)

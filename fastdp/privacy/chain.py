@@ -1,15 +1,16 @@
 """The ledger as a chain of records, and the state that the records add up to.
 
-A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a record
-cannot be changed, dropped or moved without every later hash changing. Every body holds a random `nonce`, so
-that nothing about a run (such as the time at which it began) can be guessed and confirmed from a published
-hash. `State.append` is the only place that gives records their meaning; it refuses records that break the
-rules, so a replay of the chain is also its audit.
+A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a
+record cannot be changed, dropped or moved without every later hash changing. Every body holds a
+random `nonce`, so that nothing about a run (such as the time at which it began) can be guessed and
+confirmed from a published hash. `State.append` is the only place that gives records their meaning;
+it refuses records that break the rules, so a replay of the chain is also its audit.
 
-Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts: upper bounds
-on what each may spend, fixed before data is read), `step` (one call of the session: the events it spends and
-the numbers it draws, charged from then on), `answer` (hashes of the noisy answers of a step), `finish` (the
-run is over: budget that no step charged is returned to the data set; hashes of the statements it published).
+Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts:
+upper bounds on what each may spend, fixed before data is read), `step` (one call of the session:
+the events it spends and the numbers it draws, charged from then on), `answer` (hashes of the noisy
+answers of a step), `finish` (the run is over: budget that no step charged is returned to the data
+set; hashes of the statements it published).
 """
 
 import hashlib
@@ -45,8 +46,9 @@ def record_hash(previous: str, seq: int, kind: str, body: str) -> str:
 
 
 class Step(Struct):
-    """One call of the session: its charge, how many numbers it draws, and the hashes of its answers once they
-    are stored. `group`: for events of users, the columns whose groups it counts (none: single rows)."""
+    """One call of the session: its charge, how many numbers it draws, and the hashes of its answers
+    once they are stored. `group`: for events of users, the columns whose groups it counts (none:
+    single rows)."""
 
     digest: str
     label: str
@@ -57,8 +59,8 @@ class Step(Struct):
 
 
 class Run(Struct):
-    """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that protects
-    nobody)."""
+    """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that
+    protects nobody)."""
 
     dataset: str
     plan: str
@@ -76,18 +78,23 @@ class Run(Struct):
 
     def drawn(self, part: int | None = None) -> list[Event]:
         """The events of all steps entered so far, of one part or of all."""
-        return [e for (p, _), s in sorted(self.steps.items()) if part in (None, p) for e in s.events]
+        return [
+            e for (p, _), s in sorted(self.steps.items()) if part in (None, p) for e in s.events
+        ]
 
     def charge(self) -> list[Event]:
-        """What the data set is charged: the whole reservation, or after the end what was entered."""
+        """What the data set is charged: the whole reservation, or after the end what was
+        entered."""
         return self.drawn() if self.finished else list(self.parts)
 
     def totals(self) -> Totals:
-        """What was entered, each event in the class of its part: one that a Gaussian part paid for at its mu
-        stays Gaussian for ever (docs/guide/ledger.md, Labels)."""
+        """What was entered, each event in the class of its part: one that a Gaussian part paid for
+        at its mu stays Gaussian for ever (docs/guide/ledger.md, Labels)."""
         total = Totals()
         for part, entered in self.entered.items():
-            total = total.plus(entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered)
+            total = total.plus(
+                entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered
+            )
         return total
 
 
@@ -116,9 +123,13 @@ class State:
     def append(self, seq: int, kind: str, body: str, stored_hash: str) -> None:
         """Check one record against the chain and the rules, then update the state by it."""
         if seq != self.seq + 1:
-            raise LedgerError(f"record {self.seq + 1} of the ledger is missing: restore it from a backup")
+            raise LedgerError(
+                f"record {self.seq + 1} of the ledger is missing: restore it from a backup"
+            )
         if record_hash(self.hash, seq, kind, body) != stored_hash:
-            raise LedgerError(f"the ledger was changed: record {seq} does not match its hash; use a backup")
+            raise LedgerError(
+                f"the ledger was changed: record {seq} does not match its hash; use a backup"
+            )
         try:
             content = json.loads(body)
             self.check(kind, content)
@@ -135,7 +146,9 @@ class State:
             Budget.from_dict(body["budget"])
             _unit_in(body)
             if body["dataset"] in self.budgets:
-                raise LedgerError(f"data set {body['dataset']!r} is already open; its budget cannot change")
+                raise LedgerError(
+                    f"data set {body['dataset']!r} is already open; its budget cannot change"
+                )
         elif kind == "reserve":
             if body["run"] in self.runs:
                 raise LedgerError("a run can reserve its budget only once")
@@ -150,7 +163,9 @@ class State:
             if self.run(body["run"]).finished:
                 raise LedgerError("the run is already finished")
         else:
-            raise LedgerError(f"record of unknown kind {kind!r}; it may come from a newer version of fastdp")
+            raise LedgerError(
+                f"record of unknown kind {kind!r}; it may come from a newer version of fastdp"
+            )
 
     def _check_reserve(self, body: Mapping) -> None:
         dataset, parts = body["dataset"], [from_dict(e) for e in body["parts"]]
@@ -164,15 +179,17 @@ class State:
         left = self.draws_left(dataset)
         if left < FEWEST:
             raise BudgetError(
-                f"data set {dataset!r}: with {left:,} more random numbers, the noise sampler's error (times "
-                "e^epsilon of the budget) would come near the budget's delta, so the ledger admits no run. "
-                "Open a data set with a smaller epsilon or a larger delta. Nothing was read or drawn"
+                f"data set {dataset!r}: with {left:,} more random numbers, the noise sampler's"
+                " error (times e^epsilon of the budget) would come near the budget's delta, so the"
+                " ledger admits no run. Open a data set with a smaller epsilon or a larger delta."
+                " Nothing was read or drawn"
             )
         spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
-                f"data set {dataset!r}: the budget does not cover this run; the run needs {_say(parts)}, the "
-                f"budget has {_left(budget.left(spent))} left. Nothing was read or drawn"
+                f"data set {dataset!r}: the budget does not cover this run; the run needs"
+                f" {_say(parts)}, the budget has {_left(budget.left(spent))} left. Nothing was read"
+                " or drawn"
             )
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
@@ -181,14 +198,15 @@ class State:
         if fixed is not None and fixed != unit:
             named = unit.kind if unit.column is None else f"{unit.kind}:{unit.column}"
             raise LedgerError(
-                f"data set {dataset!r}: its budget protects {fixed}, but this run protects {unit}; epsilons "
-                "of different units do not add up. Run with the schema and unit of the budget, or use a "
-                "separate data set (`fastdp ledger open ... --unit`, or Ledger.open(..., "
-                f"unit={named!r})). Nothing was read or drawn"
+                f"data set {dataset!r}: its budget protects {fixed}, but this run protects {unit};"
+                " epsilons of different units do not add up. Run with the schema and unit of the"
+                " budget, or use a separate data set (`fastdp ledger open ... --unit`, or"
+                f" Ledger.open(..., unit={named!r})). Nothing was read or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:
-        """Random numbers that the data set's runs may still draw under the promise of its whole budget."""
+        """Random numbers that the data set's runs may still draw under the promise of its whole
+        budget."""
         budget = self.budgets[dataset]
         if budget.epsilon is None or budget.delta is None:
             return MOST
@@ -270,7 +288,9 @@ class State:
     def _take_reserve(self, seq: int, body: Mapping) -> None:
         dataset, parts = body["dataset"], tuple(from_dict(e) for e in body["parts"])
         unit, about = Unit.parse(body["unit"]), dict(body.get("about", {}))
-        run = Run(dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws"))
+        run = Run(
+            dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws")
+        )
         self.runs[body["run"]] = run
         self.units.setdefault(dataset, unit)
         self.totals[dataset] = self.totals[dataset].plus(Totals.of(parts))
@@ -286,13 +306,13 @@ class State:
         if dataset not in self.budgets:
             names = ", ".join(map(repr, self.budgets)) or "none"
             raise LedgerError(
-                f"the ledger has no data set {dataset!r} (it has: {names}); open it with a budget first: "
-                f"`fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
+                f"the ledger has no data set {dataset!r} (it has: {names}); open it with a budget"
+                f" first: `fastdp ledger open`, or Ledger.open({dataset!r}, epsilon=..., delta=...)"
             )
 
     def charged(self, dataset: str) -> list[Event]:
-        """All events the data set is charged for: reservations of open runs, entered steps of finished
-        ones."""
+        """All events the data set is charged for: reservations of open runs, entered steps of
+        finished ones."""
         self.require_dataset(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
 
@@ -306,8 +326,8 @@ def _group_text(group: tuple[str, ...]) -> str:
 
 
 def summary(events: Sequence[Event], delta: float | None) -> dict:
-    """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where all are
-    pure."""
+    """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where
+    all are pure."""
     epsilon, pure = None if delta is None else epsilon_at(events, delta), pure_epsilon(events)
     numbers = {"epsilon": epsilon, "delta": delta, "mu": combined_mu(events) if events else 0.0}
     return numbers | {"pure_epsilon": None if pure is None else float(pure), "events": len(events)}
@@ -318,7 +338,9 @@ def _say(events: Sequence[Event]) -> str:
     if pure is not None:
         return f"a pure epsilon of {float(pure):.6g}"
     lost = sum(e.delta for e in events if isinstance(e, Threshold))
-    return f"mu {float(mu2(events)) ** 0.5:.6g}" + (f" and a delta of {lost:.6g} for keys" if lost else "")
+    return f"mu {float(mu2(events)) ** 0.5:.6g}" + (
+        f" and a delta of {lost:.6g} for keys" if lost else ""
+    )
 
 
 def _left(left: Mapping) -> str:

@@ -1,21 +1,23 @@
-"""The choice of a clip, which trades rows lost against noise, from public or noisy numbers of rows per user.
+"""The choice of a clip, which trades rows lost against noise, from public or noisy numbers of
+rows per user.
 
-At clip C the rows of a user with R rows weigh min(1, C / R): of N rows S(C) = sum of min(R, C) are kept, and
-every answer's noise is proportional to C. For a marginal of m cells whose noise at clip 1 has standard
-deviation s per cell, let
+At clip C the rows of a user with R rows weigh min(1, C / R): of N rows S(C) = sum of min(R, C) are
+kept, and every answer's noise is proportional to C. For a marginal of m cells whose noise at clip 1
+has standard deviation s per cell, let
 
     lost = 1 - S(C) / N,    x = C s m sqrt(2 / pi) / (2 S(C)),    y = d lost + x,    error = a y / (a + y).
 
-x is the expected total variation distance that the noise causes, relative to the rows that are kept. `d` is
-the distance per share of rows lost: 1 where lost rows are missing from the output; `SHIFTED` where the total
-is corrected. So y is the error of a model that follows the marginal. A model can also do without it, at an
-error of `a`: `ALONE` where it then takes columns as independent, 1 where it has nothing else. A fit uses
-both, the better one more: its error a y / (a + y) is at most the smaller of the two, and at least half of it.
-The clip of least mean error over all planned marginals is chosen. Marginals that are noise at any clip, such
-as pairs with daily dates, cost about a at every clip, so they do not decide.
+x is the expected total variation distance that the noise causes, relative to the rows that are
+kept. `d` is the distance per share of rows lost: 1 where lost rows are missing from the output;
+`SHIFTED` where the total is corrected. So y is the error of a model that follows the marginal. A
+model can also do without it, at an error of `a`: `ALONE` where it then takes columns as
+independent, 1 where it has nothing else. A fit uses both, the better one more: its error a y / (a +
+y) is at most the smaller of the two, and at least half of it. The clip of least mean error over all
+planned marginals is chosen. Marginals that are noise at any clip, such as pairs with daily dates,
+cost about a at every clip, so they do not decide.
 
-Nothing here sees private data: sizes are public or were released with noise. All sums are exactly rounded, so
-that `fastdp verify` finds the same clip on any machine.
+Nothing here sees private data: sizes are public or were released with noise. All sums are exactly
+rounded, so that `fastdp verify` finds the same clip on any machine.
 """
 
 import math
@@ -35,20 +37,21 @@ MAX_CHOSEN = 1 << 14
 """The largest clip a run may choose where the schema states no bound."""
 
 SHIFTED = 0.2
-"""Total variation distance between the kept rows and all rows, divided by the share of rows lost. Measured as
-the mean over all pairs of columns: Chicago taxis of 2022, 0.13 to 0.19; simulated taxis, whose habits hardly
-depend on how much they drive, 0.02 to 0.04."""
+"""Total variation distance between the kept rows and all rows, divided by the share of rows lost.
+Measured as the mean over all pairs of columns: Chicago taxis of 2022, 0.13 to 0.19; simulated
+taxis, whose habits hardly depend on how much they drive, 0.02 to 0.04."""
 GROUPED, MOST_LOST = 0.07, 0.6
-"""The same in runs whose model of rows may tell groups of users by rows apart, which puts most rows back
-where they belong. Chosen on the tables of docs/guide/users.md: below 0.07 what users do comes out better
-still, but intervals of large counts become wide (docs/research/users.md). Such a clip leaves out at most
-MOST_LOST of the rows, or what SHIFTED would leave out: from 0.5 to 2/3 rows of generated tables hardly
-change, what users do gets better, and rows of few users get worse."""
+"""The same in runs whose model of rows may tell groups of users by rows apart, which puts most rows
+back where they belong. Chosen on the tables of docs/guide/users.md: below 0.07 what users do comes
+out better still, but intervals of large counts become wide (docs/research/users.md). Such a clip
+leaves out at most MOST_LOST of the rows, or what SHIFTED would leave out: from 0.5 to 2/3 rows of
+generated tables hardly change, what users do gets better, and rows of few users get worse."""
 
 ALONE = 0.2
-"""Total variation distance of a marginal from what a model says without it: pairs of columns are 0.08 (adult)
-and 0.2 (Chicago trips) from independent ones in the mean. Tried on eight tables with two mechanisms and
-epsilons 1 and 5 (docs/research/measured.md): from 0.1 to 0.3 the errors of runs hardly change."""
+"""Total variation distance of a marginal from what a model says without it: pairs of columns are
+0.08 (adult) and 0.2 (Chicago trips) from independent ones in the mean. Tried on eight tables with
+two mechanisms and epsilons 1 and 5 (docs/research/measured.md): from 0.1 to 0.3 the errors of runs
+hardly change."""
 
 DOMAIN_KINDS = ("grid", "keys", "schema")
 """Kinds of releases by which a run finds its schema's private columns; they precede all others."""
@@ -58,8 +61,8 @@ SPREAD = 8
 
 
 def resolve(clip: int | str | None, schema: Schema) -> int:
-    """Rows of one user that count fully: `clip` where it is a number, else the schema's bound, which is also
-    the most that a run may choose; 1 where each row is its own user."""
+    """Rows of one user that count fully: `clip` where it is a number, else the schema's bound,
+    which is also the most that a run may choose; 1 where each row is its own user."""
     if schema.user is None:
         return 1
     if clip == PRIVATE:
@@ -74,8 +77,8 @@ def resolve(clip: int | str | None, schema: Schema) -> int:
 
 
 def choice_bound(schema: Schema) -> int:
-    """The largest clip a run may choose: the schema's bound, else `MAX_CHOSEN`. Users with more rows are in
-    the histogram's last bin, and count as users of that many rows."""
+    """The largest clip a run may choose: the schema's bound, else `MAX_CHOSEN`. Users with more
+    rows are in the histogram's last bin, and count as users of that many rows."""
     return MAX_CHOSEN if schema.max_rows_per_user is None else schema.max_rows_per_user
 
 
@@ -89,8 +92,8 @@ class ClipLine(Struct, frozen=True):
 
 
 class ClipChoice(Struct, frozen=True):
-    """The clip of least error, and the costs of every candidate. `rows`: the number of rows of the table, by
-    the sizes that the choice was made from."""
+    """The clip of least error, and the costs of every candidate. `rows`: the number of rows of the
+    table, by the sizes that the choice was made from."""
 
     clip: int
     lines: tuple[ClipLine, ...]
@@ -117,8 +120,8 @@ def size_edges(bound: int) -> tuple[int, ...]:
 
 
 def candidates(bound: int) -> tuple[int, ...]:
-    """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and the
-    bound."""
+    """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and
+    the bound."""
     steps = range(math.ceil(4 * math.log2(bound)))
     return (*sorted({c for c in (round(2 ** (i / 4)) for i in steps) if c < bound}), bound)
 
@@ -139,22 +142,26 @@ def choose(
     alone: float = 1.0,
     also: Sequence[int] = (),
 ) -> ClipChoice:
-    """The clip of least error among `clips` (public numbers) for users[i] users of sizes[i] rows each; of
-    equal ones the first.
+    """The clip of least error among `clips` (public numbers) for users[i] users of sizes[i] rows
+    each; of equal ones the first.
 
-    noise: of each planned marginal, by `unit_noise`. displaced, alone: d and a above. also: clips that are
-    reported, not chosen. Without any rows all clips cost the same.
+    noise: of each planned marginal, by `unit_noise`. displaced, alone: d and a above. also: clips
+    that are reported, not chosen. Without any rows all clips cost the same.
     """
     sizes, users = [int(r) for r in sizes], [float(u) for u in users]
     if not all(0 <= n < math.inf for n in noise):
         raise UsageError("the noise per unit of clip must be finite and >= 0")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
-    lines = {c: _line(sizes, users, rows, noise, c, displaced, alone) for c in sorted({*clips, *also})}
+    lines = {
+        c: _line(sizes, users, rows, noise, c, displaced, alone) for c in sorted({*clips, *also})
+    }
     best = min((lines[c] for c in clips), key=lambda line: line.error)
     return ClipChoice(best.clip, tuple(lines.values()), rows)
 
 
-def _line(sizes, users, rows: float, noise: Sequence[float], clip: int, displaced, alone) -> ClipLine:
+def _line(
+    sizes, users, rows: float, noise: Sequence[float], clip: int, displaced, alone
+) -> ClipLine:
     kept = math.fsum(min(r, clip) * u for r, u in zip(sizes, users))
     lost = 1 - kept / rows if rows > 0 else 0.0
     x = [n * clip / kept if kept > 0 else math.inf for n in noise] or [0.0]
@@ -169,10 +176,10 @@ def outstanding(cells: int) -> float:
 
 
 def seen(values: Sequence[float], sigma: float) -> list[float]:
-    """A noisy histogram of rows per user, with 0 in all bins after the last in which users are seen. That is
-    the bin j for the last bin k such that the sum of the bins k..j stands out of its noise (standard
-    deviation `sigma` per bin), j being the first such bin. Otherwise noise alone in the bins of thousands of
-    rows would count as many more rows than the table has."""
+    """A noisy histogram of rows per user, with 0 in all bins after the last in which users are
+    seen. That is the bin j for the last bin k such that the sum of the bins k..j stands out of its
+    noise (standard deviation `sigma` per bin), j being the first such bin. Otherwise noise alone in
+    the bins of thousands of rows would count as many more rows than the table has."""
     n = len(values)
     bar = sigma * outstanding(n * (n + 1) // 2)
     for k in reversed(range(n)):
@@ -184,16 +191,22 @@ def seen(values: Sequence[float], sigma: float) -> list[float]:
     return [0.0] * n
 
 
-def from_histogram(values: Sequence[float], bound: int, sigma: float) -> tuple[list[int], list[float]]:
-    """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with the same
-    sum, divided evenly among sizes inside each bin. The last bin ends at the bound. sigma: standard deviation
-    of the noise, by which the last bins are set to 0 where no user is `seen`."""
+def from_histogram(
+    values: Sequence[float], bound: int, sigma: float
+) -> tuple[list[int], list[float]]:
+    """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with
+    the same sum, divided evenly among sizes inside each bin. The last bin ends at the bound. sigma:
+    standard deviation of the noise, by which the last bins are set to 0 where no user is `seen`."""
     edges = size_edges(bound)
     if len(values) != len(edges):
-        raise UsageError(f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}")
+        raise UsageError(
+            f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}"
+        )
     sizes: list[int] = []
     users: list[float] = []
-    for low, high, n in zip(edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))):
+    for low, high, n in zip(
+        edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))
+    ):
         steps = min(SPREAD, high - low + 1)
         inside = {low + round(i * (high - low) / max(1, steps - 1)) for i in range(steps)}
         sizes += sorted(inside)
@@ -202,10 +215,14 @@ def from_histogram(values: Sequence[float], bound: int, sigma: float) -> tuple[l
 
 
 def from_release(
-    values: Sequence[float], noise: Sequence[float], bound: int, sigma: float, displaced: float = SHIFTED
+    values: Sequence[float],
+    noise: Sequence[float],
+    bound: int,
+    sigma: float,
+    displaced: float = SHIFTED,
 ) -> ClipChoice:
-    """The clip of a run that measured this noisy histogram: a function of what was released and of public
-    numbers."""
+    """The clip of a run that measured this noisy histogram: a function of what was released and of
+    public numbers."""
     sizes, users = from_histogram(values, bound, sigma)
     found = choose(sizes, users, noise, candidates(bound), displaced=SHIFTED, alone=ALONE)
     if displaced == SHIFTED:
@@ -217,7 +234,8 @@ def from_release(
 def described(
     choice: ClipChoice, release: str, bound: int, values, noise, sigma: float, displaced: float
 ) -> dict[str, Any]:
-    """A choice as it is written in the statement: everything `from_release` needs to recompute it."""
+    """A choice as it is written in the statement: everything `from_release` needs to recompute
+    it."""
     source = {"from": "noisy histogram of rows per user", "release": release, "bound": bound}
     source |= {"users": [float(v) for v in values], "noise": [float(n) for n in noise]}
     return source | {"sigma": sigma, "displaced": displaced, "lost": choice.line.lost}

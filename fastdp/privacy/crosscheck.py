@@ -1,9 +1,11 @@
-"""The cost of a composition computed a second time, by an independent accountant, before any noise is drawn.
+"""The cost of a composition computed a second time, by an independent accountant, before any noise
+is drawn.
 
-The cost is recomputed here at 60 digits straight from the textbook formulas, sharing no code with `gdp`.
-Where autodp is installed (`fastdp[verify]`), its analytic Gaussian curve answers for Gaussian-only
-compositions, in the range where tests find it sound: epsilon from 1e-4 to 100 and delta from 1e-15 to 0.1.
-`agree` returns the name of the accountant that answered; the privacy statement repeats it.
+The cost is recomputed here at 60 digits straight from the textbook formulas, sharing no code with
+`gdp`. Where autodp is installed (`fastdp[verify]`), its analytic Gaussian curve answers for
+Gaussian-only compositions, in the range where tests find it sound: epsilon from 1e-4 to 100 and
+delta from 1e-15 to 0.1. `agree` returns the name of the accountant that answered; the privacy
+statement repeats it.
 """
 
 import math
@@ -15,7 +17,9 @@ from fastdp.privacy import accountant
 from fastdp.privacy.accountant import GAUSSIAN, BoundedRange, Event, Pure, Threshold
 
 TOLERANCE = 1e-6  # relative difference that counts as agreement
-OVER = 1e-9  # relative excess of the first accountant over the stated epsilon that is still rounding
+OVER = (
+    1e-9  # relative excess of the first accountant over the stated epsilon that is still rounding
+)
 AUTODP_EPSILON = (1e-4, 100.0)
 AUTODP_DELTA = (1e-15, 0.1)
 _DIGITS = 60
@@ -24,13 +28,15 @@ _DIGITS = 60
 def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
     """Check that a second accountant finds the same cost, and that it is within `epsilon`.
 
-    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises `PrivacyError` if
-    the two differ by more than 1e-6 relative or the cost exceeds epsilon.
+    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises
+    `PrivacyError` if the two differ by more than 1e-6 relative or the cost exceeds epsilon.
     """
     first = accountant.spent(events, delta)
     name, second = evaluate(events, delta, expected=first)
     if not (math.isfinite(first) and math.isfinite(second)):
-        raise PrivacyError("delta 0 covers pure events only; set a delta above 0. Nothing was drawn")
+        raise PrivacyError(
+            "delta 0 covers pure events only; set a delta above 0. Nothing was drawn"
+        )
     if abs(first - second) > TOLERANCE * max(first, second):
         raise PrivacyError(
             f"the accountants disagree: fastdp finds epsilon {first!r} and {name} finds {second!r} "
@@ -38,13 +44,15 @@ def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
         )
     if first > epsilon * (1.0 + OVER) or second > epsilon * (1.0 + TOLERANCE):
         raise PrivacyError(
-            f"the cost is epsilon {first!r} ({name}: {second!r}) at delta {delta!r}, more than the stated "
-            f"{epsilon!r}; nothing was drawn"
+            f"the cost is epsilon {first!r} ({name}: {second!r}) at delta {delta!r}, more than the"
+            f" stated {epsilon!r}; nothing was drawn"
         )
     return name
 
 
-def evaluate(events: Sequence[Event], delta: float, expected: float | None = None) -> tuple[str, float]:
+def evaluate(
+    events: Sequence[Event], delta: float, expected: float | None = None
+) -> tuple[str, float]:
     """The second accountant's name and its epsilon at delta.
 
     `expected` (the first accountant's figure) only decides whether autodp's range covers the case.
@@ -66,7 +74,8 @@ def evaluate(events: Sequence[Event], delta: float, expected: float | None = Non
 
 
 def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
-    """autodp's name and its epsilon of a Gaussian event `mu` at `delta`; None if it is not installed."""
+    """autodp's name and its epsilon of a Gaussian event `mu` at `delta`; None if it is not
+    installed."""
     try:
         import autodp.rdp_acct  # noqa: F401  must come first: autodp's own imports are circular otherwise
         from autodp import dp_bank
@@ -77,7 +86,9 @@ def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
     try:
         value = float(dp_bank.get_eps_ana_gaussian(1.0 / mu, delta))
     except (RuntimeError, ValueError, AssertionError) as error:
-        raise PrivacyError("the second accountant (autodp) did not answer; nothing was drawn") from error
+        raise PrivacyError(
+            "the second accountant (autodp) did not answer; nothing was drawn"
+        ) from error
     return f"autodp {version('autodp')}", value
 
 
@@ -109,7 +120,8 @@ def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
 
 
 def _erfinv(skew, gap):
-    """x with erf(x) = skew, by bisection on erfc where skew is near 1; gap = (1 - skew) / (1 + skew)."""
+    """x with erf(x) = skew, by bisection on erfc where skew is near 1; gap = (1 - skew) / (1 +
+    skew)."""
     import mpmath as mp
 
     tail = 2 * gap / (1 + gap)  # 1 - skew without cancellation

@@ -1,8 +1,9 @@
-"""A statement in other forms: sentences, an entry of the Differential Privacy Deployments Registry, and
-answers to the questions of NIST SP 800-226.
+"""A statement in other forms: sentences, an entry of the Differential Privacy Deployments Registry,
+and answers to the questions of NIST SP 800-226.
 
-They are pure functions of `privacy.json` and promise exactly what it promises. What a statement does not hold
-(who publishes, what for, who may see the raw data) is `OWNER` or an open question, for a person to fill in.
+They are pure functions of `privacy.json` and promise exactly what it promises. What a statement
+does not hold (who publishes, what for, who may see the raw data) is `OWNER` or an open question,
+for a person to fill in.
 """
 
 import json
@@ -29,13 +30,15 @@ FORMS = ("text", "registry", "sp800-226")
 
 
 def as_form(statement: Mapping[str, Any], form: str) -> dict[str, Any] | str:
-    """The statement as `text` (a page for people), `registry` or `sp800-226` (plain data): the form of
-    `forms.json`, filled in. Each item of `sp800-226` has an `answer` taken from the statement, or a
-    `question` where only the publisher can answer."""
+    """The statement as `text` (a page for people), `registry` or `sp800-226` (plain data): the form
+    of `forms.json`, filled in. Each item of `sp800-226` has an `answer` taken from the statement,
+    or a `question` where only the publisher can answer."""
     if form not in FORMS:
         raise UsageError(f"form= must be one of {', '.join(FORMS)}, got {form!r}")
     if form == "registry" and not statement["private"]:
-        raise UsageError("a known seed fixed the noise of this run, so there is nothing to register")
+        raise UsageError(
+            "a known seed fixed the noise of this run, so there is nothing to register"
+        )
     facts = _facts(statement)
     facts |= {name: template.format_map(facts) for name, template in TEMPLATES["facts"].items()}
     filled = _filled(TEMPLATES[form], facts)
@@ -47,7 +50,10 @@ def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     counts, mechanism, ledger = _counts(statement), statement["mechanism"], statement["ledger"]
     name, recipe = str(mechanism.get("name", "not stated")), mechanism.get("recipe")
     laws = [f"{n} releases by the {_MECHANISMS.get(law, law)}" for law, n in counts.items()]
-    headline = f"Differentially private: epsilon {statement['epsilon']:.6g} at delta {statement['delta']:g}."
+    headline = (
+        f"Differentially private: epsilon {statement['epsilon']:.6g} at delta"
+        f" {statement['delta']:g}."
+    )
     if not statement["private"]:
         headline = "NOT PRIVATE: the noise was drawn from a known seed; nobody is protected."
     others = "not counted: no ledger was used"
@@ -56,7 +62,9 @@ def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     chosen = any("clip_choice" in part for part in statement["parts"])
     schema = "the schema must come from public knowledge"
     if found := statement["schema"].get("found"):
-        schema += f", but for the domains of {', '.join(found['columns'])}, which were found in the run"
+        schema += (
+            f", but for the domains of {', '.join(found['columns'])}, which were found in the run"
+        )
     pure = statement["delta"] == 0
     said = [n for n in statement["notes"] if n.startswith(("epsilon ", "delta "))]
     return {
@@ -68,7 +76,9 @@ def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
         "level": _LEVELS[statement["unit"]["kind"]],
         "unprotected": "; ".join(statement["not_protected"]),
         "parameters": {k: statement[k] for k in (("epsilon",) if pure else ("epsilon", "delta"))},
-        "strength": said or "epsilon and delta are within the range that fastdp does not warn about",
+        "strength": (
+            said or "epsilon and delta are within the range that fastdp does not warn about"
+        ),
         "releases": sum(counts.values()),
         "mechanism": name if recipe in (None, name) else f"{name}, recipe {recipe}",
         "other_runs": others,
@@ -79,7 +89,8 @@ def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _filled(item: Any, facts: Mapping[str, Any]) -> Any:
-    """The template with every `{fact}` replaced; a text that is one fact alone becomes that fact."""
+    """The template with every `{fact}` replaced; a text that is one fact alone becomes that
+    fact."""
     if isinstance(item, dict):
         return {key: _filled(inner, facts) for key, inner in item.items()}
     if isinstance(item, list):
@@ -91,8 +102,11 @@ def _filled(item: Any, facts: Mapping[str, Any]) -> Any:
 
 
 def _counts(statement: Mapping[str, Any]) -> Counter[str]:
-    """Number of releases per distribution of noise; what is computed from other releases has none."""
-    return Counter(r["law"] for p in statement["parts"] for r in p["releases"] if r["law"] != "none")
+    """Number of releases per distribution of noise; what is computed from other releases has
+    none."""
+    return Counter(
+        r["law"] for p in statement["parts"] for r in p["releases"] if r["law"] != "none"
+    )
 
 
 def _lists(statement: Mapping[str, Any]) -> Iterator[str]:
@@ -105,6 +119,9 @@ def _lists(statement: Mapping[str, Any]) -> Iterator[str]:
         of = ", ".join(release.get("attributes", ())) or release["kind"]
         sigma = f", sigma {release['sigma']:.6g}" if "sigma" in release else ""
         yield f"  {release['label']}: {of}, {release['count']:,} answers, {release['law']}{sigma}"
-    for title, items in (("Not protected", statement["not_protected"]), ("Notes", statement["notes"])):
+    for title, items in (
+        ("Not protected", statement["not_protected"]),
+        ("Notes", statement["notes"]),
+    ):
         if items:
             yield from ("", f"{title}:", *(f"  - {item}" for item in items))

@@ -1,7 +1,7 @@
 """Gaussian differential privacy: conversions between mu, (epsilon, delta) and pure epsilon.
 
-A mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from N(mu, 1).
-Its exact curve is
+A mechanism is mu-GDP if telling two neighbours apart is at least as hard as telling N(0, 1) from
+N(mu, 1). Its exact curve is
 
     delta(mu, epsilon) = Phi(-a) - e^epsilon Phi(-b),   a = epsilon/mu - mu/2,   b = a + mu.
 
@@ -9,14 +9,14 @@ Since b^2 - a^2 = 2 epsilon this equals phi(a) (M(a) - M(b)) with Mills' ratio M
 
     M(a) - M(b) = integral over t > 0 of exp(-t^2/2 - a t) (1 - exp(-mu t)) dt,
 
-a sum of positive terms: nothing cancels, however small epsilon and delta are. docs/explain/calibration.md
-has the proofs.
+a sum of positive terms: nothing cancels, however small epsilon and delta are.
+docs/explain/calibration.md has the proofs.
 
-Directed rounding. `_log_delta` returns log delta with an absolute error below its second value, a few dozen
-roundings of the inputs' magnitude (tests compare with 60-digit arithmetic over the whole range). The public
-functions search for the root and then step to the safe side until the bound, error included, holds:
-`epsilon_of` and the `mu_of_*` never lie below the true value, `mu_from` and the `*_epsilon_from` never
-above it.
+Directed rounding. `_log_delta` returns log delta with an absolute error below its second value, a
+few dozen roundings of the inputs' magnitude (tests compare with 60-digit arithmetic over the whole
+range). The public functions search for the root and then step to the safe side until the bound,
+error included, holds: `epsilon_of` and the `mu_of_*` never lie below the true value, `mu_from` and
+the `*_epsilon_from` never above it.
 """
 
 import math
@@ -32,8 +32,8 @@ _U = 2.0**-53
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
-# `mu_from` stays this far below the true value, so that a budget split into many parts and composed again,
-# each sum rounded up, still fits; 1e-9 relative is what is promised.
+# `mu_from` stays this far below the true value, so that a budget split into many parts and composed
+# again, each sum rounded up, still fits; 1e-9 relative is what is promised.
 _HEADROOM = 2.0**-42
 _MU_MAX = 1e6
 _LEAST = 1e-300  # the smallest delta, and mu above 0
@@ -56,7 +56,8 @@ def epsilon_of(mu: float, delta: float) -> float:
 
 
 def mu_from(epsilon: float, delta: float) -> float:
-    """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down (by 2^-42 relative)."""
+    """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down (by 2^-42
+    relative)."""
     epsilon, delta = nonnegative("epsilon", epsilon), _delta(delta)
     target = _log_down(delta)
 
@@ -75,15 +76,16 @@ def mu_of_pure(epsilon: float) -> float:
     if epsilon == 0.0:
         return 0.0
 
-    # Phi(-h) <= e^(-h^2/2) / 2 gives mu^2/8 <= epsilon, and the logit is convex with slope sqrt(2/pi) at 0
+    # Phi(-h) <= e^(-h^2/2) / 2 gives mu^2/8 <= epsilon, and the logit is convex with slope
+    # sqrt(2/pi) at 0
     high = min(math.sqrt(8.0 * epsilon), epsilon * _SQRT_HALF_PI)
     mu = _root(lambda m: _logit(m) - epsilon, 0.0, high * _ABOVE)
     return _settle(mu, 1.0, lambda m: _logit_down(m) >= epsilon)
 
 
 def mu_of_range(epsilon: float) -> float:
-    """mu = -2 Phi^-1(1 / (1 + e^(epsilon/2))): every epsilon-bounded-range mechanism is mu-GDP. Rounded
-    up."""
+    """mu = -2 Phi^-1(1 / (1 + e^(epsilon/2))): every epsilon-bounded-range mechanism is mu-GDP.
+    Rounded up."""
     return mu_of_pure(0.5 * nonnegative("epsilon", epsilon))
 
 
@@ -97,7 +99,8 @@ def pure_epsilon_from(mu: float) -> float:
 
 
 def range_epsilon_from(mu: float) -> float:
-    """The largest epsilon with `mu_of_range(epsilon) <= mu`, rounded down: what a selection may use."""
+    """The largest epsilon with `mu_of_range(epsilon) <= mu`, rounded down: what a selection may
+    use."""
     return 2.0 * pure_epsilon_from(mu)
 
 
@@ -121,10 +124,10 @@ def _log_delta_up(mu: float, epsilon: float) -> float:
 def _mills(x: float) -> float:
     """Phi(-x) / phi(x), to about 8 roundings, for x > -35.
 
-    Up to 10 it is sqrt(pi/2) e^(y^2) erfc(y) with y = x/sqrt(2); below 0, sqrt(2 pi) e^(x^2/2) less its value
-    at -x. Squares are split so that no rounding of them is magnified (`_exp_square`). From 10 on 40 terms of
-    1/(x + 1/(x + 2/(x + 3/(x + ...)))), all positive, leave less than a rounding. scipy has it as erfcx, in a
-    module that takes a quarter of a second to import.
+    Up to 10 it is sqrt(pi/2) e^(y^2) erfc(y) with y = x/sqrt(2); below 0, sqrt(2 pi) e^(x^2/2) less
+    its value at -x. Squares are split so that no rounding of them is magnified (`_exp_square`).
+    From 10 on 40 terms of 1/(x + 1/(x + 2/(x + 3/(x + ...)))), all positive, leave less than a
+    rounding. scipy has it as erfcx, in a module that takes a quarter of a second to import.
     """
     if x < 10.0:
         if x < 0.0:
@@ -146,9 +149,9 @@ def _exp_square(x: float, half: float) -> float:
 def _mills_gap(a: float, mu: float) -> float:
     """M(a) - M(a + mu) > 0 to about 20 roundings, for a > -9.
 
-    Where the two differ by a factor of 2 they are subtracted; else mu t stays moderate where the integrand
-    counts, and 80 Gauss-Legendre nodes on [0, T] leave an error far below a rounding (the integrand is
-    entire; beyond T it is below e^-42 of its scale).
+    Where the two differ by a factor of 2 they are subtracted; else mu t stays moderate where the
+    integrand counts, and 80 Gauss-Legendre nodes on [0, T] leave an error far below a rounding (the
+    integrand is entire; beyond T it is below e^-42 of its scale).
     """
     upper, lower = _mills(a), _mills(a + mu)
     if lower < 0.5 * upper:
@@ -166,7 +169,8 @@ def _legendre() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _logit_down(mu: float) -> float:
-    """log(Phi(mu/2) / Phi(-mu/2)), rounded down: the epsilon of the pure mechanism that is mu-GDP."""
+    """log(Phi(mu/2) / Phi(-mu/2)), rounded down: the epsilon of the pure mechanism that is
+    mu-GDP."""
     return _logit(mu) * (1.0 - _U * (64.0 + mu))
 
 
@@ -234,5 +238,7 @@ def nonnegative(name: str, value: float) -> float:
 def _delta(delta: float) -> float:
     delta = nonnegative("delta", delta)
     if not _LEAST <= delta < 1.0:
-        raise UsageError(f"delta must lie strictly between 0 and 1 for Gaussian noise, got {delta!r}")
+        raise UsageError(
+            f"delta must lie strictly between 0 and 1 for Gaussian noise, got {delta!r}"
+        )
     return delta

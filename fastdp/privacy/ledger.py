@@ -5,10 +5,10 @@
     fastdp.synthesize(..., ledger=ledger, dataset="trips-2020")
     ledger.spent("trips-2020")
 
-A run reserves before data is read, enters each step before it is counted, and stores the noisy answers before
-anybody sees them. So nothing is drawn that is not charged, an interrupted run resumes with the noise it had,
-and no number of processes can overspend. The rules are in `chain`, the files in `store`, the filters in
-`budget`, the proof in docs/guide/ledger.md.
+A run reserves before data is read, enters each step before it is counted, and stores the noisy
+answers before anybody sees them. So nothing is drawn that is not charged, an interrupted run
+resumes with the noise it had, and no number of processes can overspend. The rules are in `chain`,
+the files in `store`, the filters in `budget`, the proof in docs/guide/ledger.md.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ LOCAL = "this run"
 class Ledger:
     """Budgets of data sets, and everything that was ever spent on them, in an SQLite file.
 
-    The file is made by the first `open`; every other use of a ledger that is not there is a LedgerError.
+    The file is made by the first `open`; every other use of a ledger that is not there is a
+    LedgerError.
 
     Parameters
     ----------
@@ -48,15 +49,19 @@ class Ledger:
     """
 
     def __init__(
-        self, path: str | os.PathLike, *, timeout: float = 30.0, _trace: Callable[[str], None] | None = None
+        self,
+        path: str | os.PathLike,
+        *,
+        timeout: float = 30.0,
+        _trace: Callable[[str], None] | None = None,
     ):
         self._store: FileStore | MemoryStore = FileStore(_path_of(path), timeout, _trace)
         self.counts_other_runs = True
 
     @classmethod
     def local(cls, path: str | os.PathLike | None = None, *, _trace=None) -> Ledger:
-        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing, and
-        statements made with it say that other runs are not counted."""
+        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing,
+        and statements made with it say that other runs are not counted."""
         ledger = object.__new__(cls)
         ledger._store = MemoryStore() if path is None else FileStore(Path(path), 30.0, _trace)
         ledger.counts_other_runs = False
@@ -84,16 +89,17 @@ class Ledger:
         keys: float = 0.0,
         unit: Unit | Mapping | Schema | str | None = None,
     ) -> None:
-        """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and never
-        changed.
+        """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and
+        never changed.
 
-        `unit` fixes whom the budget protects ("row", "user:COLUMN", "event:COLUMN", a mapping of kind, column
-        and null, or a schema); without it the first reservation does. Runs of another unit are refused.
+        `unit` fixes whom the budget protects ("row", "user:COLUMN", "event:COLUMN", a mapping of
+        kind, column and null, or a schema); without it the first reservation does. Runs of another
+        unit are refused.
 
-        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes pure and
-        Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of delta aside for
-        `select_keys`; without it no keys can be taken from the data set. Opening again with the same budget
-        does nothing.
+        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes
+        pure and Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of
+        delta aside for `select_keys`; without it no keys can be taken from the data set. Opening
+        again with the same budget does nothing.
         """
         if not isinstance(dataset, str) or not dataset.strip():
             raise UsageError("dataset: expected a non-empty name")
@@ -105,12 +111,18 @@ class Ledger:
             current = work.state.budgets.get(dataset)
             if current is None:
                 body = {"dataset": dataset, "budget": budget.to_dict(), "time": _now()}
-                work.append("open", body | ({} if protects is None else {"unit": protects.to_dict()}))
+                work.append(
+                    "open", body | ({} if protects is None else {"unit": protects.to_dict()})
+                )
             elif current != budget:
-                raise LedgerError(f"data set {dataset!r} is already open with another budget; use a new name")
+                raise LedgerError(
+                    f"data set {dataset!r} is already open with another budget; use a new name"
+                )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
-                raise LedgerError(f"data set {dataset!r} is already open with another unit ({fixed})")
+                raise LedgerError(
+                    f"data set {dataset!r} is already open with another unit ({fixed})"
+                )
 
     def datasets(self) -> dict[str, dict]:
         """The open data sets and their budgets."""
@@ -124,8 +136,8 @@ class Ledger:
             return work.state.units.get(dataset)
 
     def spent(self, dataset: str) -> dict:
-        """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is pure),
-        events.
+        """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is
+        pure), events.
 
         Runs that have not finished count with their whole reservation.
         """
@@ -134,15 +146,15 @@ class Ledger:
             return summary(events, work.state.budgets[dataset].delta)
 
     def remaining(self, dataset: str) -> dict:
-        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon at the data
-        set's delta; None if the budget has no limit."""
+        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon
+        at the data set's delta; None if the budget has no limit."""
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
 
     def entries(self, dataset: str | None = None) -> list[dict]:
-        """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and steps;
-        `answers` of a step are type, shape and sha256 of its noisy answers."""
+        """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and
+        steps; `answers` of a step are type, shape and sha256 of its noisy answers."""
         with self._store.transaction() as work:
             if dataset is not None:
                 work.state.require_dataset(dataset)
@@ -150,7 +162,8 @@ class Ledger:
             return [_entry(name, run) for name, run in runs if dataset in (None, run.dataset)]
 
     def verify(self, statement: Mapping | None = None) -> dict:
-        """Replay the whole chain from the file; with a statement, check that its run is in it, unchanged.
+        """Replay the whole chain from the file; with a statement, check that its run is in it,
+        unchanged.
 
         Returns the ledger's id, number of records and last hash. LedgerError says what is wrong.
         """
@@ -176,13 +189,14 @@ class Ledger:
         draws: int | None = None,
         about: Mapping | None = None,
     ) -> Reservation:
-        """One joint reservation of all the run's parts, or the one it made before it was interrupted.
+        """One joint reservation of all the run's parts, or the one it made before it was
+        interrupted.
 
-        BudgetError if the data set's budget does not cover the parts, LedgerError if it protects another
-        unit; nothing is charged then. A run that comes back must ask for the same parts by the same plan (a
-        digest of what it is going to do). draws: the most numbers it may draw (`distance.check_sampler`;
-        None: a run that protects nobody). about: for people who look at the ledger, such as mechanism and
-        folder.
+        BudgetError if the data set's budget does not cover the parts, LedgerError if it protects
+        another unit; nothing is charged then. A run that comes back must ask for the same parts by
+        the same plan (a digest of what it is going to do). draws: the most numbers it may draw
+        (`distance.check_sampler`; None: a run that protects nobody). about: for people who look at
+        the ledger, such as mechanism and folder.
         """
         described = [e.to_dict() for e in parts]
         with self._store.transaction() as work:
@@ -191,7 +205,13 @@ class Ledger:
                 raise LedgerError(f"data set {dataset!r} is of a single run; open your own ledger")
             before, asked = work.state.runs.get(run), (dataset, plan, unit, tuple(parts))
             if before is None:
-                body = {"dataset": dataset, "run": run, "parts": described, "plan": plan, "time": _now()}
+                body = {
+                    "dataset": dataset,
+                    "run": run,
+                    "parts": described,
+                    "plan": plan,
+                    "time": _now(),
+                }
                 body |= {"unit": unit.to_dict(), "about": dict(about or {})}
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
@@ -201,10 +221,12 @@ class Ledger:
         return Reservation(self, run)
 
     def release(self, run: str, published: Sequence[str] = ()) -> None:
-        """End a run that will not come back: the part of its reservation that no step entered is given back.
+        """End a run that will not come back: the part of its reservation that no step entered is
+        given back.
 
-        Whatever was entered stays charged, whether or not its answers were ever stored. published: sha256 of
-        the statements that the run put into its folder, by which `fastdp verify --ledger` knows them again.
+        Whatever was entered stays charged, whether or not its answers were ever stored. published:
+        sha256 of the statements that the run put into its folder, by which `fastdp verify --ledger`
+        knows them again.
         """
         with self._store.transaction() as work:
             if not work.state.run(run).finished:
@@ -214,9 +236,13 @@ class Ledger:
 
 
 def opened(
-    ledger: Ledger | str | os.PathLike | None, dataset: str | None, path: Path | None = None, trace=None
+    ledger: Ledger | str | os.PathLike | None,
+    dataset: str | None,
+    path: Path | None = None,
+    trace=None,
 ) -> tuple[Ledger, str | None]:
-    """The ledger that a run names, and its data set; without one, a ledger for this run alone (at `path`)."""
+    """The ledger that a run names, and its data set; without one, a ledger for this run alone (at
+    `path`)."""
     if ledger is not None:
         return ledger if isinstance(ledger, Ledger) else Ledger(ledger, _trace=trace), dataset
     if dataset is not None:
@@ -225,7 +251,8 @@ def opened(
 
 
 class Reservation:
-    """A run's place in the ledger. All methods are transactions of their own, on disk when they return."""
+    """A run's place in the ledger. All methods are transactions of their own, on disk when they
+    return."""
 
     def __init__(self, ledger: Ledger, run: str):
         self.ledger = ledger
@@ -244,9 +271,10 @@ class Reservation:
     ) -> list[np.ndarray] | None:
         """Charge step `number` of a part, before anything is counted.
 
-        Returns None if its answers are to be drawn, or the stored answers if they were drawn before. A step
-        that was entered with another digest is refused: its charge was for another question. draws:
-        how many random numbers it takes. group: for events of users, the columns whose groups are counted.
+        Returns None if its answers are to be drawn, or the stored answers if they were drawn
+        before. A step that was entered with another digest is refused: its charge was for another
+        question. draws: how many random numbers it takes. group: for events of users, the columns
+        whose groups are counted.
         """
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)
@@ -254,36 +282,51 @@ class Reservation:
             if run.finished:
                 raise LedgerError(f"run {self.run!r} is finished; it cannot take another step")
             if step is None:
-                body = {"run": self.run, "part": part, "step": number, "digest": digest, "label": label}
+                body = {
+                    "run": self.run,
+                    "part": part,
+                    "step": number,
+                    "digest": digest,
+                    "label": label,
+                }
                 body |= {"events": [e.to_dict() for e in events], "draws": int(draws)}
                 work.append("step", body if group is None else body | {"group": sorted(group)})
                 return None
             if step.digest != digest:
                 raise LedgerError(
-                    f"step {number} ({label!r}) of run {self.run!r} asks a different question than before "
-                    "the interruption; resume a run with the same program, settings and public data"
+                    f"step {number} ({label!r}) of run {self.run!r} asks a different question than"
+                    " before the interruption; resume a run with the same program, settings and"
+                    " public data"
                 )
-            return None if step.answer is None else work.get_arrays(self.run, part, number, step.answer)
+            return (
+                None
+                if step.answer is None
+                else work.get_arrays(self.run, part, number, step.answer)
+            )
 
     def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Store a step's noisy answers; returns the answers that count.
 
-        If another process resumed the same run and stored first, its answers count, and these are discarded
-        without having been shown to anybody.
+        If another process resumed the same run and stored first, its answers count, and these are
+        discarded without having been shown to anybody.
         """
         with self.ledger._store.transaction() as work:
             step = work.state.run(self.run).steps.get((part, number))
             if step is None:
-                raise LedgerError(f"step {number} is not in the ledger, so its answers cannot be stored")
+                raise LedgerError(
+                    f"step {number} is not in the ledger, so its answers cannot be stored"
+                )
             if step.answer is not None:
                 return work.get_arrays(self.run, part, number, step.answer)
             described = work.put_arrays(self.run, part, number, arrays)
-            work.append("answer", {"run": self.run, "part": part, "step": number, "arrays": described})
+            work.append(
+                "answer", {"run": self.run, "part": part, "step": number, "arrays": described}
+            )
         return list(arrays)
 
     def finish(self, published: Sequence[str] = ()) -> None:
-        """End the run: stored answers are dropped, and budget that no step charged is returned to the data
-        set."""
+        """End the run: stored answers are dropped, and budget that no step charged is returned to
+        the data set."""
         self.ledger.release(self.run, published)
 
     def left(self, part: int) -> dict:
@@ -295,7 +338,11 @@ class Reservation:
         """The run's entry, and a reference by which anyone can find it in the ledger."""
         with self.ledger._store.transaction() as work:
             run = work.state.run(self.run)
-            reference: dict[str, Any] = {"id": work.state.id, "dataset": run.dataset, "run": self.run}
+            reference: dict[str, Any] = {
+                "id": work.state.id,
+                "dataset": run.dataset,
+                "run": self.run,
+            }
             reference |= {"seq": work.state.seq, "hash": work.state.hash}
             reference["counts_other_runs"] = self.ledger.counts_other_runs
             budget = work.state.budgets[run.dataset]
@@ -308,13 +355,25 @@ def _entry(name: str, run: Run) -> dict:
     steps = []
     for (part, number), step in sorted(run.steps.items()):
         events = [e.to_dict() for e in step.events]
-        drawn = {"part": part, "step": number, "label": step.label, "events": events, "draws": step.draws}
-        answers = {"answered": step.answer is not None, "answers": [dict(a) for a in step.answer or ()]}
+        drawn = {
+            "part": part,
+            "step": number,
+            "label": step.label,
+            "events": events,
+            "draws": step.draws,
+        }
+        answers = {
+            "answered": step.answer is not None,
+            "answers": [dict(a) for a in step.answer or ()],
+        }
         steps.append(drawn | answers)
     known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
     known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
     known |= {"parts": [e.to_dict() for e in run.parts], "steps": steps, "finished": run.finished}
-    return known | {"published": list(run.published), "charged": [e.to_dict() for e in run.charge()]}
+    return known | {
+        "published": list(run.published),
+        "charged": [e.to_dict() for e in run.charge()],
+    }
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:
@@ -331,34 +390,44 @@ def _check_reference(state: State, work, reference: Mapping) -> None:
         raise LedgerError("the statement refers to another ledger")
     seq = reference.get("seq")
     if type(seq) is not int or not 0 < seq <= state.seq:
-        raise LedgerError("the ledger was rolled back: the statement refers to a later record than its last")
+        raise LedgerError(
+            "the ledger was rolled back: the statement refers to a later record than its last"
+        )
     if work.hash_at(seq) != reference.get("hash"):
         raise LedgerError("the ledger and the statement disagree about the records before the run")
     state.run(str(reference.get("run")))
 
 
 def _check_claims(run: Run, statement: Mapping) -> None:
-    """Raise LedgerError if the statement claims another unit, other parts, or lists other releases, than the
-    run was charged for."""
+    """Raise LedgerError if the statement claims another unit, other parts, or lists other releases,
+    than the run was charged for."""
     parts = statement.get("parts")
     if parts is None and "event" not in statement:
         return  # a reference alone
     if parts is None:
         parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
     elif not _same_unit(run.unit, statement.get("unit")):
-        raise LedgerError("the statement names a different unit than the ledger's record of this run")
+        raise LedgerError(
+            "the statement names a different unit than the ledger's record of this run"
+        )
     try:
         claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
     except (KeyError, TypeError):
-        raise LedgerError("the statement does not state the charges of its parts and releases") from None
+        raise LedgerError(
+            "the statement does not state the charges of its parts and releases"
+        ) from None
     drawn = [[e.to_dict() for e in run.drawn(i)] for i in range(len(run.parts))]
     charged = [e.to_dict() for e in run.parts], drawn
     if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
-        raise LedgerError("the statement states a different charge than the ledger's record of this run")
+        raise LedgerError(
+            "the statement states a different charge than the ledger's record of this run"
+        )
 
 
 def _same_unit(unit: Unit, stated: Any) -> bool:
-    return isinstance(stated, Mapping) and {k: stated.get(k) for k in unit.to_dict()} == unit.to_dict()
+    return (
+        isinstance(stated, Mapping) and {k: stated.get(k) for k in unit.to_dict()} == unit.to_dict()
+    )
 
 
 def _path_of(path: str | os.PathLike) -> Path:

@@ -1,16 +1,17 @@
-"""Where a ledger's chain is kept: an SQLite file that survives crashes and refuses to be rolled back.
+"""Where a ledger's chain is kept: an SQLite file that survives crashes and refuses to be rolled
+back.
 
-Every change is one record in one transaction under an exclusive lock (`flock` on `PATH.lock`, and SQLite's
-own by BEGIN IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA: a commit is the
-journal's unlinking, and only EXTRA syncs the folder after it, so that a power cut cannot bring the journal,
-and with it the past, back.
+Every change is one record in one transaction under an exclusive lock (`flock` on `PATH.lock`, and
+SQLite's own by BEGIN IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA: a
+commit is the journal's unlinking, and only EXTRA syncs the folder after it, so that a power cut
+cannot bring the journal, and with it the past, back.
 
-After each commit, still under the lock, the chain's head (number and hash of the last record) goes to
-`PATH.head`: written aside, synced, renamed, folder synced. A crash in between leaves the head one record
-behind, never ahead; so a database whose last record is older than its head has been rolled back, and one that
-is more than a record ahead of it was written by something else. Both fail closed. Restoring database and head
-together to an old state cannot be seen from these files alone; the statements of the runs since then show it
-(`Ledger.verify(statement)`).
+After each commit, still under the lock, the chain's head (number and hash of the last record) goes
+to `PATH.head`: written aside, synced, renamed, folder synced. A crash in between leaves the head
+one record behind, never ahead; so a database whose last record is older than its head has been
+rolled back, and one that is more than a record ahead of it was written by something else. Both fail
+closed. Restoring database and head together to an old state cannot be seen from these files alone;
+the statements of the runs since then show it (`Ledger.verify(statement)`).
 """
 
 import contextlib
@@ -37,10 +38,14 @@ PIECE = 64 << 20
 NONCE_BYTES = 16
 TABLES = (
     "CREATE TABLE meta (id TEXT NOT NULL, format INTEGER NOT NULL)",
-    "CREATE TABLE chain (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,"
-    " hash TEXT NOT NULL)",
-    "CREATE TABLE answers (run TEXT, part INTEGER, step INTEGER, array INTEGER, piece INTEGER,"
-    " data BLOB NOT NULL, PRIMARY KEY (run, part, step, array, piece))",
+    (
+        "CREATE TABLE chain (seq INTEGER PRIMARY KEY, kind TEXT NOT NULL, body TEXT NOT NULL,"
+        " hash TEXT NOT NULL)"
+    ),
+    (
+        "CREATE TABLE answers (run TEXT, part INTEGER, step INTEGER, array INTEGER, piece INTEGER,"
+        " data BLOB NOT NULL, PRIMARY KEY (run, part, step, array, piece))"
+    ),
 )
 
 
@@ -53,7 +58,8 @@ class Transaction:
         self._pending: tuple[int, str, str, str] | None = None
 
     def append(self, kind: str, body: dict) -> None:
-        """Check the record by the chain's rules, then insert it; it counts once the transaction commits."""
+        """Check the record by the chain's rules, then insert it; it counts once the transaction
+        commits."""
         if self._pending is not None:
             raise LedgerError("a transaction holds one record")
         body = {**body, "nonce": secrets.token_hex(NONCE_BYTES)}
@@ -63,7 +69,9 @@ class Transaction:
         self._pending = (seq, kind, text, record_hash(self.state.hash, seq, kind, text))
         self._connection.execute("INSERT INTO chain VALUES (?, ?, ?, ?)", self._pending)
 
-    def put_arrays(self, run: str, part: int, step: int, arrays: Sequence[np.ndarray]) -> list[dict]:
+    def put_arrays(
+        self, run: str, part: int, step: int, arrays: Sequence[np.ndarray]
+    ) -> list[dict]:
         """Store released answers; returns their shape, type and hash for the record."""
         described = []
         for i, array in enumerate(arrays):
@@ -80,7 +88,8 @@ class Transaction:
         arrays = []
         for i, about in enumerate(described):
             pieces = self._connection.execute(
-                "SELECT data FROM answers WHERE run=? AND part=? AND step=? AND array=? ORDER BY piece",
+                "SELECT data FROM answers WHERE run=? AND part=? AND step=? AND array=? ORDER BY"
+                " piece",
                 (run, part, step, i),
             ).fetchall()
             raw = b"".join(p[0] for p in pieces)
@@ -115,7 +124,9 @@ class MemoryStore:
     path = None
 
     def __init__(self):
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        self._connection = sqlite3.connect(
+            ":memory:", check_same_thread=False, isolation_level=None
+        )
         self._lock = threading.RLock()
         self._state = State(uuid.uuid4().hex)
         for statement in TABLES:
@@ -136,13 +147,15 @@ class MemoryStore:
 
 
 class FileStore:
-    """A chain in an SQLite file, with its head and its lock next to it; safe for many processes, threads and
-    forks.
+    """A chain in an SQLite file, with its head and its lock next to it; safe for many processes,
+    threads and forks.
 
     `trace` is called with the name of each point that matters after a crash; only tests pass one.
     """
 
-    def __init__(self, path: Path, timeout: float = 30.0, trace: Callable[[str], None] | None = None):
+    def __init__(
+        self, path: Path, timeout: float = 30.0, trace: Callable[[str], None] | None = None
+    ):
         self.path = Path(path)
         self.head = self.path.with_name(self.path.name + ".head")
         self._lock_path = self.path.with_name(self.path.name + ".lock")
@@ -153,8 +166,8 @@ class FileStore:
 
     @contextlib.contextmanager
     def transaction(self, create: bool = False) -> Iterator[Transaction]:
-        """Lock, catch up with the chain, yield, commit, sync, move the head. Nothing is kept if the body
-        raises."""
+        """Lock, catch up with the chain, yield, commit, sync, move the head. Nothing is kept if the
+        body raises."""
         with self._thread_lock, self._locked(create):
             connection = self._connect(create)
             try:
@@ -182,7 +195,11 @@ class FileStore:
         try:
             yield
         except sqlite3.OperationalError as error:
-            hint = "another program holds it" if "lock" in str(error) else "disk full, read-only or damaged?"
+            hint = (
+                "another program holds it"
+                if "lock" in str(error)
+                else "disk full, read-only or damaged?"
+            )
             raise LedgerError(f"the ledger at {self.path}: {error} ({hint})") from None
         except sqlite3.DatabaseError as error:
             raise LedgerError(f"the ledger at {self.path} is damaged: {error}") from None
@@ -191,7 +208,9 @@ class FileStore:
     def _locked(self, create: bool):
         there = self.path.exists()
         if not there and self.head.exists():
-            raise LedgerError(f"the ledger {self.path} is missing, but not its head file; use a backup")
+            raise LedgerError(
+                f"the ledger {self.path} is missing, but not its head file; use a backup"
+            )
         if not there and not create:
             raise LedgerError(
                 f"there is no ledger at {self.path}; open a data set in it first: "
@@ -200,7 +219,9 @@ class FileStore:
         try:
             handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise LedgerError(f"the lock {self._lock_path} cannot be opened: {error.strerror}") from None
+            raise LedgerError(
+                f"the lock {self._lock_path} cannot be opened: {error.strerror}"
+            ) from None
         try:
             deadline = time.monotonic() + self._timeout
             while True:
@@ -209,7 +230,9 @@ class FileStore:
                     break
                 except OSError:
                     if time.monotonic() > deadline:
-                        raise LedgerError(f"another run has locked the ledger at {self.path}") from None
+                        raise LedgerError(
+                            f"another run has locked the ledger at {self.path}"
+                        ) from None
                     time.sleep(0.005)
             yield
         finally:
@@ -218,9 +241,14 @@ class FileStore:
     def _connect(self, create: bool) -> sqlite3.Connection:
         with self._sqlite_errors():
             if create:  # for its owner alone, like its lock and its head
-                # A file that is there is not opened: closing it would drop the locks that SQLite holds on it.
+                # A file that is there is not opened: closing it would drop the locks that SQLite
+                # holds on it.
                 with contextlib.suppress(OSError):  # SQLite says what is wrong
-                    os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+                    os.close(
+                        os.open(
+                            self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+                        )
+                    )
             uri = f"{self.path.absolute().as_uri()}?mode={'rwc' if create else 'rw'}"
             connection = sqlite3.connect(
                 uri, uri=True, timeout=self._timeout, isolation_level=None, check_same_thread=False
@@ -229,7 +257,10 @@ class FileStore:
                 connection.execute("PRAGMA journal_mode=DELETE")
                 connection.execute("PRAGMA synchronous=EXTRA")
                 connection.execute("PRAGMA fullfsync=1")
-                if create and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+                if (
+                    create
+                    and not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+                ):
                     self._create(connection)
             except sqlite3.Error:
                 connection.close()
@@ -244,8 +275,8 @@ class FileStore:
         connection.execute("COMMIT")
 
     def _catch_up(self, connection: sqlite3.Connection) -> State:
-        """The state of the whole chain: records this process has seen are trusted if their last hash still
-        stands."""
+        """The state of the whole chain: records this process has seen are trusted if their last
+        hash still stands."""
         meta = connection.execute("SELECT id, format FROM meta").fetchall()
         if len(meta) != 1 or meta[0][1] != FORMAT:
             raise LedgerError(f"{self.path} is not a ledger of format {FORMAT}")
@@ -268,7 +299,9 @@ class FileStore:
     def _check_head(self, connection: sqlite3.Connection, state: State, head: dict | None) -> None:
         if head is None:
             if state.seq:
-                raise LedgerError(f"the head file {self.head} is missing; restore it with the ledger")
+                raise LedgerError(
+                    f"the head file {self.head} is missing; restore it with the ledger"
+                )
             self._write_head(state)
             return
         if head["id"] != state.id:
@@ -279,9 +312,13 @@ class FileStore:
                 f"but its head file states record {head['seq']}; restore the newer ledger"
             )
         if head["seq"] and (_hash_at(connection, head["seq"]) or "missing") != head["hash"]:
-            raise LedgerError(f"{self.path} and its head file disagree; restore both from one backup")
+            raise LedgerError(
+                f"{self.path} and its head file disagree; restore both from one backup"
+            )
         if head["seq"] < state.seq - 1:
-            raise LedgerError(f"the head file {self.head} is older than the ledger's start; use a backup")
+            raise LedgerError(
+                f"the head file {self.head} is older than the ledger's start; use a backup"
+            )
         if head["seq"] < state.seq:
             self._write_head(state)
 
@@ -292,7 +329,11 @@ class FileStore:
             return None
         except (OSError, ValueError):
             raise LedgerError(f"the head file {self.head} cannot be read") from None
-        if not isinstance(head, dict) or {"id", "seq", "hash"} - set(head) or type(head["seq"]) is not int:
+        if (
+            not isinstance(head, dict)
+            or {"id", "seq", "hash"} - set(head)
+            or type(head["seq"]) is not int
+        ):
             raise LedgerError(f"the head file {self.head} is malformed")
         return head
 
@@ -301,5 +342,7 @@ class FileStore:
         try:
             write_atomic(self.head, text.encode(), mode=0o600)
         except OSError as error:
-            raise LedgerError(f"the head file {self.head} cannot be written: {error.strerror}") from None
+            raise LedgerError(
+                f"the head file {self.head} cannot be written: {error.strerror}"
+            ) from None
         self._trace("head")

@@ -1,12 +1,13 @@
 """Exact integer noise from the operating system's randomness.
 
-`gaussian` draws a normal variable rounded to an integer, `laplace` a discrete Laplace variable. Both are
-exact up to a total variation distance below 2^-117 per sample; distributions, proof and limits are in
-docs/explain/noise.md. Every call takes a fresh 256-bit key from the operating system for a ChaCha20
-stream and wipes it before it returns, so nothing is shared between calls, threads or forked processes.
+`gaussian` draws a normal variable rounded to an integer, `laplace` a discrete Laplace variable.
+Both are exact up to a total variation distance below 2^-117 per sample; distributions, proof and
+limits are in docs/explain/noise.md. Every call takes a fresh 256-bit key from the operating system
+for a ChaCha20 stream and wipes it before it returns, so nothing is shared between calls, threads or
+forked processes.
 
-`seed` exists for tests and benchmarks: noise drawn from a known seed protects nobody, and a run that uses
-it is stamped as not private.
+`seed` exists for tests and benchmarks: noise drawn from a known seed protects nobody, and a run
+that uses it is stamped as not private.
 """
 
 import hashlib
@@ -23,7 +24,9 @@ from fastdp.errors import PrivacyError, UsageError
 
 SAMPLER = "rounded-gaussian/strips-chacha20/1"  # named in the privacy statement
 LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
-LOG2_DISTANCE = -117  # total variation distance to the stated distribution, per sample, is below 2 to this
+LOG2_DISTANCE = (
+    -117
+)  # total variation distance to the stated distribution, per sample, is below 2 to this
 SCALE_MIN = 1e-3
 SCALE_MAX = 1e12
 Size = int | tuple[int, ...]
@@ -44,7 +47,8 @@ def gaussian(
 def laplace(
     scale: float | ArrayLike, size: Size, *, seed: int | None = None, threads: int | None = None
 ) -> NDArray[np.int64]:
-    """Independent draws of the discrete Laplace distribution, P(k) proportional to exp(-|k| / scale).
+    """Independent draws of the discrete Laplace distribution, P(k) proportional to exp(-|k| /
+    scale).
 
     Arguments as for `gaussian`. |k| <= 128 scale, so int64 cannot overflow.
     """
@@ -118,7 +122,9 @@ def _scales(name: str, scale: float | ArrayLike, shape: tuple[int, ...]) -> NDAr
         if values.size != 1:
             values = np.broadcast_to(values, shape)
     except (TypeError, ValueError):
-        raise UsageError(f"{name} must be a number or an array that broadcasts to {shape}") from None
+        raise UsageError(
+            f"{name} must be a number or an array that broadcasts to {shape}"
+        ) from None
     if not np.all((values >= SCALE_MIN) & (values <= SCALE_MAX)):
         raise UsageError(f"{name} must be between {SCALE_MIN:g} and {SCALE_MAX:g} grid units")
     return np.ascontiguousarray(values).reshape(-1)

@@ -1,4 +1,5 @@
-"""Works out the figures of a statement again from its releases: `problems` says what does not add up."""
+"""Works out the figures of a statement again from its releases: `problems` says what does not add
+up."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -33,9 +34,11 @@ LAWS: dict[tuple[str, str], type] = {
 
 
 def problems(statement: Mapping) -> list[str]:
-    """Everything that does not add up when the statement's numbers are worked out again; empty if all do.
+    """Everything that does not add up when the statement's numbers are worked out again; empty if
+    all do.
 
-    The statement may be anything: whatever its values do to the arithmetic is a problem of the statement.
+    The statement may be anything: whatever its values do to the arithmetic is a problem of the
+    statement.
     """
     texts: list[str] = []
     try:
@@ -47,7 +50,7 @@ def problems(statement: Mapping) -> list[str]:
 
 def _problems(statement: Mapping) -> Iterator[str]:
     if statement["format"] != FORMAT:
-        yield (f"unknown format {statement['format']!r}; this version of fastdp reads {FORMAT!r}")
+        yield f"unknown format {statement['format']!r}; this version of fastdp reads {FORMAT!r}"
         return
     delta, parts = statement["delta"], statement["parts"]
     caps = [event_from_dict(p["event"]) for p in parts]
@@ -73,11 +76,12 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
     added = added_delta(epsilon, draws)
     if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
         yield (
-            f"the noise sampler's error adds {added:.3g} to delta at epsilon {epsilon:.6g} ({draws:,} "
-            f"numbers drawn), which is not far below the stated delta {delta:g}: the guarantee does not hold"
+            f"the noise sampler's error adds {added:.3g} to delta at epsilon {epsilon:.6g}"
+            f" ({draws:,} numbers drawn), which is not far below the stated delta {delta:g}: the"
+            " guarantee does not hold"
         )
     if "draws" in about and about["draws"] != draws:
-        yield (f"it states {about['draws']!r} drawn numbers, but the releases give {draws}")
+        yield f"it states {about['draws']!r} drawn numbers, but the releases give {draws}"
 
 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:
@@ -118,18 +122,25 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         clip = 1
     if "draws" in release and kind != "keys":
         yield "only a selection of keys may draw more numbers than it has answers"
-    if kind != "select" and not 0 < release["sigma"] <= release.get("sigma_max", release["sigma"]) < math.inf:
+    if (
+        kind != "select"
+        and not 0 < release["sigma"] <= release.get("sigma_max", release["sigma"]) < math.inf
+    ):
         yield "its noise must be positive and finite, and the largest at least the smallest"
         return
     if kind in ("marginal", "filtered") and release["sensitivity"] != clip:
         yield "the sensitivity of a marginal must be the clip"
-    if kind == "grid" and not (_whole(release["clip"]) and release["sensitivity"] == release["clip"]):
+    if kind == "grid" and not (
+        _whole(release["clip"]) and release["sensitivity"] == release["clip"]
+    ):
         yield "the sensitivity of a domain's cells must be their clip"
         return
     if kind in ("user_histogram", "keys"):
         bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
         if kind == "keys":
-            bound = 1.0 if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER else math.nan
+            bound = (
+                1.0 if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER else math.nan
+            )
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield "its sensitivity does not follow from its cap"
             return
@@ -153,7 +164,8 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         if kind in ("distances", "guesses"):
             squared = norm2 * clip**2
-        # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least this
+        # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least
+        # this
         if Fraction(release["sigma"]) ** 2 * Fraction(event.mu) ** 2 < squared:
             yield "its noise is too small for its sensitivity and mu"
         if isinstance(event, Threshold):

@@ -1,14 +1,16 @@
 """The noise sampler's error, and what it adds to delta.
 
-A drawn number is within eta = 2^-117 in total variation of its distribution (docs/explain/noise.md), so n
-numbers are within n eta of what the accountant assumes. For neighbours P and Q and any set S of outputs
+A drawn number is within eta = 2^-117 in total variation of its distribution
+(docs/explain/noise.md), so n numbers are within n eta of what the accountant assumes. For
+neighbours P and Q and any set S of outputs
 
-    P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n eta.
+    P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n
+    eta.
 
-The last term matters where epsilon is large: Gaussian noise is cut at 14 standard deviations, and at epsilon
-100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept below `SHARE` of delta
-(below `PURE` where delta is 0): a run is given a number of draws that it may make, and one that could make
-fewer than `FEWEST` is refused before anything is charged.
+The last term matters where epsilon is large: Gaussian noise is cut at 14 standard deviations, and
+at epsilon 100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept
+below `SHARE` of delta (below `PURE` where delta is 0): a run is given a number of draws that it may
+make, and one that could make fewer than `FEWEST` is refused before anything is charged.
 """
 
 import math
@@ -17,23 +19,27 @@ from ..errors import PrivacyError
 from . import noise
 
 SHARE = 2.0**-10
-"""The samplers' distance may add at most this part of delta; the stated delta does not include it."""
+"""The samplers' distance may add at most this part of delta; the stated delta does not include it.
+"""
 PURE = 2.0**-60
 """The most that the samplers' distance may add where delta is stated as 0."""
 FEWEST = 1 << 24
-"""A run must be able to make at least this many draws: as many as a few hundred large marginals need."""
+"""A run must be able to make at least this many draws: as many as a few hundred large marginals
+need."""
 MOST = 1 << 62
 _SAFE = 1.0 - 1e-9  # more than the roundings of the few operations here
 
 
 def added_delta(epsilon: float, draws: int) -> float:
-    """(1 + e^epsilon) * draws * eta, rounded up; infinite where it leaves the range of floating point."""
+    """(1 + e^epsilon) * draws * eta, rounded up; infinite where it leaves the range of floating
+    point."""
     log2 = _log2_factor(epsilon) + noise.LOG2_DISTANCE + math.log2(max(1, draws))
     return math.inf if log2 > 1000 else 2.0**log2 / _SAFE
 
 
 def allowed_draws(epsilon: float, delta: float) -> int:
-    """The most numbers whose distance adds at most the allowed part to delta at this epsilon; may be 0."""
+    """The most numbers whose distance adds at most the allowed part to delta at this epsilon; may
+    be 0."""
     limit = delta * SHARE if delta > 0 else PURE
     log2 = math.log2(limit) - _log2_factor(epsilon) - noise.LOG2_DISTANCE
     if log2 < 0:
@@ -42,14 +48,16 @@ def allowed_draws(epsilon: float, delta: float) -> int:
 
 
 def largest_epsilon(delta: float) -> float:
-    """The largest epsilon at which FEWEST numbers stay within what is allowed (0 if there is none)."""
+    """The largest epsilon at which FEWEST numbers stay within what is allowed (0 if there is
+    none)."""
     limit = delta * SHARE if delta > 0 else PURE
     log2 = math.log2(limit) - noise.LOG2_DISTANCE - math.log2(FEWEST)
     return 0.0 if log2 <= 1 else math.log(2.0**log2 - 1) * _SAFE
 
 
 def check_sampler(epsilon: float, delta: float, what: str = "this run") -> int:
-    """The draws that a run of this joint epsilon and delta may make; PrivacyError if they are too few."""
+    """The draws that a run of this joint epsilon and delta may make; PrivacyError if they are too
+    few."""
     draws = allowed_draws(epsilon, delta)
     if draws >= FEWEST:
         return draws

@@ -1,12 +1,15 @@
-"""The noise that an answer needs: scales rounded up, and a check in exact arithmetic that they suffice.
+"""The noise that an answer needs: scales rounded up, and a check in exact arithmetic that they
+suffice.
 
-A user's contribution has L2 norm at most D (in grid units) on the *scaled* query rows. Noise of standard
-deviation sigma there is mu-GDP if sigma * mu >= D. A row is measured without its scalar c, with noise sigma /
-c, which is the same release divided by c. So the condition on the noise actually drawn for row i is
+A user's contribution has L2 norm at most D (in grid units) on the *scaled* query rows. Noise of
+standard deviation sigma there is mu-GDP if sigma * mu >= D. A row is measured without its scalar c,
+with noise sigma / c, which is the same release divided by c. So the condition on the noise actually
+drawn for row i is
 
     sigma_i^2 * c_i^2 * mu^2 >= D^2,
 
-a statement about rational numbers (every float is one, c_i^2 is a fraction, D^2 an integer), checked as such.
+a statement about rational numbers (every float is one, c_i^2 is a fraction, D^2 an integer),
+checked as such.
 """
 
 import math
@@ -22,20 +25,21 @@ from .gdp import least
 
 Coef2 = tuple[np.ndarray, np.ndarray]
 
-# A cell holds at most MAX_ROWS rows; the sampler keeps |noise| below 128 scales. Together under 2^63,
-# whatever the data.
+# A cell holds at most MAX_ROWS rows; the sampler keeps |noise| below 128 scales. Together under
+# 2^63, whatever the data.
 MAX_ROWS = 1 << 42
 MAX_SCALE = float(1 << 54)
 
 
 def gaussian_sigma(sensitivity2: int, mu: float) -> float:
-    """The noise on the scaled rows: sqrt(sensitivity2) / mu rounded up, so sigma^2 * mu^2 >= sensitivity2."""
+    """The noise on the scaled rows: sqrt(sensitivity2) / mu rounded up, so sigma^2 * mu^2 >=
+    sensitivity2."""
     return root_up(Fraction(sensitivity2) / Fraction(mu) ** 2)
 
 
 def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
-    """The noise on each unscaled row, sigma / c_i rounded up; one float where all rows have the same
-    scalar."""
+    """The noise on each unscaled row, sigma / c_i rounded up; one float where all rows have the
+    same scalar."""
     if coef2 is None:
         return sigma
     sigma_of: dict[tuple[int, int], float] = {}
@@ -53,7 +57,9 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
     return out
 
 
-def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2: int, mu: float) -> None:
+def check_gaussian(
+    sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2: int, mu: float
+) -> None:
     """Raise PrivacyError unless the noise about to be drawn covers the sensitivity, row by row."""
     need = Fraction(sensitivity2) / Fraction(mu) ** 2
     num, den = (np.ones(1, np.int64), np.ones(1, np.int64)) if coef2 is None else coef2
@@ -64,7 +70,9 @@ def check_gaussian(sigmas: float | np.ndarray, coef2: Coef2 | None, sensitivity2
             continue
         done.add(pair)
         if Fraction(pair[2]) ** 2 * Fraction(pair[0], pair[1]) < need:
-            raise PrivacyError(f"query row {start}: the noise does not cover its sensitivity; nothing drawn")
+            raise PrivacyError(
+                f"query row {start}: the noise does not cover its sensitivity; nothing drawn"
+            )
     check_range(per_row)
 
 
@@ -83,18 +91,20 @@ def check_laplace(scale: float, sensitivity: int, epsilon: float) -> None:
 
 
 def laplace_std(scale: float) -> float:
-    """Standard deviation of the discrete Laplace distribution, P(k) proportional to exp(-|k| / scale)."""
+    """Standard deviation of the discrete Laplace distribution, P(k) proportional to exp(-|k| /
+    scale)."""
     return math.sqrt(2 * math.exp(-1 / scale)) / -math.expm1(-1 / scale)
 
 
 def check_range(scales: np.ndarray) -> None:
-    """Raise PrivacyError if a scale lies outside what the sampler draws exactly, or could overflow a
-    count."""
+    """Raise PrivacyError if a scale lies outside what the sampler draws exactly, or could overflow
+    a count."""
     low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(
-            f"noise scales must be between {noise.SCALE_MIN:g} and {min(noise.SCALE_MAX, MAX_SCALE):g} grid "
-            "units; the budget is too small or too large for this many measurements"
+            f"noise scales must be between {noise.SCALE_MIN:g} and"
+            f" {min(noise.SCALE_MAX, MAX_SCALE):g} grid units; the budget is too small or too large"
+            " for this many measurements"
         )
 
 
@@ -113,10 +123,12 @@ def _runs(*columns: np.ndarray) -> Iterator[tuple[int, int, tuple]]:
 
 
 def least_threshold(sigma: float, cap: int, delta: float) -> float:
-    """Weighted users above which values may be kept: of a user who alone has t <= cap values and adds
-    1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <= delta, for every
-    t (docs/explain/keys.md)."""
+    """Weighted users above which values may be kept: of a user who alone has t <= cap values and
+    adds 1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <=
+    delta, for every t (docs/explain/keys.md)."""
     from scipy.special import ndtri
 
     t = np.arange(1, cap + 1)
-    return float(np.max(1 / np.sqrt(t) - sigma * ndtri(-np.expm1(np.log1p(-delta) / t)) * (1 + 1e-9)))
+    return float(
+        np.max(1 / np.sqrt(t) - sigma * ndtri(-np.expm1(np.log1p(-delta) / t)) * (1 + 1e-9))
+    )

@@ -1,13 +1,15 @@
 """The exponential mechanism, exact on the integer grid of its scores.
 
-Law: P(j) = w_j / sum w, w_j = exp(-epsilon (max score - score_j) / (2 sensitivity)), for integer scores whose
-change by one user is at most `sensitivity` in the same grid. One draw is charged `BoundedRange(epsilon)`.
+Law: P(j) = w_j / sum w, w_j = exp(-epsilon (max score - score_j) / (2 sensitivity)), for integer
+scores whose change by one user is at most `sensitivity` in the same grid. One draw is charged
+`BoundedRange(epsilon)`.
 
-Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of 2^-p,
-a uniform U gets p random bits, and if the enclosures do not decide which interval of the cumulative sum
-holds U, both get more bits (a floating-point pass with wide margins answers nearly always). The answer is the
-one that infinitely many bits would give, so the distribution is exact; with p = 128 and n candidates a
-second round is needed with probability below 5 n^2 2^-128. docs/explain/selection.md has the proof.
+Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of
+2^-p, a uniform U gets p random bits, and if the enclosures do not decide which interval of the
+cumulative sum holds U, both get more bits (a floating-point pass with wide margins answers nearly
+always). The answer is the one that infinitely many bits would give, so the distribution is exact;
+with p = 128 and n candidates a second round is needed with probability below 5 n^2 2^-128.
+docs/explain/selection.md has the proof.
 """
 
 from fractions import Fraction
@@ -27,11 +29,13 @@ _FAST_TINY = 1e-37  # of the total: the bits of U beyond 128, and weights that u
 _FAST_MOST = 100_000  # candidates
 
 
-def exponential(scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: int | None = None) -> int:
+def exponential(
+    scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: int | None = None
+) -> int:
     """The index drawn with probability proportional to exp(epsilon score / (2 sensitivity)).
 
-    `scores` are int64 (or a list of Python ints), `sensitivity` a positive int in the same unit: how much one
-    *user* can change any score. `seed` is for tests only.
+    `scores` are int64 (or a list of Python ints), `sensitivity` a positive int in the same unit:
+    how much one *user* can change any score. `seed` is for tests only.
     """
     gaps = _gaps(scores)
     rate = _rate(epsilon, sensitivity)
@@ -53,9 +57,10 @@ def exponential(scores: ArrayLike, epsilon: float, sensitivity: int, *, seed: in
 def _locate_fast(gaps: NDArray[np.uint64], rate: Fraction, uniform: float) -> int | None:
     """`_locate` in floating point: the same answer, or None if rounding might change it.
 
-    Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units in the
-    last place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11 relative, and U to 2^-53
-    relative and its unseen bits, 2^-128. The margins are wider than that by a factor of 25 and more.
+    Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units
+    in the last place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11
+    relative, and U to 2^-53 relative and its unseen bits, 2^-128. The margins are wider than that
+    by a factor of 25 and more.
     """
     if gaps.size > _FAST_MOST:
         return None
@@ -89,8 +94,8 @@ def exp_enclosure(x: Fraction, precision: int) -> tuple[int, int]:
 def _taylor(x: int, work: int, up: bool) -> int:
     """A bound of exp(-x / 2^work) 2^work from above or below, 0 <= x <= 2^work.
 
-    The terms fall and alternate, so partial sums enclose; each term is rounded by less than one unit, and
-    the number of terms is added or taken away at the end.
+    The terms fall and alternate, so partial sums enclose; each term is rounded by less than one
+    unit, and the number of terms is added or taken away at the end.
     """
     total, term, k = 0, 1 << work, 0
     while term:
@@ -112,7 +117,8 @@ def _locate(enclosures: list[tuple[int, int]], uniform: int, precision: int) -> 
     point_high = (uniform + 1) * total_high
     below_low = below_high = 0
     for j, (low, high) in enumerate(enclosures):
-        # the part of j is surely [below_high, below_low + low) and possibly [below_low, below_high + high)
+        # the part of j is surely [below_high, below_low + low) and possibly [below_low, below_high
+        # + high)
         if point_low >= below_high << precision and point_high <= (below_low + low) << precision:
             return j
         below_low += low
@@ -124,7 +130,9 @@ def _gaps(scores: ArrayLike) -> NDArray[np.uint64]:
     """How far each score lies below the best one, without overflow."""
     array = np.asarray(scores)
     if array.ndim != 1 or array.size == 0:
-        raise UsageError(f"scores must be a non-empty one-dimensional array, got shape {array.shape}")
+        raise UsageError(
+            f"scores must be a non-empty one-dimensional array, got shape {array.shape}"
+        )
     if array.dtype.kind not in "iu":
         raise UsageError(f"scores must be integers (grid units), got {array.dtype}")
     wide = array.astype(np.uint64)  # modulo 2^64; so is the difference, which lies below 2^64
@@ -134,7 +142,9 @@ def _gaps(scores: ArrayLike) -> NDArray[np.uint64]:
 def _rate(epsilon: float, sensitivity: int) -> Fraction:
     """epsilon / (2 sensitivity) as a rational."""
     if isinstance(sensitivity, bool) or not isinstance(sensitivity, int | np.integer):
-        raise UsageError(f"sensitivity must be an int in the scores' grid units, got {sensitivity!r}")
+        raise UsageError(
+            f"sensitivity must be an int in the scores' grid units, got {sensitivity!r}"
+        )
     if sensitivity < 1:
         raise UsageError(f"sensitivity must be at least 1, got {sensitivity}")
     return least(positive("epsilon", epsilon)) / (2 * int(sensitivity))

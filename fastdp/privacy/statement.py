@@ -1,8 +1,10 @@
-"""The statement: `privacy.json`, everything a reader needs to know, and to check, about what a run promised.
+"""The statement: `privacy.json`, everything a reader needs to know, and to check, about what a run
+promised.
 
-`build` makes it from the run's parts, `write` puts it into a folder together with the hashes of every file
-there; `recompute` checks it. The schema is published next to this file (`statement.schema.json`); format
-"fastdp-privacy/1" will not change its meaning, new fields may be added.
+`build` makes it from the run's parts, `write` puts it into a folder together with the hashes of
+every file there; `recompute` checks it. The schema is published next to this file
+(`statement.schema.json`); format "fastdp-privacy/1" will not change its meaning, new fields may be
+added.
 """
 
 import functools
@@ -44,10 +46,14 @@ SAID: dict[str, Any] = tomllib.loads(Path(__file__).with_name("said.toml").read_
 
 
 def part(
-    cap: Event, asked: Mapping, clip: int, releases: Sequence[Mapping], choice: Mapping | None = None
+    cap: Event,
+    asked: Mapping,
+    clip: int,
+    releases: Sequence[Mapping],
+    choice: Mapping | None = None,
 ) -> dict:
-    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and its
-    releases; `choice`: how the clip was chosen, where it was chosen in the run."""
+    """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and
+    its releases; `choice`: how the clip was chosen, where it was chosen in the run."""
     events = [event_from_dict(r["event"]) for r in releases]
     delta = asked["delta"]
     chosen = {} if choice is None else {"clip_choice": dict(choice)}
@@ -70,9 +76,9 @@ def build(
     only: int | None = None,
     found: Mapping | None = None,
 ) -> dict:
-    """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper bounds:
-    they hold however the run chose its measurements. `found`: which of the schema's columns were found in the
-    run."""
+    """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper
+    bounds: they hold however the run chose its measurements. `found`: which of the schema's columns
+    were found in the run."""
     caps = [event_from_dict(p["event"]) for p in parts]
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
@@ -99,7 +105,11 @@ def build(
             "log2_distance_per_draw": noise.LOG2_DISTANCE,
             "draws": draws,
             "adds_to_delta": min(1.0, added_delta(epsilon, draws)),
-            "source": "a seed known to the caller: NOT PRIVATE" if seeded else "operating system, ChaCha20",
+            "source": (
+                "a seed known to the caller: NOT PRIVATE"
+                if seeded
+                else "operating system, ChaCha20"
+            ),
         },
         "schema": {
             "name": schema.name,
@@ -110,7 +120,10 @@ def build(
         },
         "mechanism": dict(mechanism or {}),
         "public_data": [dict(p) for p in public_data],
-        "not_protected": [SAID["schema_public" if found is None else "schema_found"], *SAID["not_protected"]],
+        "not_protected": [
+            SAID["schema_public" if found is None else "schema_found"],
+            *SAID["not_protected"],
+        ],
         "ledger": dict(reference),
         "versions": versions(),
     }
@@ -120,7 +133,9 @@ def build(
     return statement
 
 
-def _remarks(epsilon: float, delta: float, reference: Mapping, schema: Schema, seeded: bool) -> Iterator[str]:
+def _remarks(
+    epsilon: float, delta: float, reference: Mapping, schema: Schema, seeded: bool
+) -> Iterator[str]:
     yield from weak_promise(epsilon, delta)
     if not reference["counts_other_runs"]:
         yield SAID["no_ledger"]
@@ -146,7 +161,8 @@ def weak_promise(epsilon: float, delta: float) -> list[str]:
 
 
 def draws_of(parts: Sequence[Mapping]) -> int:
-    """How many random numbers the releases of all parts took; of keys, whose number is private, at most."""
+    """How many random numbers the releases of all parts took; of keys, whose number is private, at
+    most."""
     return sum(int(r.get("draws", r["count"])) for p in parts for r in p["releases"])
 
 
@@ -160,8 +176,10 @@ def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
     if schema.user is None or unit == "event":
         return {"how": "each row weighs 1", "clip": clips}
     return {
-        "how": "each row of a user with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20 rows; "
-        "histograms of users count each user at most cap times",
+        "how": (
+            "each row of a user with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20"
+            " rows; histograms of users count each user at most cap times"
+        ),
         "clip": clips,
         "clip_from": [p.get("clip_choice", {}).get("from", "recipe or schema") for p in parts],
         "enforced": "by integer weights, whatever the data holds",
@@ -192,8 +210,8 @@ def file_hash(path: Path) -> str:
 
 
 def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
-    """(relative name, path) of every file below a folder, links not followed, the statement itself left
-    out."""
+    """(relative name, path) of every file below a folder, links not followed, the statement itself
+    left out."""
     for base, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
@@ -203,9 +221,11 @@ def files_of(folder: Path) -> Iterator[tuple[str, Path]]:
                 yield relative, path
 
 
-def write(folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, str] | None = None) -> dict:
-    """Write `privacy.json` with the hashes of all other files in the folder; returns what was written.
-    `hashed`: hashes of files, by relative name, taken since they were written."""
+def write(
+    folder: str | os.PathLike, statement: Mapping, hashed: Mapping[str, str] | None = None
+) -> dict:
+    """Write `privacy.json` with the hashes of all other files in the folder; returns what was
+    written. `hashed`: hashes of files, by relative name, taken since they were written."""
     folder = Path(folder)
     whole, hashes = dict(statement), dict(hashed or {})
     files = dict(files_of(folder))
@@ -234,7 +254,9 @@ def part_folders(folder: Path) -> list[Path]:
 def statement_hashes(folder: Path) -> list[str]:
     """sha256 of the statements of a run's folder: its own, and that of each part's folder in it."""
     inner = (path / NAME for path in part_folders(folder))
-    return [file_hash(path) for path in sorted([*folder.glob(NAME), *(p for p in inner if p.is_file())])]
+    return [
+        file_hash(path) for path in sorted([*folder.glob(NAME), *(p for p in inner if p.is_file())])
+    ]
 
 
 def load_schema() -> dict:

@@ -1,13 +1,15 @@
-"""Noise of many cells of which only those above a threshold are asked for, without drawing the others.
+"""Noise of many cells of which only those above a threshold are asked for, without drawing the
+others.
 
-`exceeding` draws what is left of `cells` independent draws of round(sigma * N(0, 1)) once all that are not
-above an integer threshold are dropped. With p = P(round(sigma N) > threshold) = erfc((threshold + 1/2) /
-(sigma sqrt(2))) / 2, the number left is Binomial(cells, p), and each of them has, independently, the
-distribution of round(sigma N) given that it is above the threshold. Both are drawn by inversion of `BITS`
-random bits at a higher working precision; a floating-point pass with wide margins decides nearly all of
-them. A distribution function that is off by less than 2^-BITS at every point, and a uniform number of BITS
-bits, change the distribution by at most 2^(1 - BITS) times the number of points; these are fewer than
-2^40, so that each number is within 2^-117 of its distribution in total variation, as in `noise`.
+`exceeding` draws what is left of `cells` independent draws of round(sigma * N(0, 1)) once all that
+are not above an integer threshold are dropped. With p = P(round(sigma N) > threshold) =
+erfc((threshold + 1/2) / (sigma sqrt(2))) / 2, the number left is Binomial(cells, p), and each of
+them has, independently, the distribution of round(sigma N) given that it is above the threshold.
+Both are drawn by inversion of `BITS` random bits at a higher working precision; a floating-point
+pass with wide margins decides nearly all of them. A distribution function that is off by less than
+2^-BITS at every point, and a uniform number of BITS bits, change the distribution by at most 2^(1 -
+BITS) times the number of points; these are fewer than 2^40, so that each number is within 2^-117 of
+its distribution in total variation, as in `noise`.
 """
 
 from collections.abc import Callable
@@ -19,13 +21,13 @@ from . import noise
 
 BITS = 160
 MARGIN = 1e-10
-"""Relative, of the floating-point shortcut: scipy's normal distribution function and the few roundings here
-are right to 1e-13."""
+"""Relative, of the floating-point shortcut: scipy's normal distribution function and the few
+roundings here are right to 1e-13."""
 
 
 def exceeding(sigma: float, threshold: int, cells: int, *, seed: int | None = None) -> np.ndarray:
-    """int64: the draws above `threshold` (>= 0, in grid units) among `cells` draws of round(sigma N(0, 1)),
-    in an order that says nothing about which cells they belong to."""
+    """int64: the draws above `threshold` (>= 0, in grid units) among `cells` draws of round(sigma
+    N(0, 1)), in an order that says nothing about which cells they belong to."""
     from mpmath.ctx_mp import MPContext
     from scipy.special import ndtr, ndtri
 
@@ -40,7 +42,10 @@ def exceeding(sigma: float, threshold: int, cells: int, *, seed: int | None = No
     p = tail(threshold)
     count = _binomial(mp, cells, p, bits)
     drawn = bits.take(BITS * count).to_bytes(BITS // 8 * count, "little") if count else b""
-    units = [int.from_bytes(drawn[i : i + BITS // 8], "little") + 1 for i in range(0, len(drawn), BITS // 8)]
+    units = [
+        int.from_bytes(drawn[i : i + BITS // 8], "little") + 1
+        for i in range(0, len(drawn), BITS // 8)
+    ]
     point = float(p) * np.array([u / (1 << BITS) for u in units])
     out = np.maximum(np.ceil(-sigma * ndtri(point) - 0.5).astype(np.int64), threshold + 1)
     above, at = (ndtr(-(out - k + 0.5) / sigma) for k in (1, 0))
@@ -51,8 +56,8 @@ def exceeding(sigma: float, threshold: int, cells: int, *, seed: int | None = No
 
 
 def _binomial(mp: Any, n: int, p: Any, bits: noise.Bits) -> int:
-    """A draw of Binomial(n, p) by inversion: the least k whose distribution function exceeds U. Takes n p
-    steps or so."""
+    """A draw of Binomial(n, p) by inversion: the least k whose distribution function exceeds U.
+    Takes n p steps or so."""
     uniform = mp.mpf(bits.take(BITS)) / (1 << BITS)
     k, odds = 0, p / (1 - p)
     mass = mp.exp(n * mp.log1p(-p))
@@ -75,8 +80,9 @@ def _inverse(tail: Callable[[int], Any], point: Any, guess: int, threshold: int)
 
 
 def places(cells: int, taken: np.ndarray, count: int, *, seed: int | None = None) -> np.ndarray:
-    """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending), every such set with
-    the same probability: uniform cells, of which those that are taken or drawn before are refused."""
+    """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending), every such
+    set with the same probability: uniform cells, of which those that are taken or drawn before are
+    refused."""
     bits, size = noise.Bits(seed), (cells - 1).bit_length()
     found: dict[int, None] = {}
     while len(found) < count:

@@ -1,7 +1,7 @@
 """The unit of privacy: whose addition or removal a promise is about.
 
-Epsilons of different units do not add up to the epsilon of anything, so a budget has one unit, and a run
-whose unit differs is refused by the ledger.
+Epsilons of different units do not add up to the epsilon of anything, so a budget has one unit, and
+a run whose unit differs is refused by the ledger.
 """
 
 from __future__ import annotations
@@ -40,11 +40,15 @@ class Unit:
                 raise UsageError("unit: 'row' takes no user column and no rule for nulls")
             return
         if not isinstance(self.column, str) or not self.column:
-            raise UsageError(f'unit: {self.kind} needs a column of user ids: unit="{self.kind}:COLUMN"')
+            raise UsageError(
+                f'unit: {self.kind} needs a column of user ids: unit="{self.kind}:COLUMN"'
+            )
         if self.null is None:
             object.__setattr__(self, "null", "drop")
         if self.null not in NULL_POLICIES:
-            raise UsageError(f"unit: expected 'drop' or 'own' as its rule for nulls, got {self.null!r}")
+            raise UsageError(
+                f"unit: expected 'drop' or 'own' as its rule for nulls, got {self.null!r}"
+            )
 
     @classmethod
     def of(cls, schema: Schema, kind: str = "user") -> Unit:
@@ -58,7 +62,8 @@ class Unit:
     @classmethod
     def parse(cls, value: Any, null: str | None = None) -> Unit:
         """A `Unit`, a mapping of its fields, a schema (its users), or text: "row", "user:COLUMN",
-        "event:COLUMN". `null` is the null policy that goes with a text ("drop" if it is not given)."""
+        "event:COLUMN". `null` is the null policy that goes with a text ("drop" if it is not given).
+        """
         if isinstance(value, cls):
             return value
         if isinstance(value, Mapping):
@@ -71,7 +76,9 @@ class Unit:
             return cls(kind, column or None, null)
         if hasattr(value, "null_user"):
             return cls.of(value)
-        raise UsageError(f"unit: expected 'row', 'user:COLUMN' or 'event:COLUMN', got {type(value).__name__}")
+        raise UsageError(
+            f"unit: expected 'row', 'user:COLUMN' or 'event:COLUMN', got {type(value).__name__}"
+        )
 
     def to_dict(self) -> dict:
         return {"kind": self.kind, "column": self.column, "null": self.null}
@@ -92,6 +99,8 @@ class Unit:
                 "NOT a whole user"
             )
         if self.kind == "row":
-            return "add or remove one row; the schema has no user column, so each row is its own user"
+            return (
+                "add or remove one row; the schema has no user column, so each row is its own user"
+            )
         alone = "; a row without an id counts as a user of its own" if self.null == "own" else ""
         return f"add or remove one user with all of their rows{alone}"

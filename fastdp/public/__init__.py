@@ -1,5 +1,6 @@
-"""What is learnt from public data: outer marginals and associations of columns (`choice`), habits of users
-and the assignment of user ids to synthetic rows by these habits (`ids`), and archetypes of users.
+"""What is learnt from public data: outer marginals and associations of columns (`choice`), habits
+of users and the assignment of user ids to synthetic rows by these habits (`ids`), and archetypes of
+users.
 
 Only `choice` and `archetypes.fit` count rows of tables, and only of tables read with `public=True`;
 mechanisms never import those two.

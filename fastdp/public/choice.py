@@ -1,4 +1,5 @@
-"""Outer marginals chosen from a public table alone, by the mutual information of pairs of columns."""
+"""Outer marginals chosen from a public table alone, by the mutual information of pairs of
+columns."""
 
 from itertools import combinations
 

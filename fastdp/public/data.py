@@ -1,6 +1,7 @@
 """The interface through which mechanisms use a public table. Using it costs no budget.
 
-Only tables read with `public=True` are accepted; the run's statement names the public data that was used.
+Only tables read with `public=True` are accepted; the run's statement names the public data that was
+used.
 """
 
 from collections.abc import Sequence
@@ -24,14 +25,18 @@ class PublicTable:
 
     def __init__(self, table: Table):
         if not table.public:
-            raise UsageError("public data must be read with public=True; this table was read as private")
+            raise UsageError(
+                "public data must be read with public=True; this table was read as private"
+            )
         self.table = table
 
     @property
     def schema(self) -> Schema:
         return self.table.schema
 
-    def marginals(self, cliques: Cliques, recode: Columns | None = None) -> dict[Clique, np.ndarray]:
+    def marginals(
+        self, cliques: Cliques, recode: Columns | None = None
+    ) -> dict[Clique, np.ndarray]:
         """int64 counts of rows; columns in `recode` are recoded first."""
         from ..engines.truth import marginals
 
@@ -43,7 +48,9 @@ class PublicTable:
 
     def _users(self) -> np.ndarray:
         if self.table.user is None:
-            raise DataError("public=: the data has no user column, so users' habits cannot be estimated")
+            raise DataError(
+                "public=: the data has no user column, so users' habits cannot be estimated"
+            )
         return self.table.user
 
     def habits(self, columns: Sequence[str]) -> Habits:
@@ -70,12 +77,14 @@ class PublicTable:
     def choose_clip(
         self, noise: Sequence[float], rows: int, *, bound: int | None = None, **options: Any
     ) -> ClipChoice:
-        """The clip of least error by `privacy.clip.choose`, with its `options`, for `rows` rows whose
-        distribution of rows per user is that of the public users."""
+        """The clip of least error by `privacy.clip.choose`, with its `options`, for `rows` rows
+        whose distribution of rows per user is that of the public users."""
         sizes = np.asarray(self.table.rows_per_user(), np.int64)
         sizes, users = np.unique(sizes[sizes > 0], return_counts=True)
         if sizes.size == 0:
-            raise DataError("public=: the public data has no users, so a clip cannot be chosen from it")
+            raise DataError(
+                "public=: the public data has no users, so a clip cannot be chosen from it"
+            )
         scale = max(1, rows) / float(sizes @ users)
         clips = candidates(int(sizes[-1]) if bound is None else bound)
         return choose(sizes.tolist(), (users * scale).tolist(), noise, clips, **options)

@@ -1,12 +1,13 @@
-"""Assigns user ids to synthetic rows, by the habits of public users or by a noisy histogram of rows per user.
-This is post-processing only.
+"""Assigns user ids to synthetic rows, by the habits of public users or by a noisy histogram of rows
+per user. This is post-processing only.
 
-Each synthetic user is modelled on a public user: it asks for as many rows, in the same cells of the habit
-columns (for taxis: company, pickup area, shift), as that user has. All public users are used equally often.
-Rows are assigned in rounds: first to users who asked for exactly that cell, then to users who asked for a
-cell that agrees in all columns but the first, and so on; in the last round to any user with rows left to get.
-No user gets more rows than it asked for, so no user exceeds the bound. (Using public users in proportion to
-the synthetic rows in their cells was tried: it distorts the distribution of rows per user and scores lower.)
+Each synthetic user is modelled on a public user: it asks for as many rows, in the same cells of the
+habit columns (for taxis: company, pickup area, shift), as that user has. All public users are used
+equally often. Rows are assigned in rounds: first to users who asked for exactly that cell, then to
+users who asked for a cell that agrees in all columns but the first, and so on; in the last round to
+any user with rows left to get. No user gets more rows than it asked for, so no user exceeds the
+bound. (Using public users in proportion to the synthetic rows in their cells was tried: it distorts
+the distribution of rows per user and scores lower.)
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _STEP = 1 << 18  # rows numbered at a time
 
 
 class Habits(Struct, frozen=True, eq=False):
-    """How many rows each public user has in each cell of `columns` (flat cell numbers, last column fastest).
+    """How many rows each public user has in each cell of `columns` (flat cell numbers, last column
+    fastest).
 
-    Compressed sparse rows: the cells of user u are `cells[indptr[u]:indptr[u + 1]]`, with `counts` at the
-    same positions.
+    Compressed sparse rows: the cells of user u are `cells[indptr[u]:indptr[u + 1]]`, with `counts`
+    at the same positions.
     """
 
     columns: tuple[str, ...]
@@ -61,7 +63,9 @@ class Habits(Struct, frozen=True, eq=False):
         owner, cell = np.divmod(key, np.uint64(cells))
         starts = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])[: key.size])
         indptr = np.append(starts, key.size).astype(np.int64)
-        return cls(tuple(columns), tuple(shape), indptr, cell.astype(np.uint32), counts.astype(np.int64))
+        return cls(
+            tuple(columns), tuple(shape), indptr, cell.astype(np.uint32), counts.astype(np.int64)
+        )
 
 
 def cell_numbers(
@@ -72,7 +76,9 @@ def cell_numbers(
     for n in shape:
         size *= int(n)
     if size >= 2**32:
-        raise UsageError(f"ids: the habit columns {', '.join(columns)} have {size} cells; name fewer")
+        raise UsageError(
+            f"ids: the habit columns {', '.join(columns)} have {size} cells; name fewer"
+        )
     out = np.zeros(rows, np.uint32)
 
     def number(start: int) -> None:
@@ -88,14 +94,16 @@ def cell_numbers(
 def deal(
     codes: Columns, rows: int, habits: Habits, *, bound: int | None, seed: int, threads: int = 1
 ) -> tuple[np.ndarray, int]:
-    """(uint32 user number of every row, number of user numbers). A user has at most `bound` rows. The result
-    is the same for any number of threads."""
+    """(uint32 user number of every row, number of user numbers). A user has at most `bound` rows.
+    The result is the same for any number of threads."""
     if rows > MAX_ROWS:
         raise UsageError(f"ids: at most {MAX_ROWS} rows can get ids at once, got {rows}")
     if rows == 0:
         return np.empty(0, np.uint32), 0
     if habits.rows == 0:
-        raise UsageError("public=: no row has a user id, so users' habits cannot be estimated from it")
+        raise UsageError(
+            "public=: no row has a user id, so users' habits cannot be estimated from it"
+        )
     rng = np.random.Generator(np.random.Philox(key=seed))
     counts = _bounded(habits, bound, rng)
     cell = cell_numbers(codes, habits.columns, habits.shape, rows, threads)
@@ -105,12 +113,14 @@ def deal(
     return _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads), int(taken.shape[0])
 
 
-def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) -> tuple[np.ndarray, int]:
-    """The result of `deal` from a histogram of rows per user: `users[i]` (noisy) users have `sizes[i]` rows
-    each.
+def deal_by_size(
+    rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int
+) -> tuple[np.ndarray, int]:
+    """The result of `deal` from a histogram of rows per user: `users[i]` (noisy) users have
+    `sizes[i]` rows each.
 
-    Sizes of synthetic users are drawn in proportion to max(0, users) until they add up to `rows`; rows are
-    assigned at random.
+    Sizes of synthetic users are drawn in proportion to max(0, users) until they add up to `rows`;
+    rows are assigned at random.
     """
     if rows == 0:
         return np.empty(0, np.uint32), 0
@@ -127,8 +137,8 @@ def deal_by_size(rows: int, sizes: np.ndarray, users: np.ndarray, *, seed: int) 
 
 
 def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.ndarray:
-    """The counts of the habits after every user is reduced to at most `bound` rows, a random subset of the
-    user's rows."""
+    """The counts of the habits after every user is reduced to at most `bound` rows, a random subset
+    of the user's rows."""
     counts = habits.counts.astype(np.int64)
     if bound is None:
         return counts
@@ -139,8 +149,9 @@ def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.
 
 
 def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """The number of the public user that each synthetic user is modelled on: systematic sampling by weight,
-    then further draws until the sizes add up to at least `rows`. At least one size must be positive."""
+    """The number of the public user that each synthetic user is modelled on: systematic sampling by
+    weight, then further draws until the sizes add up to at least `rows`. At least one size must be
+    positive."""
     edges = np.cumsum(weight) + rng.random()
     times = np.diff(np.floor(np.concatenate([[edges[0] - weight[0]], edges])).astype(np.int64))
     times[sizes <= 0] = 0
@@ -151,14 +162,19 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
     mean = float((useful * sizes).sum())
     while room < rows:
         more = rng.choice(weight.shape[0], size=int((rows - room) / mean) + 1, p=useful)
-        taken = np.concatenate([taken, more[: np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1]])
+        taken = np.concatenate(
+            [taken, more[: np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1]]
+        )
         room = int(sizes[taken].sum())
     rng.shuffle(taken)
     return taken
 
 
-def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int) -> tuple[np.ndarray, ...]:
-    """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the cell."""
+def _units(
+    habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int
+) -> tuple[np.ndarray, ...]:
+    """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the
+    cell."""
 
     indptr = np.ascontiguousarray(habits.indptr, np.int64)
     cells = np.ascontiguousarray(habits.cells, np.uint32)
@@ -167,8 +183,9 @@ def _units(habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int) 
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
-    """For each round, the positions of the columns in which row and user must agree: all columns, then
-    without the first, without the first two, ...; then each of the last two columns alone; then none.
+    """For each round, the positions of the columns in which row and user must agree: all columns,
+    then without the first, without the first two, ...; then each of the last two columns alone;
+    then none.
 
     With (company, pickup, shift): all three; (pickup, shift); pickup; shift; none.
     """

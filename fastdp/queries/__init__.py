@@ -1,8 +1,9 @@
 """Linear queries over the cells of one marginal.
 
-Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any numbers,
-but then only the estimator takes it, not the session). `product` and `transpose` leave the scalars out: the
-session measures whole counts and carries a row's scalar in the noise, `sigma / scalar`. So a query knows
+Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any
+numbers, but then only the estimator takes it, not the session). `product` and `transpose` leave the
+scalars out: the session measures whole counts and carries a row's scalar in the noise, `sigma /
+scalar`. So a query knows
 
 * `cells`, `rows`: its shape;
 * `product(x)`: one number per row, exact on int64;
@@ -20,14 +21,24 @@ from ..errors import MeasurementError
 from .grids import AdaGrid, Grid, project_cells
 from .linear import Binned, Block, Coef2, Entries, Identity, Query, Sparse, Weighted, as_query
 
-__all__ = ["AdaGrid", "Binned", "Grid", "Identity", "Query", "Sparse", "Weighted", "as_query", "fresh"]
+__all__ = [
+    "AdaGrid",
+    "Binned",
+    "Grid",
+    "Identity",
+    "Query",
+    "Sparse",
+    "Weighted",
+    "as_query",
+    "fresh",
+]
 __all__ += ["Block", "Coef2", "Entries", "project_cells"]  # for the estimator
 
 
 def fresh(query, made: dict[int, tuple]):
-    """A query made again from the data of one of these classes, so that what was checked when it was made
-    holds, and nothing that happens to the original afterwards, or happened to its methods, matters. `made`
-    remembers what was made."""
+    """A query made again from the data of one of these classes, so that what was checked when it
+    was made holds, and nothing that happens to the original afterwards, or happened to its methods,
+    matters. `made` remembers what was made."""
     if id(query) not in made:
         made[id(query)] = (query, _remade(query, made))
     return made[id(query)][1]

@@ -1,4 +1,5 @@
-"""AdaGrid's queries: the likely cells of a marginal one by one, and what is left through its subsets."""
+"""AdaGrid's queries: the likely cells of a marginal one by one, and what is left through its
+subsets."""
 
 from __future__ import annotations
 
@@ -18,11 +19,12 @@ from .linear import Block, QueryBase, digest
 class Grid:
     """Which cells of one marginal are measured one by one, and the grids of its children.
 
-    `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with one
-    attribute less (none for a single attribute, whose cells must then all be fine). Every fine cell must
-    project to a fine cell of each child: this is what makes a remainder's remainder independent of the level
-    above (see `AdaGrid`). `rests` are the remainders of the children, made once for all queries that ask for
-    them; their `at` says which fine cell of the child lies below each fine cell of this grid.
+    `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with
+    one attribute less (none for a single attribute, whose cells must then all be fine). Every fine
+    cell must project to a fine cell of each child: this is what makes a remainder's remainder
+    independent of the level above (see `AdaGrid`). `rests` are the remainders of the children, made
+    once for all queries that ask for them; their `at` says which fine cell of the child lies below
+    each fine cell of this grid.
     """
 
     clique: Clique
@@ -39,18 +41,24 @@ class Grid:
         object.__setattr__(self, "key", digest(fine))
         cells = math.prod(self.shape)
         if fine.size and (fine[0] < 0 or fine[-1] >= cells or (np.diff(fine) <= 0).any()):
-            raise MeasurementError(f"Grid {self.clique}: fine cells must be ascending in 0..{cells - 1}")
+            raise MeasurementError(
+                f"Grid {self.clique}: fine cells must be ascending in 0..{cells - 1}"
+            )
         if not self.children and fine.size != cells:
             raise MeasurementError(f"Grid {self.clique}: without children every cell must be fine")
         for child in self.children:
             if not set(child.clique) < set(self.clique):
                 raise MeasurementError(f"Grid {self.clique}: {child.clique} is not contained in it")
             if tuple(child.shape) != tuple(self.shape[self.clique.index(a)] for a in child.clique):
-                raise MeasurementError(f"Grid {self.clique}: {child.clique} has another size of an attribute")
+                raise MeasurementError(
+                    f"Grid {self.clique}: {child.clique} has another size of an attribute"
+                )
             projected = self.project(fine, child)
             spot = np.searchsorted(child.fine, projected)
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
-                raise MeasurementError(f"Grid {self.clique}: a fine cell is not fine in {child.clique}")
+                raise MeasurementError(
+                    f"Grid {self.clique}: a fine cell is not fine in {child.clique}"
+                )
             key = ("rest", own, frozenset(child.clique), self.key, child.key)
             rests.append(Block(key, child.clique, child.fine, self.clique, fine, spot))
         object.__setattr__(self, "rests", tuple(rests))
@@ -61,16 +69,17 @@ class Grid:
 
 
 class AdaGrid(QueryBase):
-    """AdaGrid's query of one marginal S: fine cells one by one; of the rest, each child's own query, scaled.
+    """AdaGrid's query of one marginal S: fine cells one by one; of the rest, each child's own
+    query, scaled.
 
-    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the remainder (S
-    without its fine cells), scaled by 1/sqrt(number of children), recursively. Every column has L2 norm
-    exactly 1.
+    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the
+    remainder (S without its fine cells), scaled by 1/sqrt(number of children), recursively. Every
+    column has L2 norm exactly 1.
 
-    The matrix is never built. Since a fine cell of S lies over fine cells of T, the remainder of S has
-    `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself elsewhere; so the
-    next level down asks the same of m_T as T's own query did, whichever S it came from. Each level is a
-    gather and a small scatter.
+    The matrix is never built. Since a fine cell of S lies over fine cells of T, the remainder of S
+    has `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself
+    elsewhere; so the next level down asks the same of m_T as T's own query did, whichever S it came
+    from. Each level is a gather and a small scatter.
     """
 
     def __init__(self, grid: Grid):
@@ -128,13 +137,15 @@ class AdaGrid(QueryBase):
     def blocks(self, clique):
         grid = self.grid
         fine = None if grid.fine.size == self.cells else grid.fine
-        yield Block(("cells", frozenset(grid.clique), fine if fine is None else grid.key), grid.clique, fine)
+        yield Block(
+            ("cells", frozenset(grid.clique), fine if fine is None else grid.key), grid.clique, fine
+        )
         yield from (rest for _, _, rest, _ in self._steps)
 
 
 def _descend(grid: Grid, share: Fraction) -> Iterator[tuple[Grid, Grid, Block, Fraction]]:
-    """(parent, child, the child's remainder, squared scalar) of every part below the fine cells, in the
-    order of the rows."""
+    """(parent, child, the child's remainder, squared scalar) of every part below the fine cells, in
+    the order of the rows."""
     for child, rest in zip(grid.children, grid.rests):
         part = share / len(grid.children)
         yield grid, child, rest, part

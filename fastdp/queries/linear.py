@@ -1,4 +1,5 @@
-"""What a query is, and the queries that are one matrix: cells, weighted cells, any sparse matrix, bins."""
+"""What a query is, and the queries that are one matrix: cells, weighted cells, any sparse matrix,
+bins."""
 
 import hashlib
 import math
@@ -26,12 +27,12 @@ class Entries(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with at[j] ==
-    r`.
+    """Rows over plain marginals: row r is `m[plus][cells[r]] - sum of m[minus][fine[j]] over j with
+    at[j] == r`.
 
-    `cells is None` means every cell of `plus`, in order. A block from a matrix has `matrix` instead, applied
-    to `m[plus]`. Blocks with equal `key` are the same linear functionals, so their measurements can be
-    averaged.
+    `cells is None` means every cell of `plus`, in order. A block from a matrix has `matrix`
+    instead, applied to `m[plus]`. Blocks with equal `key` are the same linear functionals, so their
+    measurements can be averaged.
     """
 
     key: tuple
@@ -75,19 +76,24 @@ class QueryBase:
         return np.empty(0, np.int64)
 
     def row_sigma(self, sigma: float) -> np.ndarray:
-        """The noise per row, in the units of `product`, that equals noise `sigma` on the scaled rows."""
+        """The noise per row, in the units of `product`, that equals noise `sigma` on the scaled
+        rows."""
         num, den = self.coef2
         return sigma * np.sqrt(den / num)
 
     def column_norm2(self) -> Fraction:
         num, den = self.coef2
         turns = np.flatnonzero((num[1:] != num[:-1]) | (den[1:] != den[:-1]))
-        runs = np.append(turns, self.rows - 1) if self.rows else turns  # the last row of each run of equals
+        runs = (
+            np.append(turns, self.rows - 1) if self.rows else turns
+        )  # the last row of each run of equals
         scalars = set(zip(num[runs].tolist(), den[runs].tolist()))
         common = math.lcm(*(d for _, d in scalars))
         scaled = [n * (common // d) for n, d in scalars]
         if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
-            raise MeasurementError("the query's weights are too fine to add up; use smaller fractions")
+            raise MeasurementError(
+                "the query's weights are too fine to add up; use smaller fractions"
+            )
         weights = num * (common // den)
         columns = self.transpose(weights.astype(np.int64))
         return Fraction(int(columns.max(initial=0)), common)
@@ -95,7 +101,9 @@ class QueryBase:
     def _check(self, x: np.ndarray, length: int, what: str) -> np.ndarray:
         x = np.asarray(x).reshape(-1)
         if x.shape[0] != length:
-            raise MeasurementError(f"{type(self).__name__}: expected {length} {what}, got {x.shape[0]}")
+            raise MeasurementError(
+                f"{type(self).__name__}: expected {length} {what}, got {x.shape[0]}"
+            )
         return x
 
     def __repr__(self) -> str:
@@ -137,8 +145,8 @@ class Weighted(Identity):
 
 
 class Sparse(QueryBase):
-    """Any `scipy.sparse` matrix (rows x cells), divided by `unit`. The session takes it only if its entries
-    are 0 and 1, or, with a unit above 1, whole numbers from -unit to unit."""
+    """Any `scipy.sparse` matrix (rows x cells), divided by `unit`. The session takes it only if its
+    entries are 0 and 1, or, with a unit above 1, whole numbers from -unit to unit."""
 
     def __init__(self, matrix, unit: int = 1):
         self.matrix, self.unit = sp.csr_array(matrix), int(unit)
@@ -150,7 +158,9 @@ class Sparse(QueryBase):
         if not np.isfinite(data).all():
             raise MeasurementError("Sparse: the matrix contains NaN or infinity")
         least = 0 if self.unit == 1 else -self.unit
-        self._integer = bool(((data == np.rint(data)) & (data >= least) & (data <= self.unit)).all())
+        self._integer = bool(
+            ((data == np.rint(data)) & (data >= least) & (data <= self.unit)).all()
+        )
 
     @property
     def coef2(self):
@@ -181,7 +191,9 @@ class Sparse(QueryBase):
 
     def _need_binary(self):
         if not self._integer:
-            raise MeasurementError("Sparse: exact counting needs zeros and ones; weights go into the noise")
+            raise MeasurementError(
+                "Sparse: exact counting needs zeros and ones; weights go into the noise"
+            )
 
     def squared(self):
         """The matrix of squared entries, without the unit."""
@@ -196,23 +208,29 @@ class Sparse(QueryBase):
             self._need_binary()
         columns = self.matrix.tocsc()
         spans = pairwise(columns.indptr)
-        norms = (sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0)) for a, b in spans)
+        norms = (
+            sum((Fraction(float(v)) ** 2 for v in columns.data[a:b]), Fraction(0)) for a, b in spans
+        )
         return max(norms, default=Fraction(0))
 
     def blocks(self, clique):
         m = self.matrix
         key = digest(m.indptr, m.indices, m.data)
         line = np.repeat(np.arange(self.rows), np.diff(m.indptr))
-        yield Block(("matrix", clique, key), clique, matrix=Entries(self.rows, line, m.indices, m.data))
+        yield Block(
+            ("matrix", clique, key), clique, matrix=Entries(self.rows, line, m.indices, m.data)
+        )
 
 
 class Binned(QueryBase):
-    """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis as it
-    is."""
+    """Aggregates: axis i of the marginal is grouped by `maps[i]` (code -> bin), None leaves an axis
+    as it is."""
 
     def __init__(self, shape: Sequence[int], maps: Sequence[Sequence[int] | np.ndarray | None]):
         if len(maps) != len(shape):
-            raise MeasurementError(f"Binned: expected one map per axis ({len(shape)}), got {len(maps)}")
+            raise MeasurementError(
+                f"Binned: expected one map per axis ({len(shape)}), got {len(maps)}"
+            )
         axes, sizes = [], []
         for i, (n, bins) in enumerate(zip(shape, maps)):
             axis = np.arange(n, dtype=np.int64) if bins is None else np.asarray(bins, np.int64)
@@ -251,7 +269,9 @@ def as_query(query, cells: int) -> Query:
 
     if issparse(query) or isinstance(query, np.ndarray):
         return Sparse(query)
-    raise MeasurementError(f"query: expected None, a sparse matrix or a query, got {type(query).__name__}")
+    raise MeasurementError(
+        f"query: expected None, a sparse matrix or a query, got {type(query).__name__}"
+    )
 
 
 def digest(*arrays: np.ndarray) -> str:

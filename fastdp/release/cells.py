@@ -1,16 +1,18 @@
-"""Cells of a number line, refined where noisy counts say that rows are, and bins made from these cells.
+"""Cells of a number line, refined where noisy counts say that rows are, and bins made from these
+cells.
 
-Everything here is post-processing of released counts and of public facts. A partition is an increasing array
-of edges; cell i holds the values in [edges[i], edges[i+1]). A `Line` is the set of values that a column may
-have: it knows their type and which of them are round numbers.
+Everything here is post-processing of released counts and of public facts. A partition is an
+increasing array of edges; cell i holds the values in [edges[i], edges[i+1]). A `Line` is the set of
+values that a column may have: it knows their type and which of them are round numbers.
 
     edges, span = line.first(), None    # public: the type's whole range, or public bounds
     edges, span = line.refine(edges, counts, sigma, n, bins, span)    # about n cells where the rows are
     edges = line.bins(edges, counts, sigma, bins, span)    # equal counts; a frequent value is its own bin
 
-A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and days of
-times), and each multiple is a cell of its own. So a value that many rows have gets a cell of its own as soon
-as the steps are fine enough for it to be a multiple. Measured accuracy: docs/research/ranges.md.
+A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and
+days of times), and each multiple is a cell of its own. So a value that many rows have gets a cell
+of its own as soon as the steps are fine enough for it to be a multiple. Measured accuracy:
+docs/research/ranges.md.
 """
 
 from __future__ import annotations
@@ -32,44 +34,51 @@ from ..schema.inside import after, unit_of
 from ..schema.transforms import MIDNIGHT, STEPS
 
 ATOM = 1.0
-"""A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of bins)
-rows."""
+"""A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of
+bins) rows."""
 SURE = 3.0
 """The noisy count of such a value must also be at least this many standard errors."""
 FEW = 0.01
-"""Share of the rows that may have more digits after the point than the column is written with, or lie on a
-finer step of the clock."""
+"""Share of the rows that may have more digits after the point than the column is written with, or
+lie on a finer step of the clock."""
 LOUD, LOUD_STEP = 0.2, 0.5
-"""Digits, and the step of times, are decided only where their noise is less than this share of the rows."""
+"""Digits, and the step of times, are decided only where their noise is less than this share of the
+rows."""
 OUTER = 4.0
-"""The first and the last cell with rows are split into at least this many parts, to locate the bounds."""
+"""The first and the last cell with rows are split into at least this many parts, to locate the
+bounds."""
 MARGIN = 2
-"""After the first partition, this many cells on either side of the cells with rows are counted again."""
+"""After the first partition, this many cells on either side of the cells with rows are counted
+again."""
 TRIM, TAIL = 0.1, 1.0
-"""Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins) plus TAIL
-standard errors of that joint count."""
+"""Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins)
+plus TAIL standard errors of that joint count."""
 LOST = 0.01
-"""Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows: where noise is
-large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and 0.02 on simulated columns
-of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows; without it up to 67 % of the rows were cut off."""
+"""Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows:
+where noise is large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and
+0.02 on simulated columns of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows; without it up to
+67 % of the rows were cut off."""
 MANY = 0.05
-"""Where cells outside the span turn out to hold more than this share of the rows, they are counted again.
-Chosen for senators' terms from 1867 to 2013, of which the years before 1900 are one cell."""
+"""Where cells outside the span turn out to hold more than this share of the rows, they are counted
+again. Chosen for senators' terms from 1867 to 2013, of which the years before 1900 are one cell."""
 CALENDAR = ((0, 6), (1, 7), (1, 12), (0, 23), (1, 31), (0, 59))
-"""Ranges that whole numbers often fill: days of the week, months, hours, days of the month, minutes. They are
-public. A column that lies in one of them has all of its numbers as codes, so none is clamped."""
+"""Ranges that whole numbers often fill: days of the week, months, hours, days of the month,
+minutes. They are public. A column that lies in one of them has all of its numbers as codes, so none
+is clamped."""
 CALENDAR_CELLS = np.array([-math.inf, 0, 1, 2, 5, 7, 8, 10, 13, 20, 24, 32, 50, 60, 100, math.inf])
-"""The partition that distinguishes these ranges: the first partition, and where each of them ends."""
+"""The partition that distinguishes these ranges: the first partition, and where each of them ends.
+"""
 MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
 OTHERS = 0.12
-"""A column is read as clock times only where the noise is less than this share of its rows: of even numbers
-0.4 have last digits above 59, of clock times none."""
+"""A column is read as clock times only where the noise is less than this share of its rows: of even
+numbers 0.4 have last digits above 59, of clock times none."""
 UPPER = 0.2
-"""A column fills such a range if at least this share of its rows lies in the upper half of the range. Numbers
-that become rarer as they grow (children, purchases) do not."""
+"""A column fills such a range if at least this share of its rows lies in the upper half of the
+range. Numbers that become rarer as they grow (children, purchases) do not."""
 YEARS = (1900.0, 1950.0, 2050.0, 2100.0)
-"""Cuts of every first partition of numbers, since years are frequent. Public. With 1000, 2000 and 5000 as the
-only cuts nearby, noise puts rows into other centuries (seen on years of blood samples, 1995 to 2003)."""
+"""Cuts of every first partition of numbers, since years are frequent. Public. With 1000, 2000 and
+5000 as the only cuts nearby, noise puts rows into other centuries (seen on years of blood samples,
+1995 to 2003)."""
 COARSEST = 64
 """Number of cells of equal width in the first partition between public bounds."""
 Array = np.ndarray
@@ -80,9 +89,10 @@ _DAY = 86_400
 
 
 class Line(Struct, frozen=True):
-    """The values of a column of this type, between public bounds where the schema has any (high included).
-    `reach`: cells at an end are cut off only where their joint count is within SURE standard errors of 0. So
-    the outer bins hold the tails; how rows lie in them is for the means within bins to say (`sums`)."""
+    """The values of a column of this type, between public bounds where the schema has any (high
+    included). `reach`: cells at an end are cut off only where their joint count is within SURE
+    standard errors of 0. So the outer bins hold the tails; how rows lie in them is for the means
+    within bins to say (`sums`)."""
 
     dtype: str
     low: float | None = None
@@ -106,21 +116,25 @@ class Line(Struct, frozen=True):
         return after(value, self.dtype, unit_of(self.dtype, self.whole, self.digits))
 
     def range(self) -> tuple[float, float]:
-        """The first value, and the value after the last; infinite where the type has no finite end."""
+        """The first value, and the value after the last; infinite where the type has no finite
+        end."""
         low, high = -math.inf, math.inf
         if self.family == "int":
             least, most = dtypes.int_range(self.dtype)
             low, high = float(least), float(min(most + 1, 1 << 63))  # codes are read as int64
         elif self.family == "decimal":
-            high = float(10 ** (dtypes.decimal_precision(self.dtype) - dtypes.decimal_scale(self.dtype)))
+            high = float(
+                10 ** (dtypes.decimal_precision(self.dtype) - dtypes.decimal_scale(self.dtype))
+            )
             low = -high
         low = low if self.low is None else self.low
         return low, high if self.high is None else self.after(self.high)
 
     def first(self) -> Array:
-        """The first partition, from public facts alone. Edges of numbers: zero, 1, 2 and 5 times the powers
-        of ten up to the ends of the type, and YEARS; of times: the years from 1900 to 2100, centuries before
-        and after, and the ends of the type. Between public bounds also cells of equal width."""
+        """The first partition, from public facts alone. Edges of numbers: zero, 1, 2 and 5 times
+        the powers of ten up to the ends of the type, and YEARS; of times: the years from 1900 to
+        2100, centuries before and after, and the ends of the type. Between public bounds also cells
+        of equal width."""
         low, high = self.range()
         cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
         if self.low is not None and self.high is not None:
@@ -131,7 +145,11 @@ class Line(Struct, frozen=True):
         least = -12 if self.unit is None else round(math.log10(self.unit))
         steps = [m * 10.0**d for d in range(least, 38) for m in (1, 2, 5)]
         if self.unit is None and self.dtype != "float32":
-            steps = [*(10.0**d for d in range(-300, -12, 24)), *steps, *(10.0**d for d in range(48, 308, 24))]
+            steps = [
+                *(10.0**d for d in range(-300, -12, 24)),
+                *steps,
+                *(10.0**d for d in range(48, 308, 24)),
+            ]
         return {0.0, self.after(0.0), *steps, *(-s for s in steps), *YEARS}
 
     def _years(self) -> set[float]:
@@ -139,7 +157,10 @@ class Line(Struct, frozen=True):
         years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
         starts = [epoch.coarse(f"{year:04}-01-01", "date32") for year in years]
         day = 1 if self.family == "date" else _DAY
-        return {float(s * day) for s in starts if least <= s * day <= most} | {float(least), float(most)}
+        return {float(s * day) for s in starts if least <= s * day <= most} | {
+            float(least),
+            float(most),
+        }
 
     def step(self, width: float) -> float:
         """The smallest round step that is at least `width` and at least one unit."""
@@ -161,8 +182,8 @@ class Line(Struct, frozen=True):
         return [v for v in values if low <= v < high]
 
     def split(self, low: float, high: float, parts: float) -> list[float]:
-        """Edges inside (low, high) that cut it into about `parts` parts: every round value is a cell of its
-        own, and so is every gap between two round values."""
+        """Edges inside (low, high) that cut it into about `parts` parts: every round value is a
+        cell of its own, and so is every gap between two round values."""
         if not (math.isfinite(low) and math.isfinite(high)) or self.after(low) >= high:
             return []
         cuts: set[float] = set()
@@ -171,12 +192,18 @@ class Line(Struct, frozen=True):
         return sorted(c for c in cuts if low < c < high)
 
     def refine(
-        self, edges: Array, counts: Array, sigma: float, cells: int, bins: int, span: Span | None = None
+        self,
+        edges: Array,
+        counts: Array,
+        sigma: float,
+        cells: int,
+        bins: int,
+        span: Span | None = None,
     ) -> tuple[Array, Span | None]:
-        """(the next partition, the span of it that holds rows). A cell is split into about `cells` parts
-        times its share of the rows. All cells outside the span are joined into one on each side; after a
-        first partition, empty cells far from rows are joined as well. `span`: the span of this partition;
-        None for a first partition, most of which is empty."""
+        """(the next partition, the span of it that holds rows). A cell is split into about `cells`
+        parts times its share of the rows. All cells outside the span are joined into one on each
+        side; after a first partition, empty cells far from rows are joined as well. `span`: the
+        span of this partition; None for a first partition, most of which is empty."""
         first, last = self._extent(edges, counts, sigma, bins, span, MARGIN)
         if first > last:
             return edges, None
@@ -191,35 +218,59 @@ class Line(Struct, frozen=True):
             if parts >= 2:
                 cuts |= set(self.split(low, high, parts))
         more = self._overlooked(edges, counts, sigma, span) if span else set()
-        return np.array(sorted(cuts | more)), None if more else (float(edges[first]), float(edges[last + 1]))
+        return np.array(sorted(cuts | more)), (
+            None
+            if more
+            else (
+                float(edges[first]),
+                float(edges[last + 1]),
+            )
+        )
 
     def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
-        """Public edges of years on a side of the span that holds many rows after all: they lie too thinly to
-        have stood out of the first partition's noise. As many as those rows are standard errors, or all."""
+        """Public edges of years on a side of the span that holds many rows after all: they lie too
+        thinly to have stood out of the first partition's noise. As many as those rows are standard
+        errors, or all."""
         found: set[float] = set()
         for side in (edges[1:] <= span[0], edges[:-1] >= span[1]):
-            rows, noise = float(counts[side].sum()), outstanding(len(counts)) * sigma * math.sqrt(side.sum())
+            rows, noise = (
+                float(counts[side].sum()),
+                outstanding(len(counts)) * sigma * math.sqrt(side.sum()),
+            )
             if rows > max(noise, MANY * counts.sum()) and self.family in ("date", "timestamp"):
                 public = [c for c in self.first() if edges[:-1][side][0] < c < edges[1:][side][-1]]
                 found |= set(public[:: max(1, round(len(public) * sigma / rows))])
         return found
 
     def _extent(
-        self, edges: Array, counts: Array, sigma: float, bins: int, span: Span | None, margin: int = 0
+        self,
+        edges: Array,
+        counts: Array,
+        sigma: float,
+        bins: int,
+        span: Span | None,
+        margin: int = 0,
     ) -> tuple[int, int]:
-        """Numbers of the first and last cell, both with finite edges, that may hold rows. (1, 0), a first
-        above the last, where no count stands out of the noise."""
+        """Numbers of the first and last cell, both with finite edges, that may hold rows. (1, 0), a
+        first above the last, where no count stands out of the noise."""
         finite = np.flatnonzero(np.isfinite(edges[:-1]) & np.isfinite(edges[1:]))
         if span is None:
             alive = np.flatnonzero(extents(counts, sigma))
             if not len(alive):
                 return 1, 0
             above = self.family not in ("date", "timestamp") and edges[alive[0]] >= 0
-            least = np.searchsorted(edges, 0.0) if above else finite[0]  # noise makes no number negative
+            least = (
+                np.searchsorted(edges, 0.0) if above else finite[0]
+            )  # noise makes no number negative
             return max(alive[0] - margin, least), min(alive[-1] + margin, finite[-1])
-        first, last = (int(np.searchsorted(edges, span[0])), int(np.searchsorted(edges, span[1])) - 1)
+        first, last = (
+            int(np.searchsorted(edges, span[0])),
+            int(np.searchsorted(edges, span[1])) - 1,
+        )
         rows = float(counts[first : last + 1].sum())
-        allowed = (sigma * SURE, 0.0, LOST * rows) if self.reach else (sigma * TAIL, TRIM * rows / bins)
+        allowed = (
+            (sigma * SURE, 0.0, LOST * rows) if self.reach else (sigma * TAIL, TRIM * rows / bins)
+        )
         low = first + ahead(counts[first : last + 1], *allowed)
         high = last - ahead(counts[first : last + 1][::-1], *allowed)
         return (low, high) if low <= high else (first, last)
@@ -227,8 +278,8 @@ class Line(Struct, frozen=True):
     def bins(
         self, edges: Array, counts: Array, sigma: float, bins: int, span: Span | None = None
     ) -> list[float]:
-        """Finite edges of at most `bins` bins: frequent single values (`ATOM`) are bins of their own, the
-        other bins have about equal noisy counts."""
+        """Finite edges of at most `bins` bins: frequent single values (`ATOM`) are bins of their
+        own, the other bins have about equal noisy counts."""
         first, last = self._extent(edges, counts, sigma, bins, span)
         if first > last:
             return self._unknown(edges)
@@ -237,11 +288,13 @@ class Line(Struct, frozen=True):
         if self.unit is not None and (cells[-1] - cells[0]) / self.unit <= bins:
             return [*self.multiples(float(cells[0]), float(cells[-1]), self.unit), float(cells[-1])]
         atoms = self._atoms(cells, mass, sigma, bins)
-        return self._tidy(self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms})
+        return self._tidy(
+            self._cut(cells, mass, atoms, bins), edges, {float(cells[i]) for i in atoms}
+        )
 
     def may_be_calendar(self, grid: Any) -> bool:
-        """Whether, by the counts of a first partition, these are whole numbers from 0 to 99, so that it is
-        worth counting CALENDAR_CELLS. Not where the schema has public bounds."""
+        """Whether, by the counts of a first partition, these are whole numbers from 0 to 99, so
+        that it is worth counting CALENDAR_CELLS. Not where the schema has public bounds."""
         return 0 < self._end(grid) <= CALENDAR_CELLS[-2]
 
     def may_be_clock(self, grid: Any) -> bool:
@@ -249,17 +302,25 @@ class Line(Struct, frozen=True):
         return self.family == "int" and 1000 < self._end(grid) <= 5000
 
     def _end(self, grid: Any) -> float:
-        """Where the cells end that stand out of the noise, of whole numbers >= 0 without public bounds; else
-        -1."""
+        """Where the cells end that stand out of the noise, of whole numbers >= 0 without public
+        bounds; else -1."""
         alive, edges = np.flatnonzero(extents(grid.counts, grid.sigma)), grid.edges
-        whole = self.unit == 1 and self.family in ("int", "float") and (self.low, self.high) == (None, None)
-        return float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
+        whole = (
+            self.unit == 1
+            and self.family in ("int", "float")
+            and (self.low, self.high) == (None, None)
+        )
+        return (
+            float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
+        )
 
     def _tidy(self, cuts: Sequence[float], edges: Array, atoms: set[float]) -> list[float]:
-        """The cuts, where a cut directly above a value (float lines only) is moved down onto that value,
-        unless the value is a bin of its own."""
+        """The cuts, where a cut directly above a value (float lines only) is moved down onto that
+        value, unless the value is a bin of its own."""
         onto = {
-            float(b): float(a) for a, b in pairwise(edges) if math.isfinite(a) and self.after(float(a)) == b
+            float(b): float(a)
+            for a, b in pairwise(edges)
+            if math.isfinite(a) and self.after(float(a)) == b
         }
         if self.unit is not None:
             return list(cuts)
@@ -267,8 +328,8 @@ class Line(Struct, frozen=True):
         return moved if len(moved) > 1 else list(cuts)
 
     def grained(self, edges: Array, counts: Array, digits: int) -> tuple[Line, Array, Array]:
-        """(the line of values with `digits` digits after the point, `edges` rounded up to such values,
-        `counts` of the cells that are left)."""
+        """(the line of values with `digits` digits after the point, `edges` rounded up to such
+        values, `counts` of the cells that are left)."""
         line = replace(self, whole=digits == 0, digits=digits)
         moved = np.array([_ceil(float(e), digits) for e in edges])
         keep = np.flatnonzero(np.diff(moved) > 0)
@@ -284,10 +345,14 @@ class Line(Struct, frozen=True):
         return [zero, self.after(zero)]
 
     def _atoms(self, cells: Array, mass: Array, sigma: float, bins: int) -> list[int]:
-        """Numbers of the one-value cells that become bins of their own: the largest counts first, as long as
-        these and one bin for each gap between them are at most `bins`."""
+        """Numbers of the one-value cells that become bins of their own: the largest counts first,
+        as long as these and one bin for each gap between them are at most `bins`."""
         enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
-        ones = [int(i) for i in np.flatnonzero(mass >= enough) if self.after(float(cells[i])) == cells[i + 1]]
+        ones = [
+            int(i)
+            for i in np.flatnonzero(mass >= enough)
+            if self.after(float(cells[i])) == cells[i + 1]
+        ]
         chosen: list[int] = []
         for i in sorted(ones, key=lambda i: (-mass[i], i)):
             tried = sorted([*chosen, i])
@@ -300,10 +365,15 @@ class Line(Struct, frozen=True):
         cuts = {float(cells[0]), float(cells[-1])}
         for i in atoms:
             cuts |= {float(cells[i]), float(cells[i + 1])}
-        for (start, stop), count in zip(gaps, shared(bins - len(atoms), [mass[a:b].sum() for a, b in gaps])):
+        for (start, stop), count in zip(
+            gaps, shared(bins - len(atoms), [mass[a:b].sum() for a, b in gaps])
+        ):
             below = np.concatenate([[0.0], np.cumsum(mass[start:stop])])
             for k in range(1, count):
-                at = min(int(np.searchsorted(below, below[-1] * k / count, "right")) - 1, stop - start - 1)
+                at = min(
+                    int(np.searchsorted(below, below[-1] * k / count, "right")) - 1,
+                    stop - start - 1,
+                )
                 inside = mass[start + at]
                 share = (below[-1] * k / count - below[at]) / inside if inside > 0 else 0.0
                 cuts.add(self._near(float(cells[start + at]), float(cells[start + at + 1]), share))
@@ -320,8 +390,8 @@ class Line(Struct, frozen=True):
 
 
 def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
-    """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a column fills
-    by the counts of CALENDAR_CELLS; None if it fills none."""
+    """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a
+    column fills by the counts of CALENDAR_CELLS; None if it fills none."""
     edges, alive = CALENDAR_CELLS, extents(counts, sigma)
     filled: list[tuple[tuple[int, int], Array]] = []
     for low, high in CALENDAR:  # the narrowest first
@@ -340,7 +410,8 @@ def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
 
 
 def step_of(counts: Array, sigma: float) -> int:
-    """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of STEPS."""
+    """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of
+    STEPS."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
         return STEPS[0]
     found = digits_of(counts, sigma, LOUD_STEP)
@@ -348,19 +419,19 @@ def step_of(counts: Array, sigma: float) -> int:
 
 
 def is_clock(hours: Array, other: float, sigma: float) -> bool:
-    """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of numbers
-    that are none (minutes above 59): there are next to no others, and the two largest hours hold less than
-    half of the rows (of numbers such as years they hold all)."""
+    """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of
+    numbers that are none (minutes above 59): there are next to no others, and the two largest hours
+    hold less than half of the rows (of numbers such as years they hold all)."""
     total = float(hours.sum()) + other
     spread = float(np.sort(hours)[-2:].sum()) < total / 2
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
 def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
-    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places` (or the
-    step of times): the smallest number that almost no rows exceed (a share below FEW, or below the noise).
-    None if many rows have more digits than were counted separately, or if the noise is more than a
-    share `most` of the rows."""
+    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`
+    (or the step of times): the smallest number that almost no rows exceed (a share below FEW, or
+    below the noise). None if many rows have more digits than were counted separately, or if the
+    noise is more than a share `most` of the rows."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
     for digits in range(len(counts) - 1):
@@ -385,9 +456,9 @@ def _ceil(value: float, digits: int) -> float:
 
 
 def extents(counts: Array, sigma: float) -> Array:
-    """bool per cell: whether it may hold rows. Where those cells of an aligned run of 2^k cells that no
-    shorter run has shown to hold rows stand out together of their noise, the part of the run that stands out
-    most."""
+    """bool per cell: whether it may hold rows. Where those cells of an aligned run of 2^k cells
+    that no shorter run has shown to hold rows stand out together of their noise, the part of the
+    run that stands out most."""
     bar, size, alive = outstanding(len(counts)), 1, np.zeros(len(counts), bool)
     sums = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
     rest = np.ones(len(sums))
@@ -406,18 +477,22 @@ def extents(counts: Array, sigma: float) -> Array:
 
 
 def ahead(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
-    """How many leading cells hold together at most `few` rows plus `noise` times the root of their number,
-    which adds at most `most`; 0 if all cells together do."""
+    """How many leading cells hold together at most `few` rows plus `noise` times the root of their
+    number, which adds at most `most`; 0 if all cells together do."""
     allowed = few + np.minimum(noise * np.sqrt(np.arange(1, len(counts) + 1)), max(0.0, most))
     beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0
 
 
-def agree(coarse: Array, above: Array, sigma_above: float, fine: Array, counts: Array, sigma: float) -> Array:
-    """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`, `sigma_above`).
+def agree(
+    coarse: Array, above: Array, sigma_above: float, fine: Array, counts: Array, sigma: float
+) -> Array:
+    """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`,
+    `sigma_above`).
 
-    Between two neighbouring edges that both partitions have, the fine counts are all shifted by the same
-    amount, so that their sum is the average of both partitions' sums, weighted by inverse variance.
+    Between two neighbouring edges that both partitions have, the fine counts are all shifted by the
+    same amount, so that their sum is the average of both partitions' sums, weighted by inverse
+    variance.
     """
     out = np.array(counts, np.float64)
     starts = np.searchsorted(fine, coarse)
@@ -437,7 +512,8 @@ def _between(atoms: Sequence[int], cells: int) -> list[tuple[int, int]]:
 
 
 def shared(count: int, masses: Sequence[float]) -> list[int]:
-    """`count` bins dealt to the runs of cells in proportion to their masses, at least one to each."""
+    """`count` bins dealt to the runs of cells in proportion to their masses, at least one to
+    each."""
     if not masses:
         return []
     total, rest = float(sum(masses)) or 1.0, count - len(masses)

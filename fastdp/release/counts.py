@@ -1,8 +1,10 @@
-"""PRIVATE: exact counts as a session's steps take them from an engine, after the charge. Nothing here is
-released or drawn. Errors of code that sees private data are replaced by texts without private content.
+"""PRIVATE: exact counts as a session's steps take them from an engine, after the charge. Nothing
+here is released or drawn. Errors of code that sees private data are replaced by texts without
+private content.
 
-`clip`: rows per user that count fully; None: every row counts fully, per event. Counts are int64 in units of
-1/SCALE rows. `domain`: of the recoded columns; `codes`: code -> new code of each recoded column.
+`clip`: rows per user that count fully; None: every row counts fully, per event. Counts are int64 in
+units of 1/SCALE rows. `domain`: of the recoded columns; `codes`: code -> new code of each recoded
+column.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +51,8 @@ def gaps(
     clip: int | None,
     codes: Codes,
 ) -> np.ndarray:
-    """L1 distances between the marginals and the grids, cut off at SCORE_LIMIT (which cannot raise how much
-    one user changes them)."""
+    """L1 distances between the marginals and the grids, cut off at SCORE_LIMIT (which cannot raise
+    how much one user changes them)."""
     out = np.empty(len(cliques), np.int64)
     for start, stop in batches([g.size for g in grids]):
         counts = marginals(engine, list(dict.fromkeys(cliques[start:stop])), domain, clip, codes)
@@ -67,13 +69,15 @@ def counts_sparsely(engine: Counter) -> bool:
 def cells(
     engine: Any, clique: Clique, domain: Domain, clip: int | None, codes: Codes
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(cells, sums) of a marginal: the numbers of its cells that are not empty, ascending, and their
-    counts."""
+    """(cells, sums) of a marginal: the numbers of its cells that are not empty, ascending, and
+    their counts."""
     if not counts_sparsely(engine):
         table = marginals(engine, [clique], domain, clip, codes)[clique].reshape(-1)
         filled = np.flatnonzero(table)
         return filled, table[filled]
-    found = private(lambda: engine.marginals([clique], clip, sparse=True, recode=codes or None))[clique]
+    found = private(lambda: engine.marginals([clique], clip, sparse=True, recode=codes or None))[
+        clique
+    ]
     filled, sums = found.keys.astype(np.int64), require_int64(found.sums, (len(found.keys),))
     if (np.diff(filled) <= 0).any() or (len(filled) and filled[-1] >= domain.cells(clique)):
         raise PrivacyError("the engine returned a wrong cell, or one twice; nothing was released")
@@ -86,8 +90,9 @@ def guessed(
     skip: Mapping[str, int],
     cells_of: Callable[[Clique], tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
-    """For ordered pairs (A, B), the sum over the values of A of the largest count among their cells, without
-    cells that have a code to `skip`. `cells_of`: (cells, counts) of a pair in the domain's order."""
+    """For ordered pairs (A, B), the sum over the values of A of the largest count among their
+    cells, without cells that have a code to `skip`. `cells_of`: (cells, counts) of a pair in the
+    domain's order."""
     out: dict[Clique, int] = {}
     for a, b in dict.fromkeys(domain.canonical(p) for p in pairs):
         filled, sums = cells_of((a, b))

@@ -1,5 +1,5 @@
-"""The public side of vectors of which one user changes every entry by at most the clip: distances of
-marginals from a model (docs/explain/distances.md) and rows that can be guessed
+"""The public side of vectors of which one user changes every entry by at most the clip: distances
+of marginals from a model (docs/explain/distances.md) and rows that can be guessed
 (docs/explain/wide-pairs.md)."""
 
 from collections.abc import Mapping, Sequence
@@ -29,8 +29,8 @@ class Distances(Struct, frozen=True, eq=False):
 
 
 class DistancePlan(Struct, frozen=True, eq=False):
-    """A call with its noise worked out. `sigma`: in grid units; `coef2`: w_i^2 / (sum of w^2) as (numerators,
-    denominators); `grids`: the public estimates, rounded to the grid."""
+    """A call with its noise worked out. `sigma`: in grid units; `coef2`: w_i^2 / (sum of w^2) as
+    (numerators, denominators); `grids`: the public estimates, rounded to the grid."""
 
     cliques: tuple[Clique, ...]
     grids: list[np.ndarray]
@@ -48,13 +48,20 @@ class DistancePlan(Struct, frozen=True, eq=False):
         scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
 
     def describe(self, label: str) -> dict:
-        """The release as the statement lists it: the sensitivity is that of the vector scaled so that the
-        largest weight is 1."""
+        """The release as the statement lists it: the sensitivity is that of the vector scaled so
+        that the largest weight is 1."""
         norm2 = Fraction(sum(w * w for w in self.weights), max(self.weights) ** 2)
         sensitivity = self.clip * float(norm2) ** 0.5
         rows = self.sigma / SCALE
         line = release_of(
-            label, self.kind, [], "gaussian", Gaussian(self.mu), sensitivity, rows, len(self.cliques)
+            label,
+            self.kind,
+            [],
+            "gaussian",
+            Gaussian(self.mu),
+            sensitivity,
+            rows,
+            len(self.cliques),
         )
         return line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})
 
@@ -70,8 +77,9 @@ def plan_distances(
 ) -> DistancePlan:
     """Noise of a vector of distances, from public facts alone.
 
-    One user changes each distance by at most D = clip * SCALE. So the vector whose entry i is scaled by
-    c_i = w_i / sqrt(sum of w^2) changes by at most D in L2, and sigma_i = D / (mu c_i), rounded up.
+    One user changes each distance by at most D = clip * SCALE. So the vector whose entry i is
+    scaled by c_i = w_i / sqrt(sum of w^2) changes by at most D in L2, and sigma_i = D / (mu c_i),
+    rounded up.
     """
     cliques = tuple(domain.check(c) for c in cliques)
     if not cliques:
@@ -82,15 +90,20 @@ def plan_distances(
 
 
 def plan_guesses(
-    domain: Domain, clip: int, pairs: Sequence[Clique], skip: Mapping[str, int], mu: float, label: str
+    domain: Domain,
+    clip: int,
+    pairs: Sequence[Clique],
+    skip: Mapping[str, int],
+    mu: float,
+    label: str,
 ) -> DistancePlan:
-    """Noise of a vector of numbers of rows whose B can be guessed from A, of ordered pairs (A, B). `skip`: a
-    code of each of these columns whose cells are left out.
+    """Noise of a vector of numbers of rows whose B can be guessed from A, of ordered pairs (A, B).
+    `skip`: a code of each of these columns whose cells are left out.
 
-    One user adds u(a, b) >= 0 to the weighted counts n(a, b), whole numbers, at most D = clip * SCALE in all.
-    The sum over a of the largest n(a, b) then grows by at most the sum over a of the largest u(a, b), so by 0
-    to D; the same holds for any part of the cells. The user may move all K sums at once: L2 sensitivity
-    D sqrt(K), sigma = D sqrt(K) / mu, rounded up.
+    One user adds u(a, b) >= 0 to the weighted counts n(a, b), whole numbers, at most D = clip *
+    SCALE in all. The sum over a of the largest n(a, b) then grows by at most the sum over a of the
+    largest u(a, b), so by 0 to D; the same holds for any part of the cells. The user may move all K
+    sums at once: L2 sensitivity D sqrt(K), sigma = D sqrt(K) / mu, rounded up.
     """
     pairs = tuple(domain.check(p) for p in pairs)
     if not pairs or any(len(p) != 2 for p in pairs):
@@ -101,7 +114,12 @@ def plan_guesses(
 
 
 def _planned(
-    kind: str, clip: int, cliques: tuple[Clique, ...], whole: list[int], mu: float, grids: list[np.ndarray]
+    kind: str,
+    clip: int,
+    cliques: tuple[Clique, ...],
+    whole: list[int],
+    mu: float,
+    grids: list[np.ndarray],
 ) -> DistancePlan:
     cost, sensitivity2 = positive(mu, "mu"), (clip * SCALE) ** 2
     coef2 = squared_shares(whole)
@@ -109,13 +127,15 @@ def _planned(
     sigma = np.broadcast_to(np.asarray(sigma, np.float64), (len(cliques),))
     question = {"kind": kind, "clip": clip, "mu": cost, "cliques": [list(c) for c in cliques]}
     question |= {"estimates": [array_digest(g) for g in grids], "weights": whole}
-    plan = DistancePlan(cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question, kind)
+    plan = DistancePlan(
+        cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question, kind
+    )
     plan.check()
     return plan
 
 
 def squared_shares(weights: Sequence[int]) -> scale.Coef2:
-    """w_i^2 / (sum of w^2), exactly. Scaled by the square roots of these, the vector of distances has the L2
-    sensitivity of a single distance."""
+    """w_i^2 / (sum of w^2), exactly. Scaled by the square roots of these, the vector of distances
+    has the L2 sensitivity of a single distance."""
     total = sum(w * w for w in weights)
     return np.array([w * w for w in weights], np.int64), np.full(len(weights), total, np.int64)

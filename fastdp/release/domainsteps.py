@@ -1,6 +1,7 @@
 """The steps by which a run finds private domains: each charges the ledger, counts, and draws noise.
 
-What to ask, and what follows from the answers, is decided in `private_domain`; here is all that sees counts.
+What to ask, and what follows from the answers, is decided in `private_domain`; here is all that
+sees counts.
 """
 
 import json
@@ -36,9 +37,10 @@ FINISHED = "finished schema"
 
 @dataclass
 class DomainSteps:
-    """The steps that find the domain within one part of a reservation, in order. `mu`: the whole budget of
-    that part; `source`: is read again for every step that is not stored; `check` is called before each of
-    them; `releases`: what was released so far, for the statement; `steps`: how many steps were entered."""
+    """The steps that find the domain within one part of a reservation, in order. `mu`: the whole
+    budget of that part; `source`: is read again for every step that is not stored; `check` is
+    called before each of them; `releases`: what was released so far, for the statement; `steps`:
+    how many steps were entered."""
 
     asked: Schema
     reservation: Reservation
@@ -66,7 +68,9 @@ class DomainSteps:
         return Session(engine, self._next(clip), cap=self.cap, mu=self.mu, **facts)
 
     def _next(self, clip: int) -> Steps:
-        return Steps(self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace, self.check)
+        return Steps(
+            self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace, self.check
+        )
 
     def _counted(
         self,
@@ -79,13 +83,19 @@ class DomainSteps:
         """One step: the 1-way of every field at clip 1."""
         with self._engine(with_fields(self.asked, fields)) as engine:
             session = self._session(engine, 1)
-            answers = session.measure([Request((name,), mu) for name in fields], label, recode=recode)
+            answers = session.measure(
+                [Request((name,), mu) for name in fields], label, recode=recode
+            )
         self.releases += [{k: r[k] for k in r if k != "recoded"} | about for r in session.releases]
         self.steps += 1
         return dict(zip(fields, answers, strict=True))
 
     def _count(
-        self, engine: LaterEngine, requests: Sequence[Request], of: str, recode: Mapping[str, np.ndarray]
+        self,
+        engine: LaterEngine,
+        requests: Sequence[Request],
+        of: str,
+        recode: Mapping[str, np.ndarray],
     ) -> list[Measurement]:
         clip = self.clip or 1
         session = self._session(engine, clip)
@@ -106,8 +116,11 @@ class DomainSteps:
         label: str,
         places: bool = False,
     ) -> None:
-        """Counts one partition of every column as one step; with `places` also the digits of floats."""
-        digits = {digits_name(n): n for n, c in columns.items() if places and costs.counts_places(c)}
+        """Counts one partition of every column as one step; with `places` also the digits of
+        floats."""
+        digits = {
+            digits_name(n): n for n, c in columns.items() if places and costs.counts_places(c)
+        }
         schema = provisional(self.asked, columns, {n: grids[n].edges for n in columns}, digits)
         clip = self.clip or 1
         with self._engine(schema) as engine:
@@ -140,14 +153,18 @@ class DomainSteps:
         values, users, noise = release_keys(
             steps, self.source, column, self.asked, cap, event, label, steps.draw_seed(0), known
         )
-        line = release_of(label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values))
-        self.releases.append(line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS})
+        line = release_of(
+            label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values)
+        )
+        self.releases.append(
+            line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS}
+        )
         self.steps += 1
         return values, users
 
     def _store(self, finished: Schema) -> Schema:
-        """Store the finished schema as a step of its own, which is charged nothing. Returns it, or the one
-        that the ledger stored before an interruption."""
+        """Store the finished schema as a step of its own, which is charged nothing. Returns it, or
+        the one that the ledger stored before an interruption."""
         free = Gaussian(0.0)
         question = {"kind": "schema", "asked": self.asked.digest(), "event": free.to_dict()}
         raw = np.frombuffer(schema_bytes(finished), np.uint8).copy()
@@ -161,7 +178,8 @@ class DomainSteps:
 
     @property
     def left(self) -> float:
-        """What the steps so far left of the part's mu, rounded down; the mechanism may spend all of it."""
+        """What the steps so far left of the part's mu, rounded down; the mechanism may spend all of
+        it."""
         spent = mu2(event_from_dict(r["event"]) for r in self.releases)
         return root_down(max(Fraction(0), Fraction(self.mu) ** 2 - spent))
 

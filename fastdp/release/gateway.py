@@ -1,13 +1,13 @@
 """The session: the only way from private data to numbers that may be released.
 
-A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger. Whatever it
-gives back has been charged before it was counted, carries exact noise that covers its sensitivity to one user
-(checked in exact arithmetic), and is on disk, noisy, before the caller sees it. Guarantee and proof:
-docs/explain/bounds.md.
+A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger.
+Whatever it gives back has been charged before it was counted, carries exact noise that covers its
+sensitivity to one user (checked in exact arithmetic), and is on disk, noisy, before the caller sees
+it. Guarantee and proof: docs/explain/bounds.md.
 
-Order of every call: check everything that is public; enter the step in the ledger (on disk); count; draw;
-store the noisy answers; return them. A step that was answered before an interruption returns the stored
-answers and reads no data.
+Order of every call: check everything that is public; enter the step in the ledger (on disk); count;
+draw; store the noisy answers; return them. A step that was answered before an interruption returns
+the stored answers and reads no data.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ class Session:
         about: Mapping | None = None,
         view: View | None = None,
     ):
-        """`steps` are shared with the sessions that `part` makes. `about`: public facts that are part of
-        every step's digest. `view`: what the engine counts, where it is not the private table itself."""
+        """`steps` are shared with the sessions that `part` makes. `about`: public facts that are
+        part of every step's digest. `view`: what the engine counts, where it is not the private
+        table itself."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.modelled
         self.unit, self.cap = unit, cap
@@ -101,7 +102,9 @@ class Session:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
-            raise PrivacyError(f"{name!r} of a session cannot be changed: it is fixed before data is read")
+            raise PrivacyError(
+                f"{name!r} of a session cannot be changed: it is fixed before data is read"
+            )
         object.__setattr__(self, name, value)
 
     def __reduce__(self):
@@ -109,8 +112,8 @@ class Session:
 
     @property
     def clip(self) -> int:
-        """Rows per user that count fully. PrivacyError while the clip is still to be chosen: nothing is
-        counted, and no noise is scaled, before it is."""
+        """Rows per user that count fully. PrivacyError while the clip is still to be chosen:
+        nothing is counted, and no noise is scaled, before it is."""
         if self.__view is not None and self.__view.per_user:
             return 1
         if self.__steps.clip is None:
@@ -124,8 +127,8 @@ class Session:
 
     @property
     def releases(self) -> list[dict]:
-        """What was released so far, for the statement: distribution, sensitivity, sigma and number of
-        answers of each."""
+        """What was released so far, for the statement: distribution, sensitivity, sigma and number
+        of answers of each."""
         return [dict(r) for r in self.__steps.releases]
 
     @property
@@ -134,11 +137,12 @@ class Session:
         return self.__steps.reservation.left(self.__steps.part)
 
     def part(self, share: float, view: View | None = None) -> Session:
-        """A session with `share` of the mu^2 of this one, onto its rows or onto the table that `view` makes
-        of them. Its steps, charges and releases are this session's: one ledger, one order.
+        """A session with `share` of the mu^2 of this one, onto its rows or onto the table that
+        `view` makes of them. Its steps, charges and releases are this session's: one ledger, one
+        order.
 
-        One user's rows of a view depend on that user's rows alone, so every guarantee of this class holds
-        for the view as it stands; where it has one row per user, with a clip of 1. Proof:
+        One user's rows of a view depend on that user's rows alone, so every guarantee of this class
+        holds for the view as it stands; where it has one row per user, with a clip of 1. Proof:
         docs/explain/user-releases.md.
         """
         if not 0 < share <= 1:
@@ -150,18 +154,31 @@ class Session:
             engine = viewed(engine, view)
             about["view"] = view.digest()
         mu = None if self.mu is None else self.mu * share**0.5
-        facts: dict[str, Any] = {"cap": self.cap, "pure": self.pure, "asked": self.asked, "unit": self.unit}
-        return Session(engine, steps, mu=mu, about=about, view=self.__view if view is None else view, **facts)
+        facts: dict[str, Any] = {
+            "cap": self.cap,
+            "pure": self.pure,
+            "asked": self.asked,
+            "unit": self.unit,
+        }
+        return Session(
+            engine, steps, mu=mu, about=about, view=self.__view if view is None else view, **facts
+        )
 
     def measure(
-        self, requests: Sequence[Request], label: str, *, recode: Mapping[str, np.ndarray] | None = None
+        self,
+        requests: Sequence[Request],
+        label: str,
+        *,
+        recode: Mapping[str, np.ndarray] | None = None,
     ) -> list[Measurement]:
-        """Noisy answers to all the requests, in their order: one step of the ledger, one pass over the data.
+        """Noisy answers to all the requests, in their order: one step of the ledger, one pass over
+        the data.
 
-        Each costs its own mu; together sqrt(sum of mu^2). Noise on a query row with scalar c is clip / (mu c)
-        rows. BudgetError if the reservation does not cover them, PrivacyError if a query's columns have L2
-        norm above 1; both before anything is read. `recode` (public: code -> code of each named column)
-        merges codes before counting; cliques, queries and answers are then over `domain.recoded(recode)`.
+        Each costs its own mu; together sqrt(sum of mu^2). Noise on a query row with scalar c is
+        clip / (mu c) rows. BudgetError if the reservation does not cover them, PrivacyError if a
+        query's columns have L2 norm above 1; both before anything is read. `recode` (public: code
+        -> code of each named column) merges codes before counting; cliques, queries and answers are
+        then over `domain.recoded(recode)`.
         """
         requests = list(requests)
         if not requests:
@@ -169,7 +186,12 @@ class Session:
         codes, domain, asked = self.__recoded(recode)
         rebuilt: dict[int, tuple] = {}
         plans = [plan_marginal(domain, self.clip, r, rebuilt) for r in requests]
-        question = {"kind": "marginals", "clip": self.clip, "asked": [p.question for p in plans], **asked}
+        question = {
+            "kind": "marginals",
+            "clip": self.clip,
+            "asked": [p.question for p in plans],
+            **asked,
+        }
         events = [Gaussian(p.mu) for p in plans]
 
         def draw() -> list[np.ndarray]:
@@ -189,14 +211,20 @@ class Session:
         ]
 
     def user_histogram(
-        self, key: UserKey, cap: int = 1, *, mu: float | None = None, epsilon: float | None = None, label: str
+        self,
+        key: UserKey,
+        cap: int = 1,
+        *,
+        mu: float | None = None,
+        epsilon: float | None = None,
+        label: str,
     ) -> Measurement:
         """Noisy number of users per key; each user counts in at most `cap` keys, once in each (with
         `Agreement`, which takes `mu` only: adds at most 1 to each of `key.numbers` keys).
 
-        With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise of scale
-        cap / epsilon, a pure release. In a run with unit "event" the unit is one user's rows of one key: the
-        cap is off and the sensitivity is 1.
+        With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise
+        of scale cap / epsilon, a pure release. In a run with unit "event" the unit is one user's
+        rows of one key: the cap is off and the sensitivity is 1.
         """
         plan = plan_histogram(self.domain, self.unit, key, cap, mu, epsilon, label)
         if isinstance(plan.key, Groups):
@@ -216,25 +244,34 @@ class Session:
         return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
 
     def choose_clip(
-        self, noise: Sequence[float], *, mu: float, label: str, displaced: float = clip_rules.SHIFTED
+        self,
+        noise: Sequence[float],
+        *,
+        mu: float,
+        label: str,
+        displaced: float = clip_rules.SHIFTED,
     ) -> tuple[Measurement, clip_rules.ClipChoice]:
-        """Measure the histogram of rows per user and choose `clip` from it, once. Only for runs that were
-        opened with a clip to be chosen.
+        """Measure the histogram of rows per user and choose `clip` from it, once. Only for runs
+        that were opened with a clip to be chosen.
 
-        Unit user, add or remove: one user with any number of rows is in one of the public bins up to the
-        schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger, mu-GDP. The clip
-        is post-processing of it and of public numbers (`noise`: of the planned marginals, by
-        `clip_rules.unit_noise`; `displaced`: SHIFTED or GROUPED of `clip_rules`). Later requests are chosen
-        adaptively: each is as private as its own mu says at any clip, and all compose to sqrt(sum of mu^2).
-        Proof: docs/explain/bounds.md.
+        Unit user, add or remove: one user with any number of rows is in one of the public bins up
+        to the schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger,
+        mu-GDP. The clip is post-processing of it and of public numbers (`noise`: of the planned
+        marginals, by `clip_rules.unit_noise`; `displaced`: SHIFTED or GROUPED of `clip_rules`).
+        Later requests are chosen adaptively: each is as private as its own mu says at any clip, and
+        all compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
         """
         steps = self.__steps
         if steps.clip is not None:
-            raise PrivacyError(f"{label!r}: the clip of this run is {steps.clip} already; choose it once")
+            raise PrivacyError(
+                f"{label!r}: the clip of this run is {steps.clip} already; choose it once"
+            )
         bound, noise = steps.bound, [float(n) for n in noise]
         # refuses bad noise before anything is measured
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0)
-        measured = self.user_histogram(RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label)
+        measured = self.user_histogram(
+            RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label
+        )
         values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma, displaced)
         about = clip_rules.described(choice, label, bound, values, noise, sigma, displaced)
@@ -253,18 +290,28 @@ class Session:
         allowed: Sequence[int] | None = None,
         recode: Mapping[str, np.ndarray] | None = None,
     ) -> int:
-        """The index of a clique whose marginal is far from its estimate: exponential mechanism, one step of
-        the ledger.
+        """The index of a clique whose marginal is far from its estimate: exponential mechanism, one
+        step of the ledger.
 
-        Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i] -
-        penalties[i]). One user changes it by at most clip * weights[i]; probabilities are proportional to
-        exp(epsilon * score / (2 * clip * largest weight)); charged as epsilon-bounded-range. Estimates,
-        weights and penalties are public. `allowed`: the indices that may be selected (None: all). Calls that
-        differ only in epsilon or `allowed` count the data once. `recode`: as in `measure`.
+        Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i]
+        - penalties[i]). One user changes it by at most clip * weights[i]; probabilities are
+        proportional to exp(epsilon * score / (2 * clip * largest weight)); charged as
+        epsilon-bounded-range. Estimates, weights and penalties are public. `allowed`: the indices
+        that may be selected (None: all). Calls that differ only in epsilon or `allowed` count the
+        data once. `recode`: as in `measure`.
         """
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_selection(
-            domain, self.clip, cliques, self.__grids, estimates, epsilon, weights, penalties, allowed, label
+            domain,
+            self.clip,
+            cliques,
+            self.__grids,
+            estimates,
+            epsilon,
+            weights,
+            penalties,
+            allowed,
+            label,
         )
         asked = plan.asked_digest(recoding)
         question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
@@ -294,19 +341,22 @@ class Session:
         weights: Sequence[float] | None = None,
         recode: Mapping[str, np.ndarray] | None = None,
     ) -> Distances:
-        """Noisy L1 distances in rows of many marginals from public estimates: one Gaussian vector, one step
-        of the ledger.
+        """Noisy L1 distances in rows of many marginals from public estimates: one Gaussian vector,
+        one step of the ledger.
 
-        One user changes each distance by at most the clip, so the vector of K distances by clip * sqrt(K) in
-        L2. Without weights sigma = clip * sqrt(K) / mu; with weights sigma_i = clip * sqrt(sum of w^2) / (mu
-        w_i). mu-GDP. Estimates and weights are public, and must be the same to the bit when a run is resumed.
-        `recode`: as in `measure`. Proof: docs/explain/distances.md.
+        One user changes each distance by at most the clip, so the vector of K distances by clip *
+        sqrt(K) in L2. Without weights sigma = clip * sqrt(K) / mu; with weights sigma_i = clip *
+        sqrt(sum of w^2) / (mu w_i). mu-GDP. Estimates and weights are public, and must be the same
+        to the bit when a run is resumed. `recode`: as in `measure`. Proof:
+        docs/explain/distances.md.
         """
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
 
         def gaps() -> np.ndarray:
-            return counts.gaps(self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes)
+            return counts.gaps(
+                self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes
+            )
 
         return self.__vector(plan, plan.question | recoding, gaps, label)
 
@@ -319,16 +369,18 @@ class Session:
         recode: Mapping[str, np.ndarray] | None = None,
         skip: Mapping[str, int] | None = None,
     ) -> Distances:
-        """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows of their
-        A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of some columns whose
-        rows are left out. Guarantee and proof: `plan_guesses`."""
+        """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows
+        of their A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of
+        some columns whose rows are left out. Guarantee and proof: `plan_guesses`."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
 
         def rows() -> np.ndarray:
             clip = self.__counted_clip
             cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
-            return counts.private(lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of))
+            return counts.private(
+                lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of)
+            )
 
         return self.__vector(plan, plan.question | recoding, rows, label)
 
@@ -353,14 +405,16 @@ class Session:
         return MOST_CELLS if counts.counts_sparsely(self.__engine) else DENSE_CELLS
 
     def filtered(self, clique: Clique, *, mu: float, lifted: float, label: str) -> Filtered:
-        """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows on each.
-        One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with the cells that are
-        not empty. Guarantee and proof: docs/explain/wide-pairs.md."""
+        """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows
+        on each. One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with
+        the cells that are not empty. Guarantee and proof: docs/explain/wide-pairs.md."""
         self.__one_unit(frozenset())
         plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
 
         def draw() -> list[np.ndarray]:
-            read = partial(counts.cells, self.__engine, plan.clique, self.domain, self.__counted_clip, {})
+            read = partial(
+                counts.cells, self.__engine, plan.clique, self.domain, self.__counted_clip, {}
+            )
             cells, sums = counts.private(read)
             self.__steps.trace("counted")
             # The number of cells that are not empty is private: errors must not name it.

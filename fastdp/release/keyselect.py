@@ -1,12 +1,13 @@
 """Private release of the values that a column has, for columns without a public list of values.
 
-The list of values is itself a release, so it is measured before anything else, as a step of its own in the
-ledger, and the resulting schema serves every mechanism. Each user counts in at most `keys_per_user`
-values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t values: a vector of L2 norm 1.
-Only values that then have a user are candidates: their weighted counts get Gaussian noise, and those whose
-noisy count passes a threshold are kept. The candidates depend on the data: one user changes which values are
-candidates in at most `keys_per_user` places, and with probability at most delta one of these passes. That
-delta is charged in addition to the noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
+The list of values is itself a release, so it is measured before anything else, as a step of its own
+in the ledger, and the resulting schema serves every mechanism. Each user counts in at most
+`keys_per_user` values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t
+values: a vector of L2 norm 1. Only values that then have a user are candidates: their weighted
+counts get Gaussian noise, and those whose noisy count passes a threshold are kept. The candidates
+depend on the data: one user changes which values are candidates in at most `keys_per_user` places,
+and with probability at most delta one of these passes. That delta is charged in addition to the
+noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
 """
 
 from __future__ import annotations
@@ -45,16 +46,17 @@ from .steps import Steps
 
 ROUNDED = 1 - 2.0**-40
 MOST_KEYS = scale.MAX_ROWS
-"""The most values that a column may have, and so random numbers drawn: no table has as many rows."""
+"""The most values that a column may have, and so random numbers drawn: no table has as many rows.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class Keys:
-    """The values that passed the threshold, in ascending order, with noisy weighted numbers of users
-    (float64; a user with t values weighs 1 / sqrt(t) in each); all of it may be released.
+    """The values that passed the threshold, in ascending order, with noisy weighted numbers of
+    users (float64; a user with t values weighs 1 / sqrt(t) in each); all of it may be released.
 
-    `statement` says what the release cost. `apply` puts the values into a schema and says in the schema's
-    provenance where they came from.
+    `statement` says what the release cost. `apply` puts the values into a schema and says in the
+    schema's provenance where they came from.
     """
 
     column: str
@@ -63,9 +65,12 @@ class Keys:
     statement: dict = field(repr=False)
 
     def apply(self, schema: Schema) -> Schema:
-        """The schema with these values as the column's list; other values follow its `overflow` policy."""
+        """The schema with these values as the column's list; other values follow its `overflow`
+        policy."""
         if not self.values:
-            raise UsageError(f"column {self.column!r}: no value passed the threshold; use a larger budget")
+            raise UsageError(
+                f"column {self.column!r}: no value passed the threshold; use a larger budget"
+            )
         plain = schema.to_dict()
         entry = dict(plain["columns"][self.column], values=list(self.values))
         entry.pop("names", None)
@@ -90,24 +95,29 @@ def select_keys(
     run: str | None = None,
     seed: int | None = None,
 ) -> Keys:
-    """The values of one categorical column (whole numbers or text) that enough users have; costs (epsilon,
-    delta).
+    """The values of one categorical column (whole numbers or text) that enough users have; costs
+    (epsilon, delta).
 
-    schema: says which column holds the users (without one, each row is its own user) and the column's type;
-    its list of values is not looked at. threshold_share: part of delta that pays for the threshold, the rest
-    for the noise. With a ledger, its data set must have been opened with `keys=`, a part of delta set aside.
-    run: a name, by which an interrupted run can be resumed. seed: for tests only, fixes the noise. Empty
-    values (null) are not keys; they follow the schema's null policy.
+    schema: says which column holds the users (without one, each row is its own user) and the
+    column's type; its list of values is not looked at. threshold_share: part of delta that pays for
+    the threshold, the rest for the noise. With a ledger, its data set must have been opened with
+    `keys=`, a part of delta set aside. run: a name, by which an interrupted run can be resumed.
+    seed: for tests only, fixes the noise. Empty values (null) are not keys; they follow the
+    schema's null policy.
     """
     _check_kind(schema, column)
     if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
-        raise UsageError(f"keys_per_user: expected 1 to {MOST_KEYS_PER_USER}, got {keys_per_user!r}")
+        raise UsageError(
+            f"keys_per_user: expected 1 to {MOST_KEYS_PER_USER}, got {keys_per_user!r}"
+        )
     if not 0 < threshold_share < 1:
         raise UsageError("threshold_share must lie strictly between 0 and 1")
     if not (0 < epsilon < math.inf and 0 < delta < 1):
         raise UsageError("key selection needs epsilon > 0 and delta strictly between 0 and 1")
     if ledger is not None and seed is not None:
-        raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
+        raise UsageError(
+            "seed= is for tests, because it fixes the noise; it cannot be used with a ledger"
+        )
     cap = 1 if schema.user is None else int(keys_per_user)
     lost = delta * threshold_share
     event = Threshold(gdp.mu_from(epsilon, remaining_delta(delta, lost)), lost)
@@ -117,14 +127,23 @@ def select_keys(
     question = key_question(schema, column, cap, event, ())
 
     ledger, dataset = opened(ledger, dataset)
-    name, draws, about = run or uuid.uuid4().hex, MOST_KEYS if seed is None else None, f"keys of {column}"
+    name, draws, about = (
+        run or uuid.uuid4().hex,
+        MOST_KEYS if seed is None else None,
+        f"keys of {column}",
+    )
     facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
     reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
     steps = Steps(reservation, 0, cap, cap, 0, seed, lambda point: None)
     values, users, noise_facts = release_keys(
         steps, source, schema.columns[column], schema, cap, event, about, seed
     )
-    statement = {"kind": "keys", "private": seed is None, "column": column, "epsilon": float(epsilon)}
+    statement = {
+        "kind": "keys",
+        "private": seed is None,
+        "column": column,
+        "epsilon": float(epsilon),
+    }
     statement |= {"delta": float(delta), "event": event.to_dict(), "unit": schema.user or "row"}
     statement |= {"keys_per_user": cap, **noise_facts, "second": agreed}
     statement["ledger"] = reservation.describe()["reference"]
@@ -133,14 +152,14 @@ def select_keys(
 
 
 def remaining_delta(delta: float, lost: float) -> float:
-    """delta - lost, rounded down: the part of delta for which the noise is calibrated. That noise and a
-    threshold that costs `lost` together meet delta."""
+    """delta - lost, rounded down: the part of delta for which the noise is calibrated. That noise
+    and a threshold that costs `lost` together meet delta."""
     return (delta - lost) * ROUNDED
 
 
 def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
-    """Raise PrivacyError if the noise of columns of unknown size could take so many random numbers that the
-    sampler's error is not far below delta."""
+    """Raise PrivacyError if the noise of columns of unknown size could take so many random numbers
+    that the sampler's error is not far below delta."""
     if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
         raise PrivacyError(
             f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's "
@@ -149,8 +168,11 @@ def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
         )
 
 
-def key_question(schema: Schema, column: str, cap: int, event: Threshold, known: Collection) -> dict:
-    """The public facts that decide what a step of key selection releases; the ledger holds their digest."""
+def key_question(
+    schema: Schema, column: str, cap: int, event: Threshold, known: Collection
+) -> dict:
+    """The public facts that decide what a step of key selection releases; the ledger holds their
+    digest."""
     about = {"kind": "keys", "column": column, "cap": cap, "event": event.to_dict()}
     return {**about, "schema": schema.digest(), **({"known": list(known)} if known else {})}
 
@@ -166,9 +188,9 @@ def release_keys(
     seed: int | None,
     known: Collection[int | str] = (),
 ) -> tuple[tuple[int | str, ...], np.ndarray, dict[str, float]]:
-    """One step of a reservation: (values kept, noisy weighted users of each, sigma and threshold in users).
-    `known`: values that earlier steps released; their rows are left out. Values of a numeric column are in
-    units of its last digit."""
+    """One step of a reservation: (values kept, noisy weighted users of each, sigma and threshold in
+    users). `known`: values that earlier steps released; their rows are left out. Values of a
+    numeric column are in units of its last digit."""
     width = scale.gaussian_sigma(SCALE**2, event.mu)
     scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
@@ -177,24 +199,29 @@ def release_keys(
     question = key_question(schema, column.name, cap, event, known)
     draw = partial(_guarded, count, width, bar, seed)
     values, users = steps.answer(label, question, [event], draw, MOST_KEYS)
-    return tuple(json.loads(values.tobytes())), users, {"sigma": width / SCALE, "threshold": bar / SCALE}
+    return (
+        tuple(json.loads(values.tobytes())),
+        users,
+        {"sigma": width / SCALE, "threshold": bar / SCALE},
+    )
 
 
 def threshold(width: float, cap: int, delta: float) -> int:
-    """The threshold in grid units, rounded up: values with a larger noisy count are kept. With probability at
-    most delta one of a user's own t <= cap values passes, each of which counts `weight(t)`."""
+    """The threshold in grid units, rounded up: values with a larger noisy count are kept. With
+    probability at most delta one of a user's own t <= cap values passes, each of which counts
+    `weight(t)`."""
     return math.ceil(least_threshold(width / SCALE, cap, delta) * SCALE) + 1
 
 
 def weight(values: int) -> int:
-    """What a user adds to each of this many values, in grid units: at most SCALE / sqrt(values), so that the
-    squares add up to at most SCALE^2."""
+    """What a user adds to each of this many values, in grid units: at most SCALE / sqrt(values), so
+    that the squares add up to at most SCALE^2."""
     return math.isqrt(SCALE * SCALE // values)
 
 
 def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> list[np.ndarray]:
-    """Counts users per value, adds noise and keeps what passes the threshold `bar`; its errors carry no
-    private content."""
+    """Counts users per value, adds noise and keeps what passes the threshold `bar`; its errors
+    carry no private content."""
 
     def keep() -> list[np.ndarray]:
         keys, counts = count()
@@ -215,7 +242,8 @@ def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> 
 
 
 def check_candidates(counts: np.ndarray) -> None:
-    """Raise PrivacyError unless every value that is about to get noise has a user; nothing was drawn yet."""
+    """Raise PrivacyError unless every value that is about to get noise has a user; nothing was
+    drawn yet."""
     if (counts < 1).any():
         raise PrivacyError("key selection: a candidate value has no users; nothing was drawn")
 
@@ -231,11 +259,12 @@ def count_keys(
 ) -> tuple[list, np.ndarray]:
     """(values, int64 weighted users of each in grid units, all at least 1): PRIVATE, both.
 
-    A user counts in the `cap` values that most of their rows have, of equally frequent ones in those with the
-    smallest hash of (user's id value, value), and adds `weight(t)` to each where they count in t values. So
-    what one user adds depends on that user's rows alone. A value in which no user counts is not returned: it
-    must not get noise, since one user may bring any number of such values (docs/explain/keys.md, step 3).
-    Rows whose value is `known` (public) are left out. `places`: see `keys_of`.
+    A user counts in the `cap` values that most of their rows have, of equally frequent ones in
+    those with the smallest hash of (user's id value, value), and adds `weight(t)` to each where
+    they count in t values. So what one user adds depends on that user's rows alone. A value in
+    which no user counts is not returned: it must not get noise, since one user may bring any number
+    of such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left
+    out. `places`: see `keys_of`.
     """
     values, users = UserIndex(name), UserIndex(schema.user or "row")
     distinct: list = []
@@ -259,8 +288,9 @@ def count_keys(
     weights = np.full(len(user), SCALE, np.int64)
     if schema.user is not None:
         rank = _mix(users.hashes()[user], values.hashes()[value])
-        # The hash is public, so a user may have chosen two values of equal rank. Ties are then broken by the
-        # values themselves, never by their order in the table, which depends on other users' rows.
+        # The hash is public, so a user may have chosen two values of equal rank. Ties are then
+        # broken by the values themselves, never by their order in the table, which depends on other
+        # users' rows.
         place = np.empty(len(distinct), np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
         order = np.lexsort((place[value], rank, -often, user))
@@ -280,8 +310,8 @@ def count_keys(
 def _batches(
     source: Any, schema: Schema, name: str, dtype: str, places: int | None = None
 ) -> Iterator[tuple[pa.Array, pa.Array | None]]:
-    """Batches of (values, user ids or None). Rows without a value are left out, and rows without a user where
-    the schema drops them."""
+    """Batches of (values, user ids or None). Rows without a value are left out, and rows without a
+    user where the schema drops them."""
     wanted = [name] if schema.user is None else [name, schema.user]
     for part in sources.open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype, places)
@@ -299,10 +329,10 @@ def _batches(
 
 
 def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); null if a value is neither (bytes that are
-    not UTF-8 are not text: their rows have no listed value, as when they are encoded). No value raises,
-    and what one of them becomes never depends on the others. `places`: numbers with at most so many decimals,
-    as whole numbers of units of the last one."""
+    """Values as text (large_string) or whole numbers (int64); null if a value is neither (bytes
+    that are not UTF-8 are not text: their rows have no listed value, as when they are encoded). No
+    value raises, and what one of them becomes never depends on the others. `places`: numbers with
+    at most so many decimals, as whole numbers of units of the last one."""
     t = pa.types
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
@@ -315,7 +345,9 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
     if places is not None:
         if binary:
             coded = array.dictionary_encode()
-            numbers = pa.array([as_number(text) for text in coded.dictionary.to_pylist()], pa.float64())
+            numbers = pa.array(
+                [as_number(text) for text in coded.dictionary.to_pylist()], pa.float64()
+            )
             array = numbers.take(coded.indices)
         return _units(array.cast(pa.float64(), safe=False), dtype, places)
     if dtypes.family(dtype) == "string":
@@ -329,16 +361,21 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
         whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
         array = pc.if_else(whole, array, pa.scalar(None, array.type))
     elif t.is_uint64(kind):
-        array = pc.if_else(pc.less_equal(array, pa.scalar((1 << 63) - 1, kind)), array, pa.scalar(None, kind))
+        array = pc.if_else(
+            pc.less_equal(array, pa.scalar((1 << 63) - 1, kind)), array, pa.scalar(None, kind)
+        )
     return array.cast(pa.int64())
 
 
 def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
-    """Floats as whole numbers of 10^-places; null if a float is not the nearest one to such a number."""
+    """Floats as whole numbers of 10^-places; null if a float is not the nearest one to such a
+    number."""
     values = array.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
         units = np.rint(values * 10.0**places)
-        near = (units / 10.0**places).astype(np.float32 if dtype == "float32" else np.float64) == values
+        near = (units / 10.0**places).astype(
+            np.float32 if dtype == "float32" else np.float64
+        ) == values
         kept = near & (np.abs(units) < 2.0**53)
     return pa.array(np.where(kept, units, 0).astype(np.int64), mask=~kept)
 
@@ -361,10 +398,14 @@ def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | N
 def _check_kind(schema: Schema, column: str) -> None:
     """Raise UsageError if the column is not a categorical one of whole numbers or text."""
     if column not in schema.columns:
-        raise UsageError(f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}")
+        raise UsageError(
+            f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}"
+        )
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
-        raise UsageError(f"column {column!r}: keys need a categorical column of whole numbers or text")
+        raise UsageError(
+            f"column {column!r}: keys need a categorical column of whole numbers or text"
+        )
 
 
 def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:

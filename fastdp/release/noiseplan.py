@@ -1,4 +1,5 @@
-"""How one request is answered: its sensitivity, its noise, and how it is described in the statement.
+"""How one request is answered: its sensitivity, its noise, and how it is described in the
+statement.
 
 Only public facts come in: domain, clip, query and mu. Nothing here can reach the data.
 """
@@ -20,8 +21,8 @@ from ..privacy.accountant import Event, Gaussian, Pure
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
 
-# A query's `product` runs inside the session, on private counts: only these classes are accepted, and no
-# subclasses of them.
+# A query's `product` runs inside the session, on private counts: only these classes are accepted,
+# and no subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
 SCORE_LIMIT = 1 << 61
@@ -31,7 +32,8 @@ WEIGHT_UNITS = 1 << 10
 
 
 class MarginalPlan(Struct, frozen=True, eq=False):
-    """A request with its noise worked out: `sigma` in grid units of 1/SCALE rows, per unscaled query row."""
+    """A request with its noise worked out: `sigma` in grid units of 1/SCALE rows, per unscaled
+    query row."""
 
     clique: Clique
     query: Any
@@ -51,7 +53,9 @@ class MarginalPlan(Struct, frozen=True, eq=False):
     def describe(self, label: str) -> dict:
         """The release as the statement lists it."""
         event, sigma = Gaussian(self.mu), self.sigma_rows
-        release = release_of(label, "marginal", self.clique, "gaussian", event, self.clip, sigma, self.rows)
+        release = release_of(
+            label, "marginal", self.clique, "gaussian", event, self.clip, sigma, self.rows
+        )
         return release if self.query is None else release | {"query": type(self.query).__name__}
 
 
@@ -60,12 +64,12 @@ def plan_marginal(
 ) -> MarginalPlan:
     """Sensitivity and noise of one request, or PrivacyError if its query is not bounded by 1.
 
-    The query is rebuilt from its data, so that its owner cannot change it after the check. `rebuilt`: queries
-    rebuilt before, for reuse.
+    The query is rebuilt from its data, so that its owner cannot change it after the check.
+    `rebuilt`: queries rebuilt before, for reuse.
 
-    A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1 norm at most
-    that; every column of the scaled query has L2 norm at most 1 (checked here, exactly), so by the triangle
-    inequality the scaled answers change by at most clip * SCALE in L2.
+    A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1
+    norm at most that; every column of the scaled query has L2 norm at most 1 (checked here,
+    exactly), so by the triangle inequality the scaled answers change by at most clip * SCALE in L2.
     """
     clique, mu, query = domain.check(request.clique), float(request.mu), request.query
     cells = domain.cells(clique)
@@ -75,10 +79,14 @@ def plan_marginal(
             raise PrivacyError(f"request for {clique!r}: expected a query of fastdp.queries")
         query = fresh(query, {} if rebuilt is None else rebuilt)
         if query.cells != cells:
-            raise MeasurementError(f"{clique!r} has {cells} cells, but its query is over {query.cells}")
+            raise MeasurementError(
+                f"{clique!r} has {cells} cells, but its query is over {query.cells}"
+            )
         norm2 = query.column_norm2()
         if not isinstance(norm2, Fraction | int) or norm2 > 1:
-            raise PrivacyError(f"{clique!r}: a column of its query has an L2 norm above 1; nothing was drawn")
+            raise PrivacyError(
+                f"{clique!r}: a column of its query has an L2 norm above 1; nothing was drawn"
+            )
         rows, coef2 = int(query.rows), query.coef2
         check_columns(query, clique)
     sensitivity2 = (clip * SCALE) ** 2
@@ -90,9 +98,10 @@ def plan_marginal(
 
 
 class HistogramPlan(Struct, frozen=True, eq=False):
-    """A histogram of users with its noise worked out: each adds at most 1 to each of at most `cap` keys.
-    `bound`: keys whose counts one unit of privacy can change, by at most one each; `width` of the noise in
-    grid units (`grid` of them are one user); `sigma`: its standard deviation in users."""
+    """A histogram of users with its noise worked out: each adds at most 1 to each of at most `cap`
+    keys. `bound`: keys whose counts one unit of privacy can change, by at most one each; `width` of
+    the noise in grid units (`grid` of them are one user); `sigma`: its standard deviation in users.
+    """
 
     key: UserKey
     size: int
@@ -113,20 +122,31 @@ class HistogramPlan(Struct, frozen=True, eq=False):
         return asked | {"cap": self.cap, "event": self.event.to_dict()}
 
     def describe(self, label: str) -> dict:
-        """The release as the statement lists it: L2 sensitivity for Gaussian noise, L1 for Laplace noise."""
+        """The release as the statement lists it: L2 sensitivity for Gaussian noise, L1 for Laplace
+        noise."""
         law = "gaussian" if self.gaussian else "discrete-laplace"
         sensitivity = math.sqrt(self.bound) if self.gaussian else self.bound
         about = [type(self.key).__name__]
-        line = release_of(label, "user_histogram", about, law, self.event, sensitivity, self.sigma, self.size)
+        line = release_of(
+            label, "user_histogram", about, law, self.event, sensitivity, self.sigma, self.size
+        )
         return line | {"cap": self.bound}
 
 
 def plan_histogram(
-    domain: Domain, unit: str, key: UserKey, cap: int, mu: float | None, epsilon: float | None, label: str
+    domain: Domain,
+    unit: str,
+    key: UserKey,
+    cap: int,
+    mu: float | None,
+    epsilon: float | None,
+    label: str,
 ) -> HistogramPlan:
-    """Sensitivity and noise of one histogram of users, or an error where an argument has the wrong form.
+    """Sensitivity and noise of one histogram of users, or an error where an argument has the wrong
+    form.
 
-    With unit "event" the unit is one user's rows of one key: the cap is off and one key's count changes.
+    With unit "event" the unit is one user's rows of one key: the cap is off and one key's count
+    changes.
     """
     if (mu is None) == (epsilon is None):
         raise UsageError(f"{label!r}: give mu (Gaussian noise) or epsilon (Laplace noise)")
@@ -137,10 +157,14 @@ def plan_histogram(
     key = key.bind(domain)
     size = int(key.size)
     if isinstance(key, Agreement | RowsUpTo | Succession | WithoutId) and mu is None:
-        raise UsageError(f"{label!r}: {type(key).__name__} needs Gaussian noise; give mu instead of epsilon")
+        raise UsageError(
+            f"{label!r}: {type(key).__name__} needs Gaussian noise; give mu instead of epsilon"
+        )
     if unit == "event":
         if not isinstance(key, Groups):
-            raise UsageError(f"{label!r}: {type(key).__name__} is not defined per event; use unit 'user'")
+            raise UsageError(
+                f"{label!r}: {type(key).__name__} is not defined per event; use unit 'user'"
+            )
         bound, cap = 1, size
     else:
         bound = cap = _most_keys(key, int(cap))
@@ -148,16 +172,19 @@ def plan_histogram(
 
 
 def _most_keys(key: UserKey, cap: int) -> int:
-    """To how many keys one user adds, between -1 and 1 each; or the square of the L2 norm of what it adds."""
+    """To how many keys one user adds, between -1 and 1 each; or the square of the L2 norm of what
+    it adds."""
     if isinstance(key, Agreement | Succession):
         return key.numbers
     return min(cap, key.size) if isinstance(key, Groups) else 1
 
 
-def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Event, float, float, int]:
-    """(charge, width of the noise in grid units, its standard deviation in users, grid units per user) of a
-    histogram in which a user is counted at most `bound` times, once in a key: Gaussian noise with `mu`, else
-    discrete Laplace noise with `epsilon`."""
+def plan_users(
+    bound: int, mu: float | None, epsilon: float | None
+) -> tuple[Event, float, float, int]:
+    """(charge, width of the noise in grid units, its standard deviation in users, grid units per
+    user) of a histogram in which a user is counted at most `bound` times, once in a key: Gaussian
+    noise with `mu`, else discrete Laplace noise with `epsilon`."""
     if mu is not None:
         cost, sensitivity2 = positive(mu, "mu"), bound * SCALE * SCALE
         width = scale.gaussian_sigma(sensitivity2, cost)
@@ -170,21 +197,26 @@ def plan_users(bound: int, mu: float | None, epsilon: float | None) -> tuple[Eve
 
 
 def check_columns(query, clique: Clique) -> None:
-    """Check the column norms a second time, in floats and by the transpose, in case the norms that the query
-    itself states are wrong."""
+    """Check the column norms a second time, in floats and by the transpose, in case the norms that
+    the query itself states are wrong."""
     num, den = query.coef2
     if len(num) != query.rows or len(den) != query.rows:
-        raise PrivacyError(f"request for {clique!r}: the query does not state the weight of every row")
+        raise PrivacyError(
+            f"request for {clique!r}: the query does not state the weight of every row"
+        )
     if not query.rows:
         return
     scalars = np.asarray(num, np.float64) / np.asarray(den, np.float64)
     columns = query.squared().T @ scalars if type(query) is Sparse else query.transpose(scalars)
     if not np.max(columns, initial=0.0) <= 1 + 1e-9:
-        raise PrivacyError(f"request for {clique!r}: its query claims a smaller column norm than it has")
+        raise PrivacyError(
+            f"request for {clique!r}: its query claims a smaller column norm than it has"
+        )
 
 
 def query_digest(query) -> str:
-    """A digest of what the query asks: its scalars, and its answer to a fixed pseudo-random vector."""
+    """A digest of what the query asks: its scalars, and its answer to a fixed pseudo-random
+    vector."""
     probe = np.random.Generator(np.random.Philox(20)).integers(0, 1 << 20, query.cells, np.int64)
     num, den = query.coef2
     return array_digest(np.asarray(num), np.asarray(den), np.asarray(query.product(probe)))
@@ -208,8 +240,8 @@ def release_of(
     sigma: float | np.ndarray | None,
     count: int,
 ) -> dict:
-    """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian noise, L1
-    for Laplace, change of the score for a selection."""
+    """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian
+    noise, L1 for Laplace, change of the score for a selection."""
     release: dict[str, Any] = {"label": label, "kind": kind, "attributes": list(about), "law": law}
     release |= {"event": event.to_dict(), "sensitivity": sensitivity, "count": int(count)}
     if sigma is not None:
@@ -225,23 +257,25 @@ def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -
         raise UsageError(f"{label!r}: the estimate of {clique!r} is missing")
     estimate = np.asarray(estimates[clique], np.float64).reshape(-1)
     if estimate.size != domain.cells(clique) or not np.isfinite(estimate).all():
-        raise MeasurementError(f"{label!r}: the estimate of {clique!r} must have one finite number per cell")
+        raise MeasurementError(
+            f"{label!r}: the estimate of {clique!r} must have one finite number per cell"
+        )
     if float(np.abs(estimate).sum()) * SCALE >= SCORE_LIMIT:
         raise UsageError(f"{label!r}: the estimate of {clique!r} is too large to compare exactly")
     return np.rint(estimate * SCALE).astype(np.int64)
 
 
 def l1_distance(counts: np.ndarray, grid: np.ndarray) -> int:
-    """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows; cut off at
-    SCORE_LIMIT, which cannot raise how much one user changes it."""
+    """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows; cut off
+    at SCORE_LIMIT, which cannot raise how much one user changes it."""
     return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - grid).sum(dtype=np.int64)))
 
 
 def recoded(
     domain: Domain, recode: Mapping[str, np.ndarray] | None
 ) -> tuple[dict[str, np.ndarray], Domain, dict]:
-    """(array code -> new code of each recoded column, the domain after recoding, the recoding's entry in the
-    step's digest)."""
+    """(array code -> new code of each recoded column, the domain after recoding, the recoding's
+    entry in the step's digest)."""
     codes = {name: np.array(column) for name, column in sorted((recode or {}).items())}
     for name, column in codes.items():
         if column.ndim != 1 or column.dtype.kind not in "iu":
@@ -249,15 +283,19 @@ def recoded(
     if codes:
         domain = domain.recoded(codes)
     codes = {name: column.astype(np.int64) for name, column in codes.items()}
-    asked = {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
+    asked = (
+        {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
+    )
     return codes, domain, asked
 
 
 def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof would hold for
-    them."""
+    """An int64 array of this shape, or PrivacyError: sums of floats are not exact, so no proof
+    would hold for them."""
     if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
-        raise PrivacyError("expected int64 counts of this shape from the engine; nothing was released")
+        raise PrivacyError(
+            "expected int64 counts of this shape from the engine; nothing was released"
+        )
     return array
 
 

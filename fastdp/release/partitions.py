@@ -1,5 +1,5 @@
-"""The partition of a column whose bounds are to be found, the schema by which partitions are counted, and an
-engine that reads nothing before it counts."""
+"""The partition of a column whose bounds are to be found, the schema by which partitions are
+counted, and an engine that reads nothing before it counts."""
 
 from __future__ import annotations
 
@@ -40,28 +40,30 @@ class Grid:
             self.before = None
 
     def outside(self, bins: Sequence[float]) -> tuple[float, float]:
-        """(share of the rows outside the bins, its standard error), by the counts of the last partition."""
+        """(share of the rows outside the bins, its standard error), by the counts of the last
+        partition."""
         out = (self.edges[1:] <= bins[0]) | (self.edges[:-1] >= bins[-1])
         total = max(float(self.counts.sum()), self.sigma)
         share = min(1.0, max(0.0, float(self.counts[out].sum()) / total))
         return share, self.sigma * math.sqrt(max(1, int(out.sum()))) / total
 
     def on_grain(self, line: Line) -> Line:
-        """The line of the numbers with `self.digits` digits after the point; moves the partition onto it. The
-        same line where the digits were not counted."""
+        """The line of the numbers with `self.digits` digits after the point; moves the partition
+        onto it. The same line where the digits were not counted."""
         if self.digits is None:
             return line
         line, self.edges, self.counts = line.grained(self.edges, self.counts, self.digits)
         return line
 
     def crowded(self, line: Line) -> bool:
-        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so that one more
-        partition is worth its cost."""
+        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so
+        that one more partition is worth its cost."""
         wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
         return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
 
     def refined(self, line: Line, bins: int, gain: float) -> Grid:
-        """The next partition. `gain`: the next round's share of mu^2 divided by this round's share."""
+        """The next partition. `gain`: the next round's share of mu^2 divided by this round's
+        share."""
         enough = CELL_NOISE * self.sigma / math.sqrt(gain)
         cells = min(max(float(self.counts.sum()) / enough, bins), MOST_CELLS * bins)
         edges, span = line.refine(self.edges, self.counts, self.sigma, int(cells), bins, self.span)
@@ -84,9 +86,9 @@ def provisional(
     partitions: Mapping[str, np.ndarray],
     digits: Mapping[str, str] | None = None,
 ) -> Schema:
-    """The schema by which the partitions are counted. Codes of a column: the cells of its partition, values
-    outside, nulls. `digits`: the columns that also get a code column of their digits after the point. Rows
-    are dropped by the user column's policy alone."""
+    """The schema by which the partitions are counted. Codes of a column: the cells of its
+    partition, values outside, nulls. `digits`: the columns that also get a code column of their
+    digits after the point. Rows are dropped by the user column's policy alone."""
     fields: dict[str, Column] = {}
     for name, of in (digits or {}).items():
         column = columns[of]
@@ -100,8 +102,8 @@ def provisional(
 
 
 def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
-    """The column with these values; other values and nulls have codes of their own. Without values, one code
-    for all."""
+    """The column with these values; other values and nulls have codes of their own. Without values,
+    one code for all."""
     only: int | str = "" if dtypes.family(column.dtype) == "string" else 0
     return Categorical(
         name=column.name,
@@ -113,14 +115,15 @@ def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
 
 
 def with_fields(asked: Schema, fields: Mapping[str, Column | Derived]) -> Schema:
-    """A schema of the columns `fields`, with the user column and the dialect of the schema `asked`."""
+    """A schema of the columns `fields`, with the user column and the dialect of the schema
+    `asked`."""
     user = (asked.user, asked.max_rows_per_user, asked.null_user, asked.user_dtype)
     return Schema(dict(fields), *user, asked.name, dialect=asked.dialect)
 
 
 class LaterEngine:
-    """An engine that reads its source only when it first counts, so that a resumed run whose answers are
-    stored reads nothing."""
+    """An engine that reads its source only when it first counts, so that a resumed run whose
+    answers are stored reads nothing."""
 
     def __init__(self, schema: Schema, open_engine: Opener):
         self.schema, self._open, self._stack = schema, open_engine, ExitStack()

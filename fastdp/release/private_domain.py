@@ -1,26 +1,32 @@
-"""Private domains: domains that the schema leaves open are found in the run, before its table is encoded.
+"""Private domains: domains that the schema leaves open are found in the run, before its table is
+encoded.
 
-Unit: the run's. Adjacency: one user (or row) more or less. The following is released; each release is a step
-of the run's one reservation and is entered in the ledger before anything is counted:
+Unit: the run's. Adjacency: one user (or row) more or less. The following is released; each release
+is a step of the run's one reservation and is entered in the ledger before anything is counted:
 
-* For every column whose bounds are to be found: noisy numbers of rows in the cells of a partition, three
-  times; each partition refines the one before where rows are (`cells`). It is `Session.measure` of a 1-way
-  over a provisional schema: a user's rows weigh at most `clip` in all, so the L2 sensitivity is the clip, and
-  the answers are mu-GDP at Gaussian noise of clip / mu. The next partition, bounds and edges are
-  post-processing.
-* For every column of times: noisy numbers of rows by the coarsest step of the clock that a time lies on. For
-  whole numbers up to 5,000: by the hour of the number read as a clock time (`Session.measure` at clip 1).
-* For every column of texts of unknown kind: noisy numbers of rows by kind of text (number, date, time, text;
-  `Session.measure` at clip 1). What the column is read as is post-processing.
-* For every column whose values are to be found: the values that enough users have, in up to two rounds
-  (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu, delta_T)`.
-* Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was not, or is
-  null: `Session.measure` at clip 1. The shares of the second round are post-processing of them.
-* For every numeric column whose frequent values are to be found: these, in one round of the same release.
-* For every column whose means within bins are to be found: noisy sums inside the bins, and one number for
-  each pair of these columns (`sums`).
-* The finished schema, which is post-processing of the above and of the schema that was asked for. It is
-  charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger` can compare it.
+* For every column whose bounds are to be found: noisy numbers of rows in the cells of a partition,
+  three times; each partition refines the one before where rows are (`cells`). It is
+  `Session.measure` of a 1-way over a provisional schema: a user's rows weigh at most `clip` in all,
+  so the L2 sensitivity is the clip, and the answers are mu-GDP at Gaussian noise of clip / mu. The
+  next partition, bounds and edges are post-processing.
+* For every column of times: noisy numbers of rows by the coarsest step of the clock that a time
+  lies on. For whole numbers up to 5,000: by the hour of the number read as a clock time
+  (`Session.measure` at clip 1).
+* For every column of texts of unknown kind: noisy numbers of rows by kind of text (number, date,
+  time, text; `Session.measure` at clip 1). What the column is read as is post-processing.
+* For every column whose values are to be found: the values that enough users have, in up to two
+  rounds (`keyselect.release_keys`). Each is mu-GDP except with probability delta_T: `Threshold(mu,
+  delta_T)`.
+* Between the rounds, for each of these columns, noisy numbers of rows whose value was found, was
+  not, or is null: `Session.measure` at clip 1. The shares of the second round are post-processing
+  of them.
+* For every numeric column whose frequent values are to be found: these, in one round of the same
+  release.
+* For every column whose means within bins are to be found: noisy sums inside the bins, and one
+  number for each pair of these columns (`sums`).
+* The finished schema, which is post-processing of the above and of the schema that was asked for.
+  It is charged nothing, and stored so that a resumed run can read it and `fastdp verify --ledger`
+  can compare it.
 
 A share `domain_share` of the run's mu^2 and `keys_delta` of its delta pay for it. Proof:
 docs/explain/domain-releases.md.
@@ -50,8 +56,8 @@ from .partitions import Grid, line_of, listed, provisional, with_fields
 
 @dataclass
 class Learning(DomainSteps):
-    """Finds the domain within one part of a reservation. `missing`: (share of rows outside the domain found,
-    standard error) by column, from released counts."""
+    """Finds the domain within one part of a reservation. `missing`: (share of rows outside the
+    domain found, standard error) by column, from released counts."""
 
     max_rows: int | None = None
     columns: dict[str, Pending] = field(default_factory=dict)
@@ -61,7 +67,8 @@ class Learning(DomainSteps):
         self.columns = dict(self.asked.pending)
 
     def finish(self) -> Schema:
-        """Finds all private columns and returns the finished schema. Stored answers are not drawn again."""
+        """Finds all private columns and returns the finished schema. Stored answers are not drawn
+        again."""
         if any(column.wanted == ANY for column in self.columns.values()):
             self._kinds()
         by_user = self.asked.user is not None and self.unit == "user"
@@ -91,8 +98,9 @@ class Learning(DomainSteps):
         return self._store(self.asked.finished(entries, provenance, self.max_rows))
 
     def _kinds(self) -> None:
-        """Find what the texts of columns of kind ANY are: noisy numbers of rows by kind of text, where each
-        user's rows weigh 1 together. A column is read as the first kind that all but a few texts are of."""
+        """Find what the texts of columns of kind ANY are: noisy numbers of rows by kind of text,
+        where each user's rows weigh 1 together. A column is read as the first kind that all but a
+        few texts are of."""
         texts = {name: column for name, column in self.columns.items() if column.wanted == ANY}
         fields = {n: TextKind(name=n, source=c.source, dtype=c.dtype) for n, c in texts.items()}
         mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.KINDS)
@@ -100,17 +108,22 @@ class Learning(DomainSteps):
         answers = self._counted(fields, mu, "domain of kinds of text", about)
         for name, answer in answers.items():
             typed = "dtype" in self.columns[name].stated
-            kind = costs.kind_of(answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed)
+            kind = costs.kind_of(
+                answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed
+            )
             self.columns[name] = self.columns[name].of_kind(kind)
 
     def _means(self, found: Schema) -> dict[str, dict]:
-        """Release sums inside bins, then steps and ranks (`sums`); returns the entries of the columns with
-        means. Columns share the budget for sums evenly; where its noise is too large, nothing is asked."""
+        """Release sums inside bins, then steps and ranks (`sums`); returns the entries of the
+        columns with means. Columns share the budget for sums evenly; where its noise is too large,
+        nothing is asked."""
         columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
         budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * costs.LESS
         each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
-        cells = {n: made for n, c in columns.items() if unit and len((made := sums.cells_of(c)).bin)}
+        cells = {
+            n: made for n, c in columns.items() if unit and len((made := sums.cells_of(c)).bin)
+        }
         steps = {n: some for n in cells if (some := sums.steps_of(columns[n])) is not None}
         means = {n: (np.full(c.base, np.nan), np.zeros(c.base)) for n, c in columns.items()}
         grids: dict[str, tuple] = {}
@@ -123,12 +136,15 @@ class Learning(DomainSteps):
                 means |= {n: c.means(a) for (n, c), a in zip(cells.items(), answers, strict=True)}
                 half = budget * costs.RANKS / 2  # of steps, and of ranks
                 levels = {n: c.levels(means[n][0]) for n, c in cells.items()}
-                requests = [sums.step_request(n, c, math.sqrt(half / len(cells))) for n, c in steps.items()]
+                requests = [
+                    sums.step_request(n, c, math.sqrt(half / len(cells))) for n, c in steps.items()
+                ]
                 requests += sums.rank_requests(levels, math.sqrt(half))
                 if requests and all(sums.unit_for(self.clip or 1, r.mu) for r in requests):
                     answers = self._count(engine, requests, "ranks", levels)
                     grids = {
-                        n: sums.shares_of_steps(columns[n], c, a) for (n, c), a in zip(steps.items(), answers)
+                        n: sums.shares_of_steps(columns[n], c, a)
+                        for (n, c), a in zip(steps.items(), answers)
                     }
                     ranks = sums.shared_ranks(answers[len(steps) :], {n: means[n] for n in cells})
         return {
@@ -137,9 +153,10 @@ class Learning(DomainSteps):
         }
 
     def _values(self, due: float) -> dict[str, dict]:
-        """Find values in two rounds; returns the schema entries of the columns whose values are to be found.
-        The second round looks for values that the first one did not find. It has all that the domain's share
-        has left but `due`, where enough rows are missing (`domaincosts.second_round`)."""
+        """Find values in two rounds; returns the schema entries of the columns whose values are to
+        be found. The second round looks for values that the first one did not find. It has all that
+        the domain's share has left but `due`, where enough rows are missing
+        (`domaincosts.second_round`)."""
         columns = {name: c for name, c in self.columns.items() if c.keyed}
         if not columns:
             return {}
@@ -151,13 +168,15 @@ class Learning(DomainSteps):
         missing = {name: self.missing[name] for name in columns}
         again = costs.second_round(self._left(due), first, missing)
         for name, share in again.items():
-            more, _ = self._keys(columns[name], share, len(again), f"more values of {name}", found[name])
+            more, _ = self._keys(
+                columns[name], share, len(again), f"more values of {name}", found[name]
+            )
             found[name] = tuple(sorted((*found[name], *more)))
         return {name: column.with_values(found[name]) for name, column in columns.items()}
 
     def _atoms(self, found: Schema) -> dict[str, dict]:
-        """Find frequent values of numeric columns; returns the entries of these columns. Values are numbers
-        of units of the last digit; those outside the column's bins cannot be atoms."""
+        """Find frequent values of numeric columns; returns the entries of these columns. Values are
+        numbers of units of the last digit; those outside the column's bins cannot be atoms."""
         count, out = len(self.asked.atomic), {}
         for name in found.atomic:
             column = found.columns[name]
@@ -173,8 +192,9 @@ class Learning(DomainSteps):
     def _missing(
         self, columns: Mapping[str, Pending], found: Mapping[str, tuple]
     ) -> dict[str, tuple[float, float]]:
-        """(share of the rows whose value is not among those found, its standard error) of each column.
-        Counted are rows with a value found, with another one and with none; a user's rows weigh 1 together.
+        """(share of the rows whose value is not among those found, its standard error) of each
+        column. Counted are rows with a value found, with another one and with none; a user's rows
+        weigh 1 together.
         """
         missing = dict.fromkeys(columns, (1.0, 0.0))
         fields = {name: listed(columns[name], values) for name, values in found.items() if values}
@@ -191,9 +211,9 @@ class Learning(DomainSteps):
         return missing
 
     def _rows(self) -> None:
-        """Release the histogram of rows per user: L2 sensitivity 1, since a user is in one bin. Sets from it
-        the clip of the partitions, by the rule of `privacy.clip`, where none is set, and the bound on rows
-        per user where the schema has none."""
+        """Release the histogram of rows per user: L2 sensitivity 1, since a user is in one bin.
+        Sets from it the clip of the partitions, by the rule of `privacy.clip`, where none is set,
+        and the bound on rows per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
         mu, label = costs.column_mu(self.asked, self.mu), "domain of rows per user"
         first = {n: line_of(c).first() for n, c in self.columns.items() if not c.keyed}
@@ -209,7 +229,11 @@ class Learning(DomainSteps):
         if self.asked.pending and self.asked.max_rows_per_user is None:
             self.max_rows = costs.rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
-            bins = [(costs.FINER * c.bins, costs.ROUNDS[-1]) for c in self.columns.values() if not c.keyed]
+            bins = [
+                (costs.FINER * c.bins, costs.ROUNDS[-1])
+                for c in self.columns.values()
+                if not c.keyed
+            ]
             bins = bins or [(2, 1.0) if self.asked.pending else (64, costs.SUMS / costs.PER_COLUMN)]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
@@ -224,14 +248,16 @@ class Learning(DomainSteps):
             self.clip = choice.clip
 
     def _keyed_schema(self) -> Schema:
-        """A schema to read rows by where no column's bounds are to be found: all values have one code."""
+        """A schema to read rows by where no column's bounds are to be found: all values have one
+        code."""
         if not self.asked.pending:
             return self.asked
         column = next(iter(self.columns.values()))
         return with_fields(self.asked, {column.name: listed(column)})
 
     def _edges(self) -> dict[str, dict]:
-        """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be found."""
+        """Finds bounds and bins; returns the schema entries of the columns whose bounds are to be
+        found."""
         columns = {name: c for name, c in self.columns.items() if not c.keyed}
         if not columns:
             return {}
@@ -247,7 +273,9 @@ class Learning(DomainSteps):
         columns = {name: self.columns[name] for name in columns if name not in out}
         for number, share in enumerate(costs.ROUNDS[1:] if columns else (), 2):
             for name, column in columns.items():
-                grids[name] = grids[name].refined(lines[name], column.bins, share / costs.ROUNDS[number - 2])
+                grids[name] = grids[name].refined(
+                    lines[name], column.bins, share / costs.ROUNDS[number - 2]
+                )
             self._measure(columns, grids, share, f"domain {number}")
         crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
         if crowded:
@@ -265,8 +293,8 @@ class Learning(DomainSteps):
     def _calendars(
         self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
-        """The schema entries of columns that fill a range of the calendar: of the columns that may do so by
-        the first partition, a second one is counted that tells these ranges apart."""
+        """The schema entries of columns that fill a range of the calendar: of the columns that may
+        do so by the first partition, a second one is counted that tells these ranges apart."""
         some = {n: c for n, c in columns.items() if lines[n].may_be_calendar(grids[n])}
         out: dict[str, dict] = {}
         if not some:
@@ -277,16 +305,20 @@ class Learning(DomainSteps):
             grid = counted[name]
             most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
             if (known := calendar(grid.counts, grid.sigma, most)) is not None:
-                out[name] = column.with_edges(known, grid.nulls > SURE * grid.sigma, lines[name].digits)
+                out[name] = column.with_edges(
+                    known, grid.nulls > SURE * grid.sigma, lines[name].digits
+                )
                 self.missing[name] = grid.outside(known)
         return out
 
     def _clocks(
         self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
-        """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their hours; of
-        columns of times, notes their step. A user's rows weigh 1 together."""
-        some = {n: c for n, c in columns.items() if c.may_have_step or lines[n].may_be_clock(grids[n])}
+        """The schema entries of whole numbers that are clock times (HHMM), by noisy counts of their
+        hours; of columns of times, notes their step. A user's rows weigh 1 together."""
+        some = {
+            n: c for n, c in columns.items() if c.may_have_step or lines[n].may_be_clock(grids[n])
+        }
         out: dict[str, dict] = {}
         if not some:
             return out

@@ -49,12 +49,13 @@ SLACK = 2.0**-40
 class BudgetRequest:
     """The budget that a run requests for one of its epsilons.
 
-    `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen through the
-    session, up to that bound, by `Session.choose_clip`; without a user column always 1). `method`: how
-    epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian"). `pure`: only pure (Laplace)
-    releases will be made and epsilon holds at delta 0; a delta of 0 implies it. `unit`: "user", or "event"
-    where each row (or each user's rows of one key) is protected separately. `domain`: what finding the
-    schema's private columns costs within this budget.
+    `clip`: rows of one user that count fully (None: the schema's public bound; "private": chosen
+    through the session, up to that bound, by `Session.choose_clip`; without a user column always
+    1). `method`: how epsilon and delta become noise ("gdp", "classic-rdp", "classic-gaussian").
+    `pure`: only pure (Laplace) releases will be made and epsilon holds at delta 0; a delta of 0
+    implies it. `unit`: "user", or "event" where each row (or each user's rows of one key) is
+    protected separately. `domain`: what finding the schema's private columns costs within this
+    budget.
     """
 
     epsilon: float
@@ -73,7 +74,9 @@ class BudgetRequest:
         if self.unit not in UNITS:
             raise UsageError(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}")
         if isinstance(self.clip, str) and self.clip != PRIVATE:
-            raise UsageError(f"clip must be a whole number of rows or {PRIVATE!r}, got {self.clip!r}")
+            raise UsageError(
+                f"clip must be a whole number of rows or {PRIVATE!r}, got {self.clip!r}"
+            )
         if self.delta == 0:
             object.__setattr__(self, "pure", True)
 
@@ -83,7 +86,9 @@ class BudgetRequest:
             return Pure(float(self.epsilon))
         lost = 0.0 if self.domain is None else self.domain.keys_delta
         if lost:
-            mu = calibrate.mu_of_method(self.epsilon, remaining_delta(self.delta, lost), self.method)
+            mu = calibrate.mu_of_method(
+                self.epsilon, remaining_delta(self.delta, lost), self.method
+            )
             return Threshold(mu, lost)
         return Gaussian(calibrate.mu_of_method(self.epsilon, self.delta, self.method))
 
@@ -137,9 +142,13 @@ def reserve(
     """
     asks, domain_part = with_domain(schema, asks)
     if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
-        raise UsageError("a run needs at least one epsilon, and the same delta and unit for all of them")
+        raise UsageError(
+            "a run needs at least one epsilon, and the same delta and unit for all of them"
+        )
     if ledger is not None and seed is not None:
-        raise UsageError("seed= is for tests and cannot be used with a ledger: known noise protects nobody")
+        raise UsageError(
+            "seed= is for tests and cannot be used with a ledger: known noise protects nobody"
+        )
     each = [schema] * len(asks) if schemas is None else list(schemas)
     if len({Unit.of(s, a.unit) for s, a in zip(each, asks, strict=True)}) != 1:
         raise UsageError("all tables of a run must protect the same users")
@@ -159,7 +168,9 @@ def reserve(
     if domain_part is not None and isinstance(cap := caps[domain_part], GAUSSIAN):
         if text := crowding_warning(schema, cap.mu, DomainCosts.of(schema, delta)):
             LOG.warning("fastdp: warning: %s", text)
-    ledger, dataset = opened(ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace)
+    ledger, dataset = opened(
+        ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace
+    )
     schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]
     settled = {"clips": clips, "plan": plan, "schema": schema_digest, "seed": seed}
     whole = digest(settled | {"asks": [a.described() for a in asks]})
@@ -167,12 +178,16 @@ def reserve(
     unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
     trace = _trace or (lambda point: None)
-    return Reserved(schema, asks, clips, caps, reservation, agreed, seed, trace, check, domain_part, schemas)
+    return Reserved(
+        schema, asks, clips, caps, reservation, agreed, seed, trace, check, domain_part, schemas
+    )
 
 
-def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[BudgetRequest], int | None]:
-    """(the requests, the index of the one that pays for finding the schema's private columns: the one with
-    the largest epsilon, hence the least noise; None if there are no private columns)."""
+def with_domain(
+    schema: Schema, asks: Sequence[BudgetRequest]
+) -> tuple[list[BudgetRequest], int | None]:
+    """(the requests, the index of the one that pays for finding the schema's private columns: the
+    one with the largest epsilon, hence the least noise; None if there are no private columns)."""
     asks = list(asks)
     if not schema.unfinished or not asks:
         return asks, None
@@ -185,8 +200,8 @@ def with_domain(schema: Schema, asks: Sequence[BudgetRequest]) -> tuple[list[Bud
 
 @dataclass(eq=False, repr=False)
 class Reserved:
-    """A run with a reservation. `sessions` opens the sessions for mechanisms, `statement` says what was
-    promised, `finish` ends the run."""
+    """A run with a reservation. `sessions` opens the sessions for mechanisms, `statement` says what
+    was promised, `finish` ends the run."""
 
     schema: Schema
     asks: list[BudgetRequest]
@@ -207,8 +222,9 @@ class Reserved:
         return self.reservation.run
 
     def learn(self, source: Any, open_engine: Opener) -> Schema:
-        """Finds the schema's private columns within the reservation and returns the finished schema, which is
-        the run's schema from then on. The `source` is read again for every step that is not stored."""
+        """Finds the schema's private columns within the reservation and returns the finished
+        schema, which is the run's schema from then on. The `source` is read again for every step
+        that is not stored."""
         part = self._domain_part
         if part is None:
             return self.schema
@@ -238,42 +254,60 @@ class Reserved:
         return self.schema
 
     def _asked(self, ask: BudgetRequest) -> dict:
-        return {"epsilon": ask.epsilon, "delta": ask.delta, "method": "pure" if ask.pure else ask.method}
+        return {
+            "epsilon": ask.epsilon,
+            "delta": ask.delta,
+            "method": "pure" if ask.pure else ask.method,
+        }
 
     def schema_of(self, part: int | None) -> Schema:
         """The schema of a part; None: of the run, which is that of its first part."""
         return self.schema if self.schemas is None else self.schemas[part or 0]
 
     def sessions(self, engine: Counter | Sequence[Counter]) -> list[Session]:
-        """One session per epsilon asked for, in order; of linked tables one per table, each with its engine.
-        The engine's schema must be that of the reservation."""
+        """One session per epsilon asked for, in order; of linked tables one per table, each with
+        its engine. The engine's schema must be that of the reservation."""
         engines = list(engine) if isinstance(engine, Sequence) else [engine] * len(self.asks)
         if self.schema.pending:
-            raise PrivacyError("the schema's private columns are not found yet, so nothing can be counted")
+            raise PrivacyError(
+                "the schema's private columns are not found yet, so nothing can be counted"
+            )
         if any(e.schema.digest() != self.schema_of(i).digest() for i, e in enumerate(engines)):
-            raise PrivacyError("the engine uses a different schema than the run reserved its budget for")
+            raise PrivacyError(
+                "the engine uses a different schema than the run reserved its budget for"
+            )
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and not all(e.has_users for e in engines):
-            raise PrivacyError(f"the table has no user column {self.schema.user!r}; nothing was read")
+            raise PrivacyError(
+                f"the table has no user column {self.schema.user!r}; nothing was read"
+            )
         self._sessions = []
         parts = zip(self.asks, self.clips, self.caps, engines, strict=True)
         for i, (ask, clip, cap, own) in enumerate(parts):
             mu = cap.mu * (1 - SLACK) if isinstance(cap, GAUSSIAN) else None
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             chosen = None if chooses(self.schema_of(i), ask) else clip
-            steps = Steps(self.reservation, i, clip, chosen, 0, self._seed, self._trace, self._check)
+            steps = Steps(
+                self.reservation, i, clip, chosen, 0, self._seed, self._trace, self._check
+            )
             if self.learnt is not None and i == self._domain_part:
                 mu = self.learnt.left * (1 - SLACK)
-                steps.number, steps.releases = self.learnt.steps, [dict(r) for r in self.learnt.releases]
+                steps.number, steps.releases = (
+                    self.learnt.steps,
+                    [dict(r) for r in self.learnt.releases],
+                )
             asked = self._asked(ask)
-            self._sessions.append(Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit))
+            self._sessions.append(
+                Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit)
+            )
         return list(self._sessions)
 
     def statement(self, only: int | None = None, **about: Any) -> dict:
         """The run's privacy statement so far. `about`: mechanism, public data and notes (see
-        `privacy.statement.build`). `only`: the part a folder of its own holds; epsilon stays the joint one,
-        since whoever reads one part may read the others."""
-        # No noise has been scaled by a clip that is still to be chosen; the statement shows its bound.
+        `privacy.statement.build`). `only`: the part a folder of its own holds; epsilon stays the
+        joint one, since whoever reads one part may read the others."""
+        # No noise has been scaled by a clip that is still to be chosen; the statement shows its
+        # bound.
         clips = [c if s.clip_choice is None else s.clip for s, c in zip(self._sessions, self.clips)]
         used = zip(self._sessions, clips, strict=True)
         parts = [statement.part(s.cap, s.asked, c, s.releases, s.clip_choice) for s, c in used]
@@ -290,6 +324,6 @@ class Reserved:
         )
 
     def finish(self, published: Sequence[str] = ()) -> None:
-        """End the run: budget that no step used goes back to the data set, stored answers are dropped.
-        published: sha256 of the statements in the run's folder, which the ledger keeps."""
+        """End the run: budget that no step used goes back to the data set, stored answers are
+        dropped. published: sha256 of the statements in the run's folder, which the ledger keeps."""
         self.reservation.finish(published)

@@ -1,7 +1,8 @@
-"""The public side of a selection by the exponential mechanism: candidates, weights of scores, sensitivity.
+"""The public side of a selection by the exponential mechanism: candidates, weights of scores,
+sensitivity.
 
-Only public facts come in: domain, clip, estimates, weights, penalties and epsilon. Nothing here can reach the
-data.
+Only public facts come in: domain, clip, estimates, weights, penalties and epsilon. Nothing here can
+reach the data.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,9 +19,10 @@ from .noiseplan import SCORE_LIMIT, WEIGHT_UNITS, array_digest, positive, releas
 
 
 class SelectionPlan(Struct, frozen=True, eq=False):
-    """A selection before anything is counted. `grids`: the estimates in units of 1/SCALE rows, `hashes` their
-    digests; `weights` in units of 1/WEIGHT_UNITS; `penalties` in units of 1/SCALE rows; `sensitivity`: the
-    most one user changes a score of an allowed candidate, in units of 1 / (SCALE * WEIGHT_UNITS) rows."""
+    """A selection before anything is counted. `grids`: the estimates in units of 1/SCALE rows,
+    `hashes` their digests; `weights` in units of 1/WEIGHT_UNITS; `penalties` in units of 1/SCALE
+    rows; `sensitivity`: the most one user changes a score of an allowed candidate, in units of 1 /
+    (SCALE * WEIGHT_UNITS) rows."""
 
     cliques: list[Clique]
     grids: list[np.ndarray]
@@ -32,14 +34,15 @@ class SelectionPlan(Struct, frozen=True, eq=False):
     sensitivity: int
 
     def asked_digest(self, recoding: dict) -> str:
-        """A digest of everything that the scores depend on except the private counts: over the same table,
-        equal digests mean equal scores."""
+        """A digest of everything that the scores depend on except the private counts: over the same
+        table, equal digests mean equal scores."""
         scored = {"estimates": self.hashes, "weights": self.weights, "penalties": self.penalties}
         return digest(scored | {"cliques": [list(c) for c in self.cliques]} | recoding)
 
     def scores(self, gaps: np.ndarray) -> np.ndarray:
-        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows of L1 distances in units of 1/SCALE rows,
-        cut off at +-SCORE_LIMIT, which cannot raise how much one user changes them."""
+        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows of L1 distances in units of
+        1/SCALE rows, cut off at +-SCORE_LIMIT, which cannot raise how much one user changes them.
+        """
         parts = zip(self.weights, gaps.tolist(), self.penalties, strict=True)
         exact = [w * (gap - off) for w, gap, off in parts]
         return np.array([max(-SCORE_LIMIT, min(SCORE_LIMIT, score)) for score in exact], np.int64)
@@ -54,19 +57,24 @@ class SelectionPlan(Struct, frozen=True, eq=False):
 class EstimateGrids:
     """Makes estimates on the grid and their digests, and keeps those of the last call.
 
-    A mechanism that picks a tree asks with the same estimates round after round: comparing them with those of
-    the call before is cheaper than preparing them again.
+    A mechanism that picks a tree asks with the same estimates round after round: comparing them
+    with those of the call before is cheaper than preparing them again.
     """
 
     def __init__(self) -> None:
         self._last: tuple = (None, None, [], [], [])
 
     def prepare(
-        self, domain: Domain, cliques: list[Clique], estimates: Mapping[Clique, np.ndarray], label: str
+        self,
+        domain: Domain,
+        cliques: list[Clique],
+        estimates: Mapping[Clique, np.ndarray],
+        label: str,
     ) -> tuple[list[np.ndarray], list[str]]:
         sizes, asked, copies, grids, hashes = self._last
         same = (sizes, asked) == (dict(domain), cliques) and all(
-            c in estimates and np.array_equal(estimates[c], copy) for c, copy in zip(cliques, copies)
+            c in estimates and np.array_equal(estimates[c], copy)
+            for c, copy in zip(cliques, copies)
         )
         if not same:
             grids = [score_grid(domain, c, estimates, label) for c in cliques]
@@ -90,8 +98,8 @@ def plan_selection(
 ) -> SelectionPlan:
     """Scores and sensitivity of one selection, or UsageError if an argument has the wrong form.
 
-    One user changes an L1 distance by at most clip * SCALE units, so a score by that times its weight; the
-    sensitivity is of the largest weight among the allowed.
+    One user changes an L1 distance by at most clip * SCALE units, so a score by that times its
+    weight; the sensitivity is of the largest weight among the allowed.
     """
     cliques = [domain.check(c) for c in cliques]
     allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
@@ -100,14 +108,22 @@ def plan_selection(
     event = BoundedRange(positive(epsilon, "epsilon"))
     whole = score_weights(weights, len(cliques), label)
     grids, hashes = kept.prepare(domain, cliques, estimates, label)
-    off = [0] * len(cliques) if penalties is None else [score_grid_number(p, label) for p in penalties]
+    off = (
+        [0] * len(cliques)
+        if penalties is None
+        else [score_grid_number(p, label) for p in penalties]
+    )
     if len(off) != len(cliques):
-        raise UsageError(f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}")
+        raise UsageError(
+            f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}"
+        )
     sensitivity = max(whole[i] for i in allowed) * clip * SCALE
     return SelectionPlan(cliques, grids, hashes, whole, off, allowed, event, sensitivity)
 
 
-def score_weights(weights: Sequence[float] | None, count: int, label: str, most: int = 1 << 20) -> list[int]:
+def score_weights(
+    weights: Sequence[float] | None, count: int, label: str, most: int = 1 << 20
+) -> list[int]:
     """Weights of candidates in whole units of 1/WEIGHT_UNITS, at least one unit each."""
     if weights is None:
         return [WEIGHT_UNITS] * count

@@ -1,7 +1,8 @@
 """The steps of one part of a reservation: what sessions onto the same private rows share.
 
-A session and the sessions made of it by `Session.part` enter their steps here, in one order, under one
-lock. Nothing here counts: `answer` is handed the function that does, and calls it after the charge.
+A session and the sessions made of it by `Session.part` enter their steps here, in one order, under
+one lock. Nothing here counts: `answer` is handed the function that does, and calls it after the
+charge.
 """
 
 import os
@@ -23,9 +24,10 @@ Draw = Callable[[], list[np.ndarray]]
 
 @dataclass(eq=False, repr=False)
 class Steps:
-    """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step; `releases`:
-    lines of the statement; `trace` is called with the name of each point that a step reached; `check` before
-    a step is charged, and raises Cancelled where the caller stops the run."""
+    """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step;
+    `releases`: lines of the statement; `trace` is called with the name of each point that a step
+    reached; `check` before a step is charged, and raises Cancelled where the caller stops the run.
+    """
 
     reservation: Reservation
     part: int
@@ -44,12 +46,14 @@ class Steps:
     def answer(
         self, label: str, question: dict, events: Sequence[Event], draw: Draw, draws: int
     ) -> list[np.ndarray]:
-        """Charge, draw, store: the only place where private numbers turn into released ones. `draws`: how
-        many random numbers `draw` takes."""
+        """Charge, draw, store: the only place where private numbers turn into released ones.
+        `draws`: how many random numbers `draw` takes."""
         if not isinstance(label, str) or not label:
             raise UsageError("every step needs a label")
         if os.getpid() != self.process:
-            raise PrivacyError("a session cannot be used in another process than the one that made it")
+            raise PrivacyError(
+                "a session cannot be used in another process than the one that made it"
+            )
         self.check()
         with self.lock:
             number, part = self.number, self.part
@@ -73,10 +77,10 @@ class Steps:
             self.clip, self.choice = choice.clip, facts
 
     def one_unit(self, groups: frozenset[str]) -> None:
-        """For runs with unit "event" over a table with users; PrivacyError if the run would promise two
-        units at once: a row (no `groups`), or one user's rows of one group over the columns `groups`. The
-        noise of counts of groups does not cover one row (it moves its user from one group to another), and
-        the noise of other counts does not cover all rows of one group."""
+        """For runs with unit "event" over a table with users; PrivacyError if the run would promise
+        two units at once: a row (no `groups`), or one user's rows of one group over the columns
+        `groups`. The noise of counts of groups does not cover one row (it moves its user from one
+        group to another), and the noise of other counts does not cover all rows of one group."""
         if self.event is None:
             self.event = groups
         elif self.event != groups:
@@ -86,7 +90,8 @@ class Steps:
             )
 
     def draw_seed(self, position: int) -> int | None:
-        """None (the operating system's randomness), or for tests a seed of its own for every draw."""
+        """None (the operating system's randomness), or for tests a seed of its own for every
+        draw."""
         if self.seed is None:
             return None
         name = {"seed": self.seed, "part": self.part, "step": self.number, "draw": position}

@@ -1,23 +1,25 @@
 """Noisy sums inside bins: from them come the means to which decoded values keep, and shared ranks.
 
-A column is counted by a finer partition: every bin of more than one value is cut into up to `PARTS` cells. A
-bin has two *corners*, its least and its largest number; a wide bin at an end of the line has further ones in
-between, at distances that double, so that its sum has the noise of the corners that rows are near to, not
-that of its bound. A cell lies between two corners of its bin and has a public offset o in 0..U, its place
-between them (U: UNIT or, at much noise, a smaller power of two). One number is asked of each corner: the sum
-over rows of weight * (U - o) where it is the lower one of the two, and of weight * o where it is the upper.
+A column is counted by a finer partition: every bin of more than one value is cut into up to `PARTS`
+cells. A bin has two *corners*, its least and its largest number; a wide bin at an end of the line
+has further ones in between, at distances that double, so that its sum has the noise of the corners
+that rows are near to, not that of its bound. A cell lies between two corners of its bin and has a
+public offset o in 0..U, its place between them (U: UNIT or, at much noise, a smaller power of two).
+One number is asked of each corner: the sum over rows of weight * (U - o) where it is the lower one
+of the two, and of weight * o where it is the upper.
 
 Sensitivity. A row lies in one cell of a column, so it adds weight * (U - o, o) to two numbers, and
-(U - o)^2 + o^2 <= U^2 since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of one user's
-rows add up to at most the clip, so by the triangle inequality the column's answers, divided by U, change by
-at most the clip in L2. `noiseplan.plan_marginal` checks the norm of every column of the query
-in exact integers. Several columns are several requests: their mu^2 add up. An open bin reaches to the
-column's `min` or `max`, or to an edge that the run released; without such a bound nothing is asked of it, and
-no value of the data sets a bound.
+(U - o)^2 + o^2 <= U^2 since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of
+one user's rows add up to at most the clip, so by the triangle inequality the column's answers,
+divided by U, change by at most the clip in L2. `noiseplan.plan_marginal` checks the norm of every
+column of the query in exact integers. Several columns are several requests: their mu^2 add up. An
+open bin reaches to the column's `min` or `max`, or to an edge that the run released; without such a
+bound nothing is asked of it, and no value of the data sets a bound.
 
-Steps: of each column the rows in asked bins are counted by public classes of round numbers (`STEPS`); a row
-lies in one class. Ranks: of two columns the sum of weight * d * e is asked, where d and e in [-1, 1] are the
-distances from the means that were released. One number, of at most the clip per user.
+Steps: of each column the rows in asked bins are counted by public classes of round numbers
+(`STEPS`); a row lies in one class. Ranks: of two columns the sum of weight * d * e is asked, where
+d and e in [-1, 1] are the distances from the means that were released. One number, of at most the
+clip per user.
 """
 
 import math
@@ -40,42 +42,45 @@ from ..schema.inside import Grid, Rank, takes_steps, unit_of
 
 PARTS, UNIT = 32, 64
 LARGEST = 2.0**39
-"""Nothing is asked with noise of more grid units than this, about half of what `privacy.scale` draws."""
+"""Nothing is asked with noise of more grid units than this, about half of what `privacy.scale`
+draws."""
 SPREAD = 0.15
-"""Standard deviation of a bin's mean, in widths of the bin, before it is measured: uncertain means are drawn
-towards the middle. Means of 32 equally frequent bins of exponential, lognormal and normal columns differ by
-.01 to .2 from the middle."""
+"""Standard deviation of a bin's mean, in widths of the bin, before it is measured: uncertain means
+are drawn towards the middle. Means of 32 equally frequent bins of exponential, lognormal and normal
+columns differ by .01 to .2 from the middle."""
 SHAPES = {0.0: 0.4, 0.25: 0.3, 0.5: 0.2, 0.75: 0.1}
-"""Generalised Pareto shapes that tails are expected to have (0: exponential), with their probabilities."""
+"""Generalised Pareto shapes that tails are expected to have (0: exponential), with their
+probabilities."""
 LENGTH, LENGTHS = 2**-0.5, 0.7
-"""The expected scale of a tail, in widths of the next bin, and the standard deviation of its logarithm.
-SHAPES, LENGTH, LENGTHS, MISFIT and FAR were chosen on generated exponential, gamma, normal, uniform,
-lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard errors of rows, among them
-the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20, 100 and 1,000 the mean of a tail is
-off by .28, .18, .06 and .02."""
+"""The expected scale of a tail, in widths of the next bin, and the standard deviation of its
+logarithm. SHAPES, LENGTH, LENGTHS, MISFIT and FAR were chosen on generated exponential, gamma,
+normal, uniform, lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard
+errors of rows, among them the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20,
+100 and 1,000 the mean of a tail is off by .28, .18, .06 and .02."""
 MISFIT, FAR = 0.5, 4.5
-"""What a corner has is off from the fitted tail by about a part MISFIT of it; an answer further off than FAR
-standard errors is taken as it is."""
+"""What a corner has is off from the fitted tail by about a part MISFIT of it; an answer further off
+than FAR standard errors is taken as it is."""
 STEPS = {
     Decimal(1): (Grid(10), Grid(10, 5)),
     Decimal("0.01"): (Grid(1, 0.99), Grid(1, 0.95), Grid(1, 0.5), Grid(1), Grid(1, 0.49)),
 }
-"""By a column's last digit, the classes of round numbers whose shares are counted: multiples of 10 and of 5;
-prices."""
+"""By a column's last digit, the classes of round numbers whose shares are counted: multiples of 10
+and of 5; prices."""
 LEVELS = 5
-"""Distances from the mean are counted in halves of a half bin, from -1 to 1: even values that are equal in
-both columns have a mean product of 3/8 of its largest value."""
+"""Distances from the mean are counted in halves of a half bin, from -1 to 1: even values that are
+equal in both columns have a mean product of 3/8 of its largest value."""
 SURE = 3.0
-"""A rank is shared if its correlation is at least this many standard errors, and LEAST; a class of round
-numbers is kept if it has as many standard errors of rows more than even values, and LEAST of these more."""
+"""A rank is shared if its correlation is at least this many standard errors, and LEAST; a class of
+round numbers is kept if it has as many standard errors of rows more than even values, and LEAST of
+these more."""
 LEAST, SOME = 0.1, 0.025
 """SOME: the smallest share of the rows that a class of round numbers is kept for."""
 
 
 class Cells(Struct, frozen=True, eq=False):
-    """The finer partition of a column: `column` is what is counted; by its code, `corner` is the number of
-    the lower corner (-1 if nothing is asked) and `offset` the place between it and the next one. By
-    corner, `bin` and the number `at`. `size`: number of bins."""
+    """The finer partition of a column: `column` is what is counted; by its code, `corner` is the
+    number of the lower corner (-1 if nothing is asked) and `offset` the place between it and the
+    next one. By corner, `bin` and the number `at`. `size`: number of bins."""
 
     column: Numeric
     corner: np.ndarray
@@ -88,12 +93,18 @@ class Cells(Struct, frozen=True, eq=False):
         """One row for each corner."""
         cells = np.flatnonzero(self.corner >= 0)
         row, up = self.corner[cells], np.rint(self.offset[cells] * unit)
-        entries = np.concatenate([unit - up, up]), (np.concatenate([row, row + 1]), np.tile(cells, 2))
+        entries = (
+            np.concatenate([unit - up, up]),
+            (np.concatenate([row, row + 1]), np.tile(cells, 2)),
+        )
         return Sparse(sp.csr_array(entries, shape=(len(self.bin), self.column.size)), unit)
 
     def means(self, answer: Measurement) -> tuple[np.ndarray, np.ndarray]:
         """(mean number of each bin, its noisy rows); (nan, 0) in bins that were not asked about."""
-        values, sigma = answer.values / answer.query.unit, float(np.max(answer.sigma)) / answer.query.unit
+        values, sigma = (
+            answer.values / answer.query.unit,
+            float(np.max(answer.sigma)) / answer.query.unit,
+        )
         mean, counted = np.full(self.size, np.nan), np.zeros(self.size)
         for code in np.unique(self.bin):
             own = np.flatnonzero(self.bin == code)
@@ -106,13 +117,15 @@ class Cells(Struct, frozen=True, eq=False):
                 trust = SPREAD**2 / (SPREAD**2 + sigma**2 / 2 / rows**2)
                 place = 0.5 + float(parts[1] - parts[0]) / 2 / rows * trust
                 outwards = min(max(place, 0.0), 1.0) * distance[1]
-            mean[code] = self.at[own[0]] + math.copysign(outwards, self.at[own[1]] - self.at[own[0]])
+            mean[code] = self.at[own[0]] + math.copysign(
+                outwards, self.at[own[1]] - self.at[own[0]]
+            )
             counted[code] = rows
         return mean, counted
 
     def levels(self, means: np.ndarray) -> np.ndarray:
-        """By code: twice the distance from the bin's mean in distances of the corners, from -1 to 1 in LEVELS
-        steps; LEVELS: not asked about."""
+        """By code: twice the distance from the bin's mean in distances of the corners, from -1 to 1
+        in LEVELS steps; LEVELS: not asked about."""
         low, high = self.at[self.corner], np.append(self.at, 0.0)[self.corner + 1]
         place = (means[self.bin[self.corner]] - low) / np.where(high > low, high - low, math.inf)
         distance = np.clip(2 * (self.offset - place), -1, 1)
@@ -121,9 +134,9 @@ class Cells(Struct, frozen=True, eq=False):
 
 
 def tail_mean(ends: np.ndarray, parts: np.ndarray, sigma: float) -> tuple[float, float]:
-    """(mean distance, rows) of a tail of which the corners at these distances `ends` have noisy `parts`. It
-    averages over generalised Pareto tails, each as likely as the parts make it; of each, corners keep to the
-    parts as far as these stand out of the noise."""
+    """(mean distance, rows) of a tail of which the corners at these distances `ends` have noisy
+    `parts`. It averages over generalised Pareto tails, each as likely as the parts make it; of
+    each, corners keep to the parts as far as these stand out of the noise."""
     log2 = np.arange(-3, 5.01, 0.25)
     prior = -0.5 * ((log2 * math.log(2) - math.log(LENGTH)) / LENGTHS) ** 2
     made = [
@@ -144,10 +157,13 @@ def tail_mean(ends: np.ndarray, parts: np.ndarray, sigma: float) -> tuple[float,
 
 
 def _pareto(ends: np.ndarray, scales: np.ndarray, shape: float) -> np.ndarray:
-    """[scales, corners]: how generalised Pareto values up to the last end are divided among the corners."""
+    """[scales, corners]: how generalised Pareto values up to the last end are divided among the
+    corners."""
     z = ends / scales[:, None]
     above = (1 + shape * z) ** (-1 / shape) if shape else np.exp(-z)
-    beyond = scales[:, None] * (above * (1 + shape * z) / (1 - shape))  # the integral of `above` from here on
+    beyond = scales[:, None] * (
+        above * (1 + shape * z) / (1 - shape)
+    )  # the integral of `above` from here on
     rows = above[:, :-1] - above[:, 1:]
     up = (beyond[:, :-1] - beyond[:, 1:]) / np.diff(ends) - above[:, 1:]
     parts = np.zeros_like(z)
@@ -168,7 +184,9 @@ def cells_of(column: Numeric) -> Cells:
         return np.ceil(np.round(x * bins.unit, 6)) / bins.unit if bins.whole else x
 
     edges = [column.edges[0]]
-    parts: list[tuple[int, float]] = []  # of each cell: its lower corner, its place between this and the next
+    parts: list[
+        tuple[int, float]
+    ] = []  # of each cell: its lower corner, its place between this and the next
     corners: list[tuple[int, float]] = []  # of each corner: its bin, its number
     for code, upper in enumerate(column.edges[1:]):
         if not 0 < high[code] - low[code] < math.inf:  # one number, or no bound
@@ -197,8 +215,9 @@ def cells_of(column: Numeric) -> Cells:
 
 
 def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
-    """The ends of a bin's stretches. A bin at an end of the line that is wider than its neighbour is cut
-    where the distance from the neighbour is its width times a power of two (at most ten times)."""
+    """The ends of a bin's stretches. A bin at an end of the line that is wider than its neighbour
+    is cut where the distance from the neighbour is its width times a power of two (at most ten
+    times)."""
     start, end = low[code], high[code]
     if len(low) == 1 or 0 < code < len(low) - 1:
         return np.array([start, end])
@@ -211,7 +230,8 @@ def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
 
 
 def unit_for(clip: int, mu: float) -> int:
-    """The unit of offsets at this noise: UNIT or a smaller power of two; 0 if the noise is too large."""
+    """The unit of offsets at this noise: UNIT or a smaller power of two; 0 if the noise is too
+    large."""
     fits = [u for u in (UNIT, 32, 16, 8) if u * SCALE * clip / mu <= LARGEST]
     return fits[0] if fits else 0
 
@@ -227,20 +247,25 @@ def finished(
     bins, _ = bins_of(replace(column, means=None, grids=()))
     tail, at = bins.mean[: column.base], slice(column.base)
     start, end = bins.lo[at], bins.hi[at] - bins.whole
-    public = np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2)) / bins.unit
+    public = (
+        np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2))
+        / bins.unit
+    )
     limits = bins.low[at] / bins.unit, bins.high[at] / bins.unit
     found = tuple(np.clip(np.where(np.isnan(means), public, means), *limits).tolist())
     return replace(column, means=found, grids=column.grids or grids or (), rank=column.rank or rank)
 
 
 def steps_of(column: Numeric) -> Places | None:
-    """The code column of the classes of round numbers that are counted; None if the schema says them, or
-    where numbers are too large to have any."""
+    """The code column of the classes of round numbers that are counted; None if the schema says
+    them, or where numbers are too large to have any."""
     unit = unit_of(column.dtype, column.whole, column.digits) or Decimal(0)
     grids = STEPS.get(unit)
     if grids is None or column.grids or not takes_steps(column, unit):
         return None
-    return Places(name=f"{column.name}\0steps", source=column.source, dtype=column.dtype, grids=grids)
+    return Places(
+        name=f"{column.name}\0steps", source=column.source, dtype=column.dtype, grids=grids
+    )
 
 
 def step_request(column: str, steps: Places, mu: float) -> Request:
@@ -248,7 +273,9 @@ def step_request(column: str, steps: Places, mu: float) -> Request:
     asked = np.repeat(np.arange(LEVELS + 1) < LEVELS, steps.size)
     codes = np.tile(np.arange(steps.size), LEVELS + 1)
     kept = asked & (codes < steps.base)
-    return Request((column, steps.name), mu, Sparse(kept * (codes == np.arange(steps.base)[:, None])))
+    return Request(
+        (column, steps.name), mu, Sparse(kept * (codes == np.arange(steps.base)[:, None]))
+    )
 
 
 def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tuple[Grid, ...]:

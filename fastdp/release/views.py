@@ -1,4 +1,5 @@
-"""Views of the private table, as engines of their own: the same users, other rows (`userkeys.View`)."""
+"""Views of the private table, as engines of their own: the same users, other rows
+(`userkeys.View`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -48,4 +49,6 @@ def viewed(engine: Counter, view: View) -> ViewCounter:
         return ViewCounter(engine, view, Schema.from_domain(domain))
     plain = schema.to_plain()
     group = Schema.from_domain({view.name: domain[view.name]}).to_plain()["columns"]
-    return ViewCounter(engine, view, Schema.from_dict({**plain, "columns": {**plain["columns"], **group}}))
+    return ViewCounter(
+        engine, view, Schema.from_dict({**plain, "columns": {**plain["columns"], **group}})
+    )

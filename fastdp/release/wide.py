@@ -1,5 +1,5 @@
-"""The public side of a filtered marginal: one of which only the cells above a threshold are released. Law and
-proof: docs/explain/wide-pairs.md."""
+"""The public side of a filtered marginal: one of which only the cells above a threshold are
+released. Law and proof: docs/explain/wide-pairs.md."""
 
 import math
 from collections.abc import Callable
@@ -16,15 +16,16 @@ from ..privacy.accountant import Gaussian
 from .noiseplan import positive, release_of
 
 MOST_CELLS = 1 << 42
-"""Cells of the largest filtered marginal: each counts as a number drawn (`privacy.sampler_distance`)."""
+"""Cells of the largest filtered marginal: each counts as a number drawn
+(`privacy.sampler_distance`)."""
 DENSE_CELLS = 1 << 27
 """The same for engines that count every cell (1 GiB of int64)."""
 
 
 class Filtered(Struct, frozen=True, eq=False):
-    """The noisy cells of a marginal that are above a threshold: `cells` (ascending int64 numbers in C order)
-    and `values` (float64, in rows); all others are not. `shape` of the whole marginal; `sigma` and
-    `threshold` in rows."""
+    """The noisy cells of a marginal that are above a threshold: `cells` (ascending int64 numbers in
+    C order) and `values` (float64, in rows); all others are not. `shape` of the whole marginal;
+    `sigma` and `threshold` in rows."""
 
     clique: Clique
     shape: tuple[int, ...]
@@ -37,9 +38,10 @@ class Filtered(Struct, frozen=True, eq=False):
 class FilterPlan(Struct, frozen=True, eq=False):
     """A filtered marginal with its noise: `size` cells, `sigma` and `threshold` in grid units.
 
-    The release is that of a marginal with Gaussian noise on every cell, of which only the cells above a
-    public threshold are kept: post-processing of a mu-GDP release. `noisy` draws from the same distribution
-    without drawing noise for empty cells that are dropped (proof: docs/explain/wide-pairs.md)."""
+    The release is that of a marginal with Gaussian noise on every cell, of which only the cells
+    above a public threshold are kept: post-processing of a mu-GDP release. `noisy` draws from the
+    same distribution without drawing noise for empty cells that are dropped (proof:
+    docs/explain/wide-pairs.md)."""
 
     clique: Clique
     size: int
@@ -55,23 +57,33 @@ class FilterPlan(Struct, frozen=True, eq=False):
     @property
     def question(self) -> dict:
         about: dict[str, Any] = {"kind": "filtered", "clip": self.clip, "mu": self.mu}
-        return about | {"clique": list(self.clique), "cells": self.size, "threshold": self.threshold}
+        return about | {
+            "clique": list(self.clique),
+            "cells": self.size,
+            "threshold": self.threshold,
+        }
 
     def describe(self, label: str) -> dict:
         rows, about = self.sigma / SCALE, list(self.clique)
-        line = release_of(label, "filtered", about, "gaussian", Gaussian(self.mu), self.clip, rows, self.size)
+        line = release_of(
+            label, "filtered", about, "gaussian", Gaussian(self.mu), self.clip, rows, self.size
+        )
         return line | {"threshold": self.threshold / SCALE}
 
     def noisy(
         self, cells: np.ndarray, sums: np.ndarray, seed: Callable[[int], int | None]
     ) -> list[np.ndarray]:
-        """[cells, noisy sums] above the threshold, by cell. `cells`: every cell that is not empty."""
+        """[cells, noisy sums] above the threshold, by cell. `cells`: every cell that is not
+        empty."""
         self.check()
         counted = sums + noise.gaussian(self.sigma, len(sums), seed=seed(0))
         kept = np.flatnonzero(counted > self.threshold)
         lifted = tail.exceeding(self.sigma, self.threshold, self.size - len(cells), seed=seed(1))
         placed = tail.places(self.size, cells, len(lifted), seed=seed(2))
-        where, values = np.concatenate([cells[kept], placed]), np.concatenate([counted[kept], lifted])
+        where, values = (
+            np.concatenate([cells[kept], placed]),
+            np.concatenate([counted[kept], lifted]),
+        )
         order = np.argsort(where, kind="stable")
         return [where[order], values[order]]
 
@@ -79,14 +91,16 @@ class FilterPlan(Struct, frozen=True, eq=False):
 def plan_filtered(
     domain: Domain, clip: int, clique: Clique, mu: float, lifted: float, most: int, label: str
 ) -> FilterPlan:
-    """The plan of a filtered marginal, from public facts alone: with a threshold that, of all its cells if
-    they were empty, about `lifted` would pass, at least two standard deviations."""
+    """The plan of a filtered marginal, from public facts alone: with a threshold that, of all its
+    cells if they were empty, about `lifted` would pass, at least two standard deviations."""
     from scipy.special import ndtri
 
     clique, cost = domain.check(clique), positive(mu, "mu")
     size = domain.cells(clique)
     if size > most:
-        raise UsageError(f"{label!r}: {size:,} cells, the limit for a filtered marginal is {most:,}")
+        raise UsageError(
+            f"{label!r}: {size:,} cells, the limit for a filtered marginal is {most:,}"
+        )
     sensitivity2 = (clip * SCALE) ** 2
     sigma = scale.gaussian_sigma(sensitivity2, cost)
     bar = max(2.0, -float(ndtri(min(0.5, lifted / size))))

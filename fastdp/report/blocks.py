@@ -1,5 +1,5 @@
-"""HTML pieces that sections are built from: a heading with a body, one body per table, tables, lists, names.
-The sections' texts are in static/sections.toml."""
+"""HTML pieces that sections are built from: a heading with a body, one body per table, tables,
+lists, names. The sections' texts are in static/sections.toml."""
 
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,10 @@ from importlib.resources import files
 
 from .svg import Html, text
 
-KEY = '<p class="key"><span><i class="kt"></i>truth</span><span><i class="ks"></i>synthetic</span></p>'
+KEY = (
+    '<p class="key"><span><i class="kt"></i>truth</span><span><i'
+    ' class="ks"></i>synthetic</span></p>'
+)
 
 
 def page_file(name: str) -> str:
@@ -38,24 +41,31 @@ def section(ident: str, body: str, lead: str | None = None) -> str:
 
 
 def per_table(data: dict, draw: Callable[[int], str]) -> str:
-    """The HTML `draw(i)` of every table i; the page shows that of the table which the reader selects."""
+    """The HTML `draw(i)` of every table i; the page shows that of the table which the reader
+    selects."""
     drawn = [draw(i) for i in range(len(data["tables"]))]
     if len(drawn) == 1:
         return drawn[0]
     return "".join(
-        f'<div class="of" data-of="{i}"><p class="which">{text(data["tables"][i]["name"])}</p>{html}</div>'
+        f'<div class="of" data-of="{i}"><p'
+        f' class="which">{text(data["tables"][i]["name"])}</p>{html}</div>'
         for i, html in enumerate(drawn)
         if html
     )
 
 
 def table_html(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], kind: str = "worst", classes: Sequence[str] = ()
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    kind: str = "worst",
+    classes: Sequence[str] = (),
 ) -> str:
-    """A table whose first column names its rows. Heads and cells are escaped unless they are `Html`;
-    `classes` has the CSS class of each column."""
+    """A table whose first column names its rows. Heads and cells are escaped unless they are
+    `Html`; `classes` has the CSS class of each column."""
     styles = [f' class="{name}"' if name else "" for name in (*classes, *[""] * len(heads))]
-    head = "".join(f'<th scope="col"{style}>{text(name)}</th>' for name, style in zip(heads, styles))
+    head = "".join(
+        f'<th scope="col"{style}>{text(name)}</th>' for name, style in zip(heads, styles)
+    )
     body = ""
     for row in rows:
         cells = (f"<td{style}>{text(cell)}</td>" for cell, style in zip(row[1:], styles[1:]))
@@ -64,9 +74,15 @@ def table_html(
     return f'<div class="scroll">{whole}</div>'
 
 
-def folded_table(heads: Sequence[str], rows: Sequence[Sequence[str]], shown: int, kind: str = "worst") -> str:
+def folded_table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], shown: int, kind: str = "worst"
+) -> str:
     """A table of which only the first rows are shown until the reader opens the rest."""
-    rest = details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind)) if rows[shown:] else ""
+    rest = (
+        details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind))
+        if rows[shown:]
+        else ""
+    )
     return table_html(heads, rows[:shown], kind) + rest
 
 
@@ -85,8 +101,11 @@ def bold(value: str) -> Html:
 
 
 def strip(marks: Iterable[tuple[str, int, float]], tip: str = "") -> Html:
-    """Thin horizontal bars in one cell of a table: (CSS class, height from the top, length as a share)."""
-    bars = "".join(f'<rect class="{k}" y="{y}" height="6" width="{100 * x:.2f}%"/>' for k, y, x in marks)
+    """Thin horizontal bars in one cell of a table: (CSS class, height from the top, length as a
+    share)."""
+    bars = "".join(
+        f'<rect class="{k}" y="{y}" height="6" width="{100 * x:.2f}%"/>' for k, y, x in marks
+    )
     said = f' data-tip="{text(tip)}"' if tip else ""
     return Html(f'<svg class="duo"{said} aria-hidden="true">{bars}</svg>')
 
@@ -94,7 +113,9 @@ def strip(marks: Iterable[tuple[str, int, float]], tip: str = "") -> Html:
 def figures(drawn: Iterable[tuple[str, str, str]]) -> str:
     """Small charts side by side: (name of the column, what stands beside it, chart) of each."""
     heads = ((f"<b>{nice(name)}</b><span>{aside}</span>", body) for name, aside, body in drawn)
-    cards = (f'<figure class="card"><figcaption>{h}</figcaption>{body}</figure>' for h, body in heads)
+    cards = (
+        f'<figure class="card"><figcaption>{h}</figcaption>{body}</figure>' for h, body in heads
+    )
     return f'<div class="multiples">{"".join(cards)}</div>'
 
 

@@ -9,13 +9,14 @@ MAX_NAMED_ROWS = 12
 
 
 def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """The distribution of one column: the truth as bars and the synthetic table as horizontal strokes;
-    without the truth, the synthetic table as bars with the intervals of the true shares.
+    """The distribution of one column: the truth as bars and the synthetic table as horizontal
+    strokes; without the truth, the synthetic table as bars with the intervals of the true shares.
 
-    `column` has `name`, `labels` and `truth` (shares or None), `table` has `share` and may have `span`: lower
-    and upper ends of intervals, None if there is none. Few named values are drawn as labelled rows; many
-    or ordered values as a histogram. If the last value stands for `folded` rare values together, it is
-    described in words and not drawn, since its share may be larger than all others.
+    `column` has `name`, `labels` and `truth` (shares or None), `table` has `share` and may have
+    `span`: lower and upper ends of intervals, None if there is none. Few named values are drawn as
+    labelled rows; many or ordered values as a histogram. If the last value stands for `folded` rare
+    values together, it is described in words and not drawn, since its share may be larger than all
+    others.
     """
     labels, truth, made = column["labels"], column["truth"], table["share"]
     none: Any = ([None] * len(labels),) * 2
@@ -33,7 +34,11 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
         return _rows(column["name"], labels, truth, made, (low, high), tips)
     rest, n = "", len(labels) - bool(column.get("folded"))
     if n < len(labels) and any(shares[-1] > 0 for shares in (made, truth or made)):
-        held = percent(made[-1]) if truth is None else f"{percent(truth[-1])}, synthetic {percent(made[-1])}"
+        held = (
+            percent(made[-1])
+            if truth is None
+            else f"{percent(truth[-1])}, synthetic {percent(made[-1])}"
+        )
         rest = ends(f"{labels[-1]}: {held}")
     labels, made, truth, low, high = (v and v[:n] for v in (labels, made, truth, low, high))
     top = _top(truth, made, high) * 1.04
@@ -50,10 +55,15 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
 
 def _top(*drawn: Sequence[float | None] | None) -> float:
     """The largest value that is drawn."""
-    return max((value for shares in drawn for value in shares or () if value is not None), default=0) or 1e-12
+    return (
+        max((value for shares in drawn for value in shares or () if value is not None), default=0)
+        or 1e-12
+    )
 
 
-def _rows(name: str, labels: list[str], truth: Any, made: Sequence[float], span: Any, tips: list[str]) -> str:
+def _rows(
+    name: str, labels: list[str], truth: Any, made: Sequence[float], span: Any, tips: list[str]
+) -> str:
     """Few named values, each as a row with its bar."""
     top = _top(truth, made, span[1])
     out = ""
@@ -91,15 +101,22 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{tip}"/>'
             )
             if n <= 12:
-                tone = " hi" if depth > 0.92 else " mid" if depth > 0.57 else ""  # text colour, by theme
+                tone = (
+                    " hi" if depth > 0.92 else " mid" if depth > 0.57 else ""
+                )  # text colour, by theme
                 said = f"{100 * value:.{0 if value >= 0.1 else 1}f}"
                 at = f'x="{num(wide * (j + 0.5))}%" y="{(i - 0.5) * h + 4}"'
                 cells += f'<text class="in{tone}" {at}>{said}</text>'
-    labels = [f' title="{text(a)}"><b>{i + 1}</b><span>{shown[i]}</span>' for i, a in enumerate(names)]
+    labels = [
+        f' title="{text(a)}"><b>{i + 1}</b><span>{shown[i]}</span>' for i, a in enumerate(names)
+    ]
     left = "".join(f'<span style="height:{h}px"{label}</span>' for label in labels[1:])
-    above = "".join(f"<span>{j + 1 if j % (1 if n <= 16 else 5) == 0 else ''}</span>" for j in range(n - 1))
+    above = "".join(
+        f"<span>{j + 1 if j % (1 if n <= 16 else 5) == 0 else ''}</span>" for j in range(n - 1)
+    )
     return (
-        f'<div class="heat"><div class="corner"{labels[0]}</div><div class="heads">{above}</div>'
-        f'<div class="sides">{left}</div><svg class="cells" style="height:{(n - 1) * h}px" role="img" '
-        f'tabindex="0" aria-label="Every pair of columns: rows in the wrong cell">{cells}</svg></div>'
+        f'<div class="heat"><div class="corner"{labels[0]}</div><div'
+        f' class="heads">{above}</div><div class="sides">{left}</div><svg class="cells"'
+        f' style="height:{(n - 1) * h}px" role="img" tabindex="0" aria-label="Every pair of'
+        f' columns: rows in the wrong cell">{cells}</svg></div>'
     )

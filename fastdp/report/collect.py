@@ -1,8 +1,8 @@
 """Aggregates tables into the data that the page is drawn from.
 
-Every result is a sum over rows: its size (some hundred numbers per column) does not depend on the number of
-rows, and `json.dumps` accepts it. If the truth is given, its rows are counted without noise, so the result is
-not private.
+Every result is a sum over rows: its size (some hundred numbers per column) does not depend on the
+number of rows, and `json.dumps` accepts it. If the truth is given, its rows are counted without
+noise, so the result is not private.
 """
 
 import math
@@ -48,11 +48,12 @@ def shares(codes: np.ndarray, size: int) -> np.ndarray:
 
 
 def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str], np.ndarray, int]:
-    """Groups codes into bars: `(labels of the bars, bar of each code, number of codes that were folded)`.
+    """Groups codes into bars: `(labels of the bars, bar of each code, number of codes that were
+    folded)`.
 
-    The codes of an ordered column keep their order and are grouped into bars of equally many codes. The codes
-    of a nominal column are sorted by `weight` (their share in the first table of the page), and those of
-    little weight are folded into the last bar.
+    The codes of an ordered column keep their order and are grouped into bars of equally many codes.
+    The codes of a nominal column are sorted by `weight` (their share in the first table of the
+    page), and those of little weight are folded into the last bar.
     """
     n = len(labels)
     if ordered:
@@ -70,10 +71,12 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     return names, bar, folded
 
 
-def columns(truth: Table | None, tables: Sequence[Table], labels: Labels, spans: Sequence = ()) -> list[dict]:
-    """One entry per column: the shares of the truth and of each table per bar, and the total variation over
-    all codes. `spans[i]` (`quotes.Intervals`), if given, has those of the true shares, by table i's
-    run."""
+def columns(
+    truth: Table | None, tables: Sequence[Table], labels: Labels, spans: Sequence = ()
+) -> list[dict]:
+    """One entry per column: the shares of the truth and of each table per bar, and the total
+    variation over all codes. `spans[i]` (`quotes.Intervals`), if given, has those of the true
+    shares, by table i's run."""
     out = []
     for name, (names, ordered) in labels.items():
         size = len(names)
@@ -108,9 +111,11 @@ def _tv(p: np.ndarray, q: np.ndarray) -> float:
     return 1.0 if p.any() != q.any() else float(np.abs(p - q).sum() / 2)
 
 
-def pairs(truth: Table, tables: Sequence[Table], labels: Labels) -> tuple[dict | None, list[list[dict]]]:
-    """For each table, the total variation of every pair of columns, and the cells of pairs whose share
-    differs most from the truth."""
+def pairs(
+    truth: Table, tables: Sequence[Table], labels: Labels
+) -> tuple[dict | None, list[list[dict]]]:
+    """For each table, the total variation of every pair of columns, and the cells of pairs whose
+    share differs most from the truth."""
     names = [n for n in labels if len(labels[n][0]) > 1]
     left_out = 0
     if len(names) > MAX_PAIR_COLUMNS:
@@ -136,9 +141,11 @@ def pairs(truth: Table, tables: Sequence[Table], labels: Labels) -> tuple[dict |
     return {"names": names, "tables": matrices, "left_out": left_out}, worst
 
 
-def _largest(a: str, b: str, labels: Labels, real: np.ndarray, table: np.ndarray, k: int = 2) -> list[dict]:
-    """The k cells of one pair whose shares differ most from the truth. k is small, so that one bad pair does
-    not fill the whole list."""
+def _largest(
+    a: str, b: str, labels: Labels, real: np.ndarray, table: np.ndarray, k: int = 2
+) -> list[dict]:
+    """The k cells of one pair whose shares differ most from the truth. k is small, so that one bad
+    pair does not fill the whole list."""
     la, lb = labels[a][0], labels[b][0]
     gap = np.abs(table - real)
     k = min(k, gap.size)
@@ -154,20 +161,31 @@ def _entropy(p: np.ndarray) -> float:
 
 
 def users(
-    truth: Table | None, tables: Sequence[Table], labels: Labels, unit: str | None, kept=None, order=None
+    truth: Table | None,
+    tables: Sequence[Table],
+    labels: Labels,
+    unit: str | None,
+    kept=None,
+    order=None,
 ) -> dict | None:
-    """Distributions of rows per user and of users' habits; None if a table has no users. Habits are the share
-    of a user's rows that have the user's most frequent value, and the number of different values. `kept`: the
-    columns whose habits are shown (None: any). `order`: what a statement says of the order of users' rows."""
+    """Distributions of rows per user and of users' habits; None if a table has no users. Habits are
+    the share of a user's rows that have the user's most frequent value, and the number of different
+    values. `kept`: the columns whose habits are shown (None: any). `order`: what a statement says
+    of the order of users' rows."""
     every = [t for t in [truth, *tables] if t is not None]
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
         return None
-    per_user = [(u, np.bincount(u)) for u in owners]  # a user number that no row has gets the count 0
+    per_user = [
+        (u, np.bincount(u)) for u in owners
+    ]  # a user number that no row has gets the count 0
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
     hists = [_in_bins(c[c > 0], edges) for _, c in per_user]
-    out: dict[str, Any] = {"unit": unit, "rows": _split("Rows per user", _bin_names(edges), hists, truth)}
+    out: dict[str, Any] = {
+        "unit": unit,
+        "rows": _split("Rows per user", _bin_names(edges), hists, truth),
+    }
     out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
     shown = labels if kept is None else {n: v for n, v in labels.items() if n in kept}
@@ -180,15 +198,20 @@ def users(
             favourite.append(_round(shares(np.minimum(largest[busy] * 10 // counts[busy], 9), 10)))
             variety.append(_in_bins(distinct[busy], spread))
         tenths = [f"{10 * i} to {10 * i + 10} %" for i in range(10)]
-        out["habits"].append(_split(f"Share of rows in the favourite {name}", tenths, favourite, truth))
-        out["habits"].append(_split(f"Different values of {name}", _bin_names(spread), variety, truth))
+        out["habits"].append(
+            _split(f"Share of rows in the favourite {name}", tenths, favourite, truth)
+        )
+        out["habits"].append(
+            _split(f"Different values of {name}", _bin_names(spread), variety, truth)
+        )
     out["order"] = [] if order is None else _follows(every, truth, order)
     return out
 
 
 def _follows(every: Sequence[Any], truth: Table | None, order: Mapping[str, Any]) -> list[dict]:
-    """For each chain of an order, how often its columns agree in a row and the user's next row: the mean over
-    users with two rows or more, with the interval that was released. Empty if a table lacks a column."""
+    """For each chain of an order, how often its columns agree in a row and the user's next row: the
+    mean over users with two rows or more, with the interval that was released. Empty if a table
+    lacks a column."""
     out: list[dict] = []
     chains = [pair for pair in order["pairs"] if pair[:2] in order["chains"]]
     needed = {*order["columns"], *(name for pair in chains for name in pair[:2])}
@@ -234,9 +257,11 @@ def _habit_columns(labels: Labels) -> list[str]:
     return sorted(fit, key=lambda n: not tells_time(n))[:2]
 
 
-def _habits(index: np.ndarray, n: int, codes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Two int64 arrays [users]: the rows that have the user's most common code, and the number of different
-    codes of the user."""
+def _habits(
+    index: np.ndarray, n: int, codes: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two int64 arrays [users]: the rows that have the user's most common code, and the number of
+    different codes of the user."""
     cells, counts = np.unique(index.astype(np.int64) * size + codes, return_counts=True)
     owner = cells // size
     largest = np.zeros(n, dtype=np.int64)

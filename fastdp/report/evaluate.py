@@ -1,5 +1,5 @@
-"""`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them. NOT
-private."""
+"""`fastdp.evaluate`: scores of synthetic tables against the truth, and the page that shows them.
+NOT private."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -34,8 +34,8 @@ def evaluate(
     run: Any = None,
     title: str | None = None,
 ) -> dict[str, Any]:
-    """Compare a synthetic table with the truth; returns plain data that JSON can hold. NOT private: the
-    result must not be released.
+    """Compare a synthetic table with the truth; returns plain data that JSON can hold. NOT
+    private: the result must not be released.
 
     Parameters
     ----------
@@ -111,7 +111,9 @@ def evaluate(
     if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
         return _linked(truth, synthetic, schema, metrics, report, fractions, options)
     many = several(synthetic)
-    opened = {str(n): _opened(t) for n, t in (synthetic if many else {"synthetic": synthetic}).items()}
+    opened = {
+        str(n): _opened(t) for n, t in (synthetic if many else {"synthetic": synthetic}).items()
+    }
     tables = {name: table for name, (table, _, _) in opened.items()}
     if schema is None:
         schema = next((own for _, own, _ in opened.values() if own is not None), None)
@@ -132,7 +134,13 @@ def _linked_folder(synthetic: Any) -> bool:
 
 
 def _linked(
-    truth: Any, synthetic: Any, schema: Any, metrics: Any, report: Any, fractions: Any, options: dict
+    truth: Any,
+    synthetic: Any,
+    schema: Any,
+    metrics: Any,
+    report: Any,
+    fractions: Any,
+    options: dict,
 ) -> dict[str, Any]:
     """Scores of each table by itself, and of how the tables are linked."""
     if _linked_folder(synthetic):
@@ -145,7 +153,9 @@ def _linked(
         synthetic = getattr(synthetic, "data", synthetic)
     for what, tables in (("truth", truth), ("synthetic", synthetic)):
         if not isinstance(tables, Mapping) or set(tables) != set(linked.tables):
-            raise UsageError(f"{what}: give the tables {', '.join(linked.tables)} as {{NAME: source, ...}}")
+            raise UsageError(
+                f"{what}: give the tables {', '.join(linked.tables)} as {{NAME: source, ...}}"
+            )
     out: dict[str, Any] = {"private": False, "tables": {}}
     for name, own in linked.tables.items():
         tables = (truth[name], synthetic[name])
@@ -157,9 +167,14 @@ def _linked(
 
 
 def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
-    """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything else."""
+    """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything
+    else."""
     if hasattr(synthetic, "privacy"):  # a fastdp.Run
-        rows = synthetic.reader().read_all() if synthetic.out is None else synthetic_path(synthetic.out)
+        rows = (
+            synthetic.reader().read_all()
+            if synthetic.out is None
+            else synthetic_path(synthetic.out)
+        )
         return rows, synthetic.schema, synthetic
     if isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "privacy.json").is_file():
         place = Path(synthetic)

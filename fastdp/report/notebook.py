@@ -1,7 +1,7 @@
 """How a notebook shows a run: the first cards of the report, from released facts only.
 
-The HTML is inside an iframe, so that its styles do not change the notebook's. No synthetic row is drawn for
-it.
+The HTML is inside an iframe, so that its styles do not change the notebook's. No synthetic row is
+drawn for it.
 """
 
 from html import escape
@@ -21,7 +21,9 @@ def run_html(run: Any, rows: int | None) -> str:
     data = {
         "with_truth": False,
         "tables": [{"name": "synthetic", "rows": rows or 0, "users": None}],
-        "columns": [{"tables": [{"span": spans.bars(a, np.arange(n), n)}]} for a, n in sizes.items()],
+        "columns": [
+            {"tables": [{"span": spans.bars(a, np.arange(n), n)}]} for a, n in sizes.items()
+        ],
         "runs": [runs.facts(run, sizes)],
     }
     style = f'<!doctype html><meta charset="utf-8"><style>{page_file("report.css")}</style>'

@@ -1,8 +1,8 @@
 """The report page: one HTML file that loads nothing from the network.
 
-`collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both. There are
-two kinds of pages: with the truth (marked as not private), and without it (`truth=None`), which holds
-released facts only and may be published.
+`collect` turns tables into small plain data, `render` turns that data into HTML, `write` does both.
+There are two kinds of pages: with the truth (marked as not private), and without it (`truth=None`),
+which holds released facts only and may be published.
 """
 
 import os
@@ -38,15 +38,15 @@ def collect(
 ) -> ReportData:
     """Aggregate the tables into the data of one page.
 
-    truth: a table or source handed over as the truth, or None for the page without it. synthetic: one table
-    or source, or a mapping from name to table: several are compared on one page. scores: results of
-    `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run or a dict of its facts
-    (`privacy`, `measurements`, `model`, all optional).
+    truth: a table or source handed over as the truth, or None for the page without it. synthetic:
+    one table or source, or a mapping from name to table: several are compared on one page. scores:
+    results of `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run
+    or a dict of its facts (`privacy`, `measurements`, `model`, all optional).
 
-    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, limits, quotes, original,
-    runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the synthetic tables.
-    Without the truth no key holds anything that depends on it. Seconds are never shown: they depend on the
-    data.
+    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, limits, quotes,
+    original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
+    synthetic tables. Without the truth no key holds anything that depends on it. Seconds are never
+    shown: they depend on the data.
     """
     # The tables in codes, and the columns that all of them have.
     named = _named(synthetic)
@@ -57,10 +57,15 @@ def collect(
     present = [t.codes.keys() for t in [real, *tables] if t is not None]
     labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
     if not labels:
-        raise UsageError("report: the tables have no common column in the schema; check the column names")
+        raise UsageError(
+            "report: the tables have no common column in the schema; check the column names"
+        )
 
     # What each run released. With the truth there are scores and pairs, without it intervals.
-    runs, sizes = _aligned(run, len(tables), "run"), {n: len(names) for n, (names, _) in labels.items()}
+    runs, sizes = (
+        _aligned(run, len(tables), "run"),
+        {n: len(names) for n, (names, _) in labels.items()},
+    )
     scores = _aligned(None if real is None else scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
     spans = [quotes.Intervals(k) for k in known] if real is None else []
@@ -75,13 +80,17 @@ def collect(
         "columns": collecting.columns(real, tables, labels, spans),
         "pairs": pairs,
         "worst": worst,
-        "users": collecting.users(real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")),
+        "users": collecting.users(
+            real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")
+        ),
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "original": [(s or {}).get("original") for s in scores],
         "of_users": [(s or {}).get("users", {}).get("columns", {}) for s in scores],
         "runs": [running.facts(r, sizes) for r in runs],
-        "workload": [workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)],
+        "workload": [
+            workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)
+        ],
     }
 
 
@@ -101,7 +110,9 @@ def render(data: ReportData) -> str:
         "banner": banner,
         "nav": f'<nav aria-label="Sections">{nav}</nav>',
         "picker": _picker(data),
-        "footer": f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart.",
+        "footer": (
+            f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart."
+        ),
         "css": page_file("report.css"),
         "js": page_file("report.js"),
         "main": main,
@@ -116,7 +127,8 @@ def write(path: str | os.PathLike[str], data: ReportData) -> ReportData:
 
 
 def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> ReportData:
-    """Write the page that may be published, from a finished run folder alone; the true rows are not read."""
+    """Write the page that may be published, from a finished run folder alone; the true rows are not
+    read."""
     place = Path(folder)
     facts = running.folder(place)
     return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
@@ -129,7 +141,8 @@ def _roles(runs: Sequence[Any]) -> list[Mapping[str, Any]]:
 
 
 def _habits(runs: Sequence[Any]) -> list[str]:
-    """The columns in which synthetic users of all runs behave as true ones, as far as was released."""
+    """The columns in which synthetic users of all runs behave as true ones, as far as was
+    released."""
     kept = [(*r.get("constant", ()), *r.get("repeated", ())) for r in _roles(runs)]
     return [name for name in kept[0] if all(name in names for names in kept)]
 
@@ -139,12 +152,16 @@ def _named(synthetic: Any) -> dict[str, Any]:
     `evaluate`."""
     if isinstance(synthetic, Mapping) and not synthetic:
         raise UsageError("report: give at least one synthetic table")
-    return {str(k): v for k, v in synthetic.items()} if several(synthetic) else {"synthetic": synthetic}
+    return (
+        {str(k): v for k, v in synthetic.items()}
+        if several(synthetic)
+        else {"synthetic": synthetic}
+    )
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
-    """`schema` if given, else the schema of a `fastdp.Table` among the sources, else one drafted from the
-    first source (its values, not its bounds)."""
+    """`schema` if given, else the schema of a `fastdp.Table` among the sources, else one drafted
+    from the first source (its values, not its bounds)."""
     own = [s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")]
     if schema is not None or own:
         return own[0] if schema is None else schema
@@ -166,7 +183,9 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
 def _labels(column: Any) -> tuple[list[str], bool]:
     """A text per code, and whether the codes have an order that a reader expects to see."""
     names = [_interval(str(n)) for n in column.labels()]
-    return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(column.name)
+    return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(
+        column.name
+    )
 
 
 def _interval(label: str) -> str:
@@ -175,7 +194,13 @@ def _interval(label: str) -> str:
     if edges is None:
         return label
     low, high = edges.groups()
-    return f"under {high}" if low == "-inf" else f"{low} and up" if high == "inf" else f"{low} to {high}"
+    return (
+        f"under {high}"
+        if low == "-inf"
+        else f"{low} and up"
+        if high == "inf"
+        else f"{low} to {high}"
+    )
 
 
 def _title(schema: Any, with_truth: bool) -> str:
@@ -196,7 +221,8 @@ def _picker(data: ReportData) -> str:
     if len(data["tables"]) < 2:
         return ""
     buttons = "".join(
-        f'<button type="button" data-pick="{i}" aria-pressed="{"false" if i else "true"}">{t}</button>'
+        f'<button type="button" data-pick="{i}"'
+        f' aria-pressed="{"false" if i else "true"}">{t}</button>'
         for i, t in enumerate(text(t["name"]) for t in data["tables"])
     )
     shown = f"<div><span>Showing</span>{buttons}</div>"

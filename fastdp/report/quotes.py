@@ -1,4 +1,5 @@
-"""Numbers with intervals for the page that may be published: shares of columns, rows, measured pairs."""
+"""Numbers with intervals for the page that may be published: shares of columns, rows, measured
+pairs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -17,8 +18,8 @@ from .runs import get, promise, statement_of
 MOST_CODES = 5000
 """Columns with more codes get no intervals."""
 PAIRS, LOOKED_AT, PAIR_CELLS, CELLS = 4, 16, 2000, 6
-"""Measured pairs that are shown, of how many that were measured first; cells that such a pair has at most,
-and cells of it that are shown."""
+"""Measured pairs that are shown, of how many that were measured first; cells that such a pair has
+at most, and cells of it that are shown."""
 ENDS = ("estimate", "low", "high")
 
 
@@ -39,7 +40,9 @@ class Intervals:
 
     def _asked(self, of: str, columns: Sequence[str]) -> dict[str, np.ndarray] | None:
         facts = self.facts
-        if facts is None or any(facts.schema.modelled.get(c, MOST_CODES) >= MOST_CODES for c in columns):
+        if facts is None or any(
+            facts.schema.modelled.get(c, MOST_CODES) >= MOST_CODES for c in columns
+        ):
             return None
         try:
             found = answer(facts, of, tuple(columns))
@@ -49,8 +52,8 @@ class Intervals:
         return {n: found[n].to_numpy(zero_copy_only=False).astype(float) for n in names}
 
     def bars(self, column: str, bar: np.ndarray, n: int) -> tuple[list, list] | None:
-        """(low, high) of the share of each of n bars; `bar` takes a code to its bar. Noise of codes in one
-        bar is taken as independent, all else adds up."""
+        """(low, high) of the share of each of n bars; `bar` takes a code to its bar. Noise of codes
+        in one bar is taken as independent, all else adds up."""
         found = self._asked("share", (column,))
         if found is None or len(found["low"]) != len(bar):
             return None
@@ -91,11 +94,15 @@ def quotes(facts: Facts | None, labels: Mapping[str, tuple[list[str], bool]]) ->
     return {"rows": rows, "pairs": [p for p in pairs if p["clear"]][:PAIRS]}
 
 
-def _pair(facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[str], bool]]) -> dict:
+def _pair(
+    facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[str], bool]]
+) -> dict:
     """The largest cells of one pair, and how many of its cells stand clear of 0."""
     found = answer(facts, "count", names).to_pylist()
     shape = [len(labels[a][0]) for a in names]
-    order = sorted(range(len(found)), key=lambda i: (found[i]["low"] or 0.0, found[i]["estimate"] or 0.0))
+    order = sorted(
+        range(len(found)), key=lambda i: (found[i]["low"] or 0.0, found[i]["estimate"] or 0.0)
+    )
     order = order[::-1][:CELLS]
     named = [[labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape))] for i in order]
     cells = [[*name, *(found[i][k] for k in ENDS)] for name, i in zip(named, order)]

@@ -1,7 +1,8 @@
 """Facts of a run for the page: the privacy promise, and the noise of each measurement.
 
-A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those keys; every fact is optional.
-Nothing here reads a table, so all facts may be released like the statement they come from.
+A run is an object (`run.privacy`, `run.measurements`, ...) or a dict with those keys; every fact is
+optional. Nothing here reads a table, so all facts may be released like the statement they come
+from.
 """
 
 import json
@@ -55,8 +56,8 @@ def statement_of(run: Any) -> Mapping | None:
 def promise(statement: Mapping) -> dict:
     """The facts of the statement that the page shows, under the key names of the page.
 
-    `epsilon`, `delta` and `mu` hold for all parts of the run together; if there are several parts, `asked` is
-    the epsilon of the part whose rows are shown.
+    `epsilon`, `delta` and `mu` hold for all parts of the run together; if there are several parts,
+    `asked` is the epsilon of the part whose rows are shown.
     """
     parts, part = statement.get("parts") or [], _part(statement)
     unit, mechanism = statement.get("unit") or {}, statement.get("mechanism")
@@ -70,15 +71,17 @@ def promise(statement: Mapping) -> dict:
         "mechanism": mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism,
         "private": statement.get("private"),
         "not_protected": [str(x) for x in statement.get("not_protected") or []],
-        "public_data": [str(p.get("name") or "public data") for p in statement.get("public_data") or []],
+        "public_data": [
+            str(p.get("name") or "public data") for p in statement.get("public_data") or []
+        ],
         "public_use": _public_use(mechanism),
         "alone": (statement.get("ledger") or {}).get("counts_other_runs") is not True,
     }
 
 
 def _part(statement: Mapping) -> Mapping:
-    """The part of the statement that describes the rows shown; an empty mapping if the statement has no
-    parts."""
+    """The part of the statement that describes the rows shown; an empty mapping if the statement
+    has no parts."""
     parts, index = statement.get("parts") or [], statement.get("part") or 0
     return parts[index] if index < len(parts) else {}
 
@@ -87,7 +90,10 @@ def _public_use(mechanism: Any) -> str:
     """A text that names the marginals which rely on public data; empty if none do."""
     used = (mechanism.get("public") if isinstance(mechanism, Mapping) else None) or {}
     parts = []
-    for key, what in (("prior_only", "on it alone"), ("prior_and_answers", "on it and on private answers")):
+    for key, what in (
+        ("prior_only", "on it alone"),
+        ("prior_and_answers", "on it and on private answers"),
+    ):
         if cliques := used.get(key):
             shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN])
             more = f" and {len(cliques) - MOST_SHOWN} more" if len(cliques) > MOST_SHOWN else ""
@@ -102,17 +108,19 @@ def _number(value: Any) -> float | None:
 
 
 def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] | None:
-    """One entry per measured set of columns: label, order (number of columns; 0: a histogram of users),
-    cells, sigma in the unit, copies, unit; taken from the measurements, or else from the statement.
+    """One entry per measured set of columns: label, order (number of columns; 0: a histogram of
+    users), cells, sigma in the unit, copies, unit; taken from the measurements, or else from the
+    statement.
 
-    If the answers of one measurement have different sigmas (sums of cells), the smallest is given, which is
-    that of a single cell. A set that was measured n times has copies = n and the sigma of n equal
-    measurements that are together as precise as these.
+    If the answers of one measurement have different sigmas (sums of cells), the smallest is given,
+    which is that of a single cell. A set that was measured n times has copies = n and the sigma of
+    n equal measurements that are together as precise as these.
     """
     by_label: dict[tuple, dict] = {}
     row_units = _row_units(statement.get("mechanism"))
     for clique, label, cells, sigma in _measured(run, statement):
-        # A histogram of users is not a marginal of the table. Columns may be groups of users by rows.
+        # A histogram of users is not a marginal of the table. Columns may be groups of users by
+        # rows.
         order = 0 if not clique or clique[0].startswith("users by ") else len(clique)
         if order:
             label = " × ".join(clique)
@@ -120,13 +128,22 @@ def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] 
         elif label in row_units:
             sigma *= row_units[label]
         unit = "rows" if order or label in row_units else "users"
-        entry = {"label": label, "order": order, "cells": cells, "sigma": sigma, "copies": 1, "unit": unit}
+        entry = {
+            "label": label,
+            "order": order,
+            "cells": cells,
+            "sigma": sigma,
+            "copies": 1,
+            "unit": unit,
+        }
         before = by_label.setdefault((label, order > 0), entry)
         if before is not entry:
             precision = before["copies"] / before["sigma"] ** 2 + 1 / sigma**2
             before["copies"] += 1
             before["sigma"] = math.sqrt(before["copies"] / precision)
-    return sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS] or None
+    return (
+        sorted(by_label.values(), key=lambda e: (e["order"], e["label"]))[:MAX_MEASUREMENTS] or None
+    )
 
 
 def _row_units(mechanism: Any) -> dict[str, float]:
@@ -137,28 +154,40 @@ def _row_units(mechanism: Any) -> dict[str, float]:
 
 
 def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], str, int, float]]:
-    """(columns, label, answers, smallest sigma) of every measurement; no columns if it counts users."""
+    """(columns, label, answers, smallest sigma) of every measurement; no columns if it counts
+    users."""
     if measurements := get(run, "measurements"):
         for m in measurements:
             if m.values.size:  # a filtered marginal may keep no cell
-                yield m.clique, m.label or " × ".join(m.clique), m.values.size, float(np.min(m.sigma))
+                yield (
+                    m.clique,
+                    m.label or " × ".join(m.clique),
+                    m.values.size,
+                    float(np.min(m.sigma)),
+                )
         return
     for r in _part(statement).get("releases") or []:
         if r.get("sigma") is not None:
-            columns = () if r.get("kind") in ("user_histogram", "grid", "keys") else r.get("attributes") or ()
+            columns = (
+                ()
+                if r.get("kind") in ("user_histogram", "grid", "keys")
+                else r.get("attributes") or ()
+            )
             yield tuple(columns), str(r.get("label") or "total"), r.get("count"), float(r["sigma"])
 
 
 def noise_html(entries: Sequence[dict], rows: int | None) -> str:
-    """A table of the measured sets for each number of columns: the noise of a cell next to the mean count
-    of a cell. Of a long table, only the first ten rows are shown until it is opened."""
+    """A table of the measured sets for each number of columns: the noise of a cell next to the mean
+    count of a cell. Of a long table, only the first ten rows are shown until it is opened."""
     out = []
     for order in sorted({e["order"] for e in entries}, key=lambda order: order or math.inf):
         title = SETS.get(order, f"{order} columns together")
         found = [_noise_row(e, rows) for e in entries if e["order"] == order]
         lines = [line for _, line in sorted(found, reverse=True)]
         heads = ("set", "cells", "noise of a cell", "of the average cell")
-        out.append((f"{title} <small>{len(lines)} measured</small>", folded_table(heads, lines, SHOWN)))
+        out.append(
+            (f"{title} <small>{len(lines)} measured</small>", folded_table(heads, lines, SHOWN))
+        )
     return halves(out)
 
 
@@ -172,7 +201,11 @@ def noise_section(data: dict) -> str:
 
 def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
     """(noise divided by the mean count of a cell, the texts of one row)."""
-    sigma, copies, cells = entry["sigma"] / math.sqrt(entry["copies"]), entry["copies"], entry["cells"]
+    sigma, copies, cells = (
+        entry["sigma"] / math.sqrt(entry["copies"]),
+        entry["copies"],
+        entry["cells"],
+    )
     name = entry["label"].replace("_", " ") + (f" (mean of {copies})" if copies > 1 else "")
     noise = f"± {big(round(sigma, 1))} {entry['unit']}"
     counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows
@@ -181,14 +214,18 @@ def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
 
 
 def folder(place: Path) -> dict[str, Any]:
-    """What a finished run folder released: statement, schema, measurements, further tables, model. What is
-    large is read when it is first used."""
+    """What a finished run folder released: statement, schema, measurements, further tables, model.
+    What is large is read when it is first used."""
     try:
         statement = json.loads((place / "privacy.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise RunError(f"{place} is not a finished run folder: privacy.json is missing or damaged") from error
+        raise RunError(
+            f"{place} is not a finished run folder: privacy.json is missing or damaged"
+        ) from error
     if (place / "tables.json").is_file():
-        raise UsageError(f"{place} holds linked tables: name one of its folders, {place / 'table-NAME'}")
+        raise UsageError(
+            f"{place} holds linked tables: name one of its folders, {place / 'table-NAME'}"
+        )
     kept = place / "model.fastdp"  # mechanisms that count users have none
     return {
         "privacy": statement,

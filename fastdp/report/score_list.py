@@ -1,4 +1,5 @@
-"""Scores for the page: one flat list from any result of `fastdp.evaluate`, whatever metrics it holds."""
+"""Scores for the page: one flat list from any result of `fastdp.evaluate`, whatever metrics it
+holds."""
 
 import math
 import tomllib
@@ -20,10 +21,12 @@ def _find(scores: Mapping[str, Any], keys: str) -> float | None:
 def normalise(scores: Sequence[Mapping[str, Any] | None]) -> list[dict]:
     """`[{name, about, values (one per table), baselines: {name: value}}]`.
 
-    `scores[i]` is the dict of table i; its `baselines` maps a name ("1 % sample") to a dict of the same
-    shape. Only scores for which the page has an explanation are kept.
+    `scores[i]` is the dict of table i; its `baselines` maps a name ("1 % sample") to a dict of the
+    same shape. Only scores for which the page has an explanation are kept.
     """
-    samples: Mapping[str, Mapping] = next((s["baselines"] for s in scores if s and s.get("baselines")), {})
+    samples: Mapping[str, Mapping] = next(
+        (s["baselines"] for s in scores if s and s.get("baselines")), {}
+    )
     out = []
     for keys, (name, about) in _KNOWN.items():
         values = [_find(s or {}, keys) for s in scores]

@@ -1,5 +1,5 @@
-"""Sections of the page, in reading order. Each function returns HTML, or an empty string if the data it needs
-is absent."""
+"""Sections of the page, in reading order. Each function returns HTML, or an empty string if the
+data it needs is absent."""
 
 from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
@@ -26,7 +26,11 @@ def _trust(data: dict, i: int) -> str:
     others = sorted(found["kinds"].values(), key=lambda one: -one["wrong"])[1:4] if found else []
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
     true, made = data["truth"]["rows"], data["tables"][i]["rows"]
-    rows = f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too " if true else ""
+    rows = (
+        f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too "
+        if true
+        else ""
+    )
     rows += ("few." if made < true else "many.") if rows else ""
     return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
 
@@ -36,7 +40,9 @@ def _table_facts(data: dict, i: int) -> str:
     size = f"{big(table['rows'])} synthetic rows, {plural(len(data['columns']), 'column')}"
     out = f'<p class="verdict">{size}</p>'
     if table.get("users"):
-        out += f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
+        out += (
+            f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
+        )
     return out + words.MADE + listed(words.advice(data, i))
 
 
@@ -61,7 +67,9 @@ def _promise(data: dict, i: int) -> str:
         out += blocks.details("What is not protected", listed(promise["not_protected"]))
     if promise.get("public_data"):
         use = f". {promise['public_use']}" if promise.get("public_use") else ""
-        out += f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>'
+        out += (
+            f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>'
+        )
     return out
 
 
@@ -93,7 +101,10 @@ def quotes(data: dict) -> str:
         cards = []
         for pair in found["pairs"]:
             heads = (*(n.replace("_", " ") for n in pair["columns"]), "rows", "95 % interval")
-            cells = [(a, b, rows(x), span(low, high, "no interval")) for a, b, x, low, high in pair["cells"]]
+            cells = [
+                (a, b, rows(x), span(low, high, "no interval"))
+                for a, b, x, low, high in pair["cells"]
+            ]
             note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
             cards.append(("", f'{table_html(heads, cells, "quotes")}<p class="note">{note}</p>'))
         whole = found["rows"]
@@ -110,7 +121,9 @@ def kinds(data: dict) -> str:
     def draw(i: int) -> str:
         found = words.original(data, i)
         rows = []
-        for kind, one in sorted((found or {"kinds": {}})["kinds"].items(), key=lambda k: -k[1]["wrong"]):
+        for kind, one in sorted(
+            (found or {"kinds": {}})["kinds"].items(), key=lambda k: -k[1]["wrong"]
+        ):
             more = listed(item["what"] for item in one["items"][1:])
             said = Html(text(one["what"]) + (blocks.details("more", more) if more else ""))
             sample = "–" if one["sample"] is None else percent(one["sample"])
@@ -161,7 +174,9 @@ def columns(data: dict) -> str:
     if data["with_truth"]:
         return section("columns", KEY + per_table(data, draw), said["truth"])
     known = any(one["span"] for c in data["columns"] for one in c["tables"])
-    return section("columns", per_table(data, draw), said["lead"] + said["known" if known else "unknown"])
+    return section(
+        "columns", per_table(data, draw), said["lead"] + said["known" if known else "unknown"]
+    )
 
 
 def pairs(data: dict) -> str:
@@ -180,7 +195,10 @@ def pairs(data: dict) -> str:
 
     lead = blocks.sections_said()["pairs"]["lead"]
     if found["left_out"]:
-        lead += f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are left out."
+        lead += (
+            f" The {len(found['names'])} most varied columns are shown, {found['left_out']} are"
+            " left out."
+        )
     return section("pairs", per_table(data, draw), lead)
 
 
@@ -192,11 +210,19 @@ def worst(data: dict) -> str:
         for c in cells:
             named = zip(c["columns"], c["labels"], strict=True)
             what = "".join(f"<span><small>{nice(n)}</small> {text(v)}</span>" for n, v in named)
-            flag = " <em>invented</em>" if c["truth"] == 0 else " <em>missing</em>" if c["table"] == 0 else ""
+            flag = (
+                " <em>invented</em>"
+                if c["truth"] == 0
+                else " <em>missing</em>"
+                if c["table"] == 0
+                else ""
+            )
             true, made = percent(c["truth"]), percent(c["table"])
             marks = (("t", 3, c["truth"] / top), ("s", 11, c["table"] / top))
             bar = blocks.strip(marks, f"truth {true}\nsynthetic {made}")
-            rows.append((Html(what + flag), bar, true, made, blocks.bold(points(c["table"] - c["truth"]))))
+            rows.append(
+                (Html(what + flag), bar, true, made, blocks.bold(points(c["table"] - c["truth"])))
+            )
         heads = ("cell", "", "truth", "synthetic", "points")
         return table_html(heads, rows, "worst", ("what", "duo-cell")) if rows else ""
 
@@ -213,20 +239,35 @@ def users(data: dict) -> str:
         if data["with_truth"]:
             mean = f"mean {u['mean'][0]:.3g}, synthetic {u['mean'][1 + i]:.3g}"
         drawn = blocks.figures(
-            (h["name"], mean if h is u["rows"] else "", distribution(h, {**h, "share": h["tables"][i]}))
+            (
+                h["name"],
+                mean if h is u["rows"] else "",
+                distribution(h, {**h, "share": h["tables"][i]}),
+            )
             for h in [u["rows"], *u["habits"], *u["order"]]
         )
         of = {n: (c["truth"], c["synthetic"]) for n, c in data["of_users"][i].items()}
         both = ((nice(n), *(f"{t[k]:.2f} / {s[k]:.2f}" for k in t)) for n, (t, s) in of.items())
-        heads = ("column (truth / synthetic)", "two rows agree", "users with one value", "values per user")
+        heads = (
+            "column (truth / synthetic)",
+            "two rows agree",
+            "users with one value",
+            "values per user",
+        )
         return drawn + (table_html(heads, list(both)) if of else "")
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
-    lead += ", and by how settled their habits are (users with at least five rows)." if u["habits"] else "."
+    lead += (
+        ", and by how settled their habits are (users with at least five rows)."
+        if u["habits"]
+        else "."
+    )
     lead += " Last, how often a row and the user's next row agree." if u["order"] else ""
     if not data["with_truth"]:
         lead += " These are synthetic users, made from released numbers."
-        noise = [n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM]
+        noise = [
+            n for run in data["runs"] if run for n in run["noise"] or [] if n["label"] == HISTOGRAM
+        ]
         for n in noise[:1]:
             lead += f" A bar is off by about {big(round(n['sigma'], 1))} users through noise."
     return section("users", (KEY if data["with_truth"] else "") + per_table(data, draw), lead)

@@ -1,9 +1,11 @@
-"""Small pieces of SVG and HTML that stretch to the width of their container, with text that is not scaled.
+"""Small pieces of SVG and HTML that stretch to the width of their container, with text that is not
+scaled.
 
 Charts have no text inside the SVG. Their horizontal axis is 0..n in a view box that stretches
-(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML next to or over them; so one drawing
-reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribute (`data-tips`, one per step
-along its axis), which the page's script shows on hover, touch and arrow keys.
+(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML next to or over them; so
+one drawing reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribute
+(`data-tips`, one per step along its axis), which the page's script shows on hover, touch and arrow
+keys.
 """
 
 import math
@@ -45,8 +47,8 @@ def points(difference: float) -> str:
 
 
 def big(value: float) -> str:
-    """A count with narrow spaces between thousands; from ten thousand on, rounded to four significant
-    digits."""
+    """A count with narrow spaces between thousands; from ten thousand on, rounded to four
+    significant digits."""
     if value == int(value):
         return f"{int(value):,}".replace(",", NARROW)
     return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
@@ -88,9 +90,13 @@ def ticks(heights: Sequence[float], top: float, kind: str, gap: float = 0.02) ->
     return path(kind, (f"M{num(i + gap)} {height(h, top)}h{across}" for i, h in enumerate(heights)))
 
 
-def whiskers(lows: Sequence[float | None], highs: Sequence[float | None], top: float, kind: str) -> str:
+def whiskers(
+    lows: Sequence[float | None], highs: Sequence[float | None], top: float, kind: str
+) -> str:
     """One path of vertical strokes from low to high; None: no stroke."""
-    ends = [(i, a, b) for i, (a, b) in enumerate(zip(lows, highs)) if a is not None and b is not None]
+    ends = [
+        (i, a, b) for i, (a, b) in enumerate(zip(lows, highs)) if a is not None and b is not None
+    ]
     return path(kind, (f"M{num(i + 0.5)} {height(a, top)}V{height(b, top)}" for i, a, b in ends))
 
 

@@ -8,11 +8,11 @@ from .svg import big, percent, points
 
 
 def attacker(promise: dict) -> float | None:
-    """The largest possible probability that a guess whether a user is in the data is right, if both cases
-    have prior probability 1/2; None if unknown.
+    """The largest possible probability that a guess whether a user is in the data is right, if both
+    cases have prior probability 1/2; None if unknown.
 
-    For mu-GDP the trade-off curve gives exactly Phi(mu / 2); for (epsilon, delta) alone the probability is at
-    most (e^epsilon + delta) / (1 + e^epsilon).
+    For mu-GDP the trade-off curve gives exactly Phi(mu / 2); for (epsilon, delta) alone the
+    probability is at most (e^epsilon + delta) / (1 + e^epsilon).
     """
     odds = []
     mu, epsilon, delta = promise.get("mu"), promise.get("epsilon"), promise.get("delta") or 0.0
@@ -37,13 +37,20 @@ def one_unit(promise: dict) -> str:
 def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
     rate = attacker(promise)
-    known = next(said for limit, said in CERTAIN.items() if rate < limit) if rate is not None else UNSURE
-    out = [f"Whoever studies the released table {known} whether {one_unit(promise)} was in the true data."]
+    known = (
+        next(said for limit, said in CERTAIN.items() if rate < limit)
+        if rate is not None
+        else UNSURE
+    )
+    out = [
+        f"Whoever studies the released table {known} whether {one_unit(promise)} was in the true"
+        " data."
+    ]
     if rate is not None:
         shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
         out.append(
-            f"Even someone who knows everything else and is told that the odds are even would guess right "
-            f"at most {shown} times in 100; a coin is right 50 times."
+            "Even someone who knows everything else and is told that the odds are even would guess"
+            f" right at most {shown} times in 100; a coin is right 50 times."
         )
     bound, unit = promise.get("bound"), promise.get("unit") or {}
     if bound and unit.get("kind") == "user":
@@ -67,20 +74,32 @@ def _who(column: str) -> str:
 def strength(promise: dict) -> str:
     """A word for the size of epsilon."""
     epsilon = promise.get("epsilon")
-    return "" if epsilon is None else next(word for most, word in STRENGTH.items() if epsilon <= most)
+    return (
+        "" if epsilon is None else next(word for most, word in STRENGTH.items() if epsilon <= most)
+    )
 
 
 SAID = tomllib.loads(page_file("words.toml"))
 MADE, NO_STATEMENT, QUOTE, NOT_FOR, KINDS = (
     SAID[key] for key in ("made", "no_statement", "quote", "not_for", "kinds")
 )
-CLOSE = {0.03: "close to the truth", 0.1: "near the truth", 0.3: "off in places", math.inf: "far off"}
+CLOSE = {
+    0.03: "close to the truth",
+    0.1: "near the truth",
+    0.3: "off in places",
+    math.inf: "far off",
+}
 CERTAIN = {0.6: "can hardly tell", 0.75: "can guess, but not tell,"}
 CERTAIN |= {0.95: "may become fairly, but not fully, sure", math.inf: "may well find out"}
-"""How certain an attacker may become whose guesses are right at less than this rate; it never claims more
-protection than the rate shows."""
+"""How certain an attacker may become whose guesses are right at less than this rate; it never
+claims more protection than the rate shows."""
 UNSURE = "should not be able to tell"
-STRENGTH = {1: "strong", 5: "moderate", 12: "weak against a determined attacker", math.inf: "nominal only"}
+STRENGTH = {
+    1: "strong",
+    5: "moderate",
+    12: "weak against a determined attacker",
+    math.inf: "nominal only",
+}
 """Words for epsilons up to these. The thresholds follow common practice; no theorem gives them."""
 
 
@@ -96,15 +115,17 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     found = original(data, table)
     if found:
         wrong, kinds = found["worst"]["wrong"], found["kinds"]
-        means = [f"{KINDS[k]} {percent(kinds[k]['mean'])}" for k in ("column", "pair") if k in kinds]
+        means = [
+            f"{KINDS[k]} {percent(kinds[k]['mean'])}" for k in ("column", "pair") if k in kinds
+        ]
         rest = f" On average: {', '.join(means)} of the rows in a wrong place." if means else ""
         why = f"Worst: {found['worst']['what']}.{rest}"
     else:
         ranked = [(c["tables"][table]["tv"], c["name"]) for c in data["columns"]]
         wrong, name = max(ranked + [(tv, f"{a} with {b}") for tv, a, b in pair_list(data, table)])
         why = (
-            f"{name}: {percent(wrong)} of the rows are in a wrong place. Only codes of the schema were "
-            "compared: what the schema lost is not seen here."
+            f"{name}: {percent(wrong)} of the rows are in a wrong place. Only codes of the schema"
+            " were compared: what the schema lost is not seen here."
         )
     return f"At worst: {next(word for limit, word in CLOSE.items() if wrong < limit)}", why
 
@@ -115,7 +136,9 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
     if not pairs:
         return []
     names, rows = pairs["names"], pairs["tables"][table]
-    return sorted((tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row))
+    return sorted(
+        (tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row)
+    )
 
 
 def advice(data: dict, table: int = 0) -> list[str]:
@@ -130,8 +153,9 @@ def advice(data: dict, table: int = 0) -> list[str]:
     if widths:
         usual, most = widths[len(widths) // 2], widths[-1]
         out.append(
-            f"Read with care: a share of one column is known within {points(usual)[1:] or '0'} percentage "
-            f"points (the median; at most {points(most)[1:] or '0'}). Combinations are known less well."
+            f"Read with care: a share of one column is known within {points(usual)[1:] or '0'}"
+            f" percentage points (the median; at most {points(most)[1:] or '0'}). Combinations are"
+            " known less well."
         )
     else:
         out.append("Read with care: nothing says how far its numbers are from the truth.")

@@ -1,5 +1,5 @@
-"""The error of each set of columns in a workload: as the statement predicts it, and, if the truth is given,
-as measured against the truth.
+"""The error of each set of columns in a workload: as the statement predicts it, and, if the truth
+is given, as measured against the truth.
 
 Errors are total variations: the share of rows that would have to move to another cell of the set.
 """
@@ -19,8 +19,9 @@ SHOWN = 12
 def collect(
     truth: Table | None, table: Table, statement: Mapping | None, sizes: Mapping[str, int]
 ) -> list[dict] | None:
-    """One entry per set of the run's workload whose columns the table has, by decreasing weight; None if the
-    run had no workload. `off`, the total variation from the truth, is None without the truth."""
+    """One entry per set of the run's workload whose columns the table has, by decreasing weight;
+    None if the run had no workload. `off`, the total variation from the truth, is None without the
+    truth."""
     mechanism = (statement or {}).get("mechanism")
     items = mechanism.get("workload") if isinstance(mechanism, Mapping) else None
     out = []
@@ -34,7 +35,14 @@ def collect(
             pair = Pair(truth.codes, table.codes, own, {}, {}, (truth.rows, table.rows))
             off = float(f"{total_variation(pair, [columns])[0]:.4g}")
         noted = {key: item.get(key) for key in ("expected_error", "distance", "distance_error")}
-        out.append({"columns": list(columns), "weight": float(item.get("weight", 1.0)), "off": off, **noted})
+        out.append(
+            {
+                "columns": list(columns),
+                "weight": float(item.get("weight", 1.0)),
+                "off": off,
+                **noted,
+            }
+        )
     return sorted(out, key=lambda item: -item["weight"]) or None
 
 
@@ -58,5 +66,7 @@ def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
     weight = f" (weight {item['weight']:g})" if several else ""
     seen, error = item["distance"], item["distance_error"]
     model = "–" if seen is None else percent(seen) + (f" ± {percent(2 * error)}" if error else "")
-    noise = "from smaller sets" if item["expected_error"] is None else percent(item["expected_error"])
+    noise = (
+        "from smaller sets" if item["expected_error"] is None else percent(item["expected_error"])
+    )
     return [names + weight, *([percent(item["off"])] if with_truth else []), model, noise]

@@ -26,8 +26,8 @@ ENGINES = ("local", "spark")
 
 
 class OpenCounter(Struct):
-    """An engine over a run's rows. table: the rows, where the engine holds them in this process. reading:
-    PRIVATE numbers of rows and users that were read; empty if nothing was read."""
+    """An engine over a run's rows. table: the rows, where the engine holds them in this process.
+    reading: PRIVATE numbers of rows and users that were read; empty if nothing was read."""
 
     counter: Counter
     table: Table | None
@@ -36,8 +36,8 @@ class OpenCounter(Struct):
 
 
 def engine_for(source: Any, options: RunOptions) -> str:
-    """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is asked for.
-    UsageError if an engine is unknown or cannot do what is asked."""
+    """The engine that counts a source: a Spark DataFrame is counted by Spark unless another is
+    asked for. UsageError if an engine is unknown or cannot do what is asked."""
     engine = options.engine
     if engine is None:
         engine = "spark" if is_spark(source) else "local"
@@ -50,12 +50,15 @@ def engine_for(source: Any, options: RunOptions) -> str:
             raise UsageError("partitions= needs engine='spark'")
         sparkcheck.check_partitions(options.partitions)
     if engine == "spark" and options.report:
-        raise UsageError("report= needs the true rows in one table: call fastdp.evaluate where they fit")
+        raise UsageError(
+            "report= needs the true rows in one table: call fastdp.evaluate where they fit"
+        )
     return engine
 
 
 def open_counter(source: Any, schema: Schema, options: RunOptions) -> OpenCounter:
-    """Reads the source and opens the engine over it. The caller closes the engine after the last count."""
+    """Reads the source and opens the engine over it. The caller closes the engine after the last
+    count."""
     if options.engine == "spark":
         from ..engines import spark
 
@@ -73,7 +76,9 @@ def open_linked(sources: Mapping[str, Any], links: Links, options: RunOptions) -
     if options.engine == "spark":
         from ..engines import spark
 
-        return [_of_spark(counter) for counter in spark.linked_spark(sources, links, options.partitions)]
+        return [
+            _of_spark(counter) for counter in spark.linked_spark(sources, links, options.partitions)
+        ]
     from ..tables.linked_tables import read_linked
 
     tables, numbers = read_linked(sources, links, options.threads)
@@ -90,7 +95,8 @@ def _of_spark(counter: PartitionedCounter) -> OpenCounter:
 
 @contextlib.contextmanager
 def counter_for(source: Any, schema: Schema, options: RunOptions) -> Iterator[Counter]:
-    """A context with an engine over the source, for a few counts; the engine is closed at its end."""
+    """A context with an engine over the source, for a few counts; the engine is closed at its
+    end."""
     opened = open_counter(source, schema, options)
     try:
         yield opened.counter

@@ -11,7 +11,8 @@ from ..release.reserve import Reserved
 from ..schema import Schema
 
 ADVICE = (
-    "Look at the data with `fastdp check` and correct the schema, or continue with ignore_empty_columns=True"
+    "Look at the data with `fastdp check` and correct the schema, or continue with"
+    " ignore_empty_columns=True"
 )
 
 
@@ -19,19 +20,20 @@ def plan_note(config: Config) -> str:
     """What a run of this mechanism does if a column contains almost no value of its domain."""
     if config.ones_first:
         return (
-            "the run stops after its first 1-ways, charged for what was drawn by then, where a column turns "
-            "out almost all null or outside its domain; ignore_empty_columns=True continues"
+            "the run stops after its first 1-ways, charged for what was drawn by then, where a"
+            " column turns out almost all null or outside its domain; ignore_empty_columns=True"
+            " continues"
         )
     return (
-        f"{config.name} does not measure columns one by one first and does not stop early where the schema "
-        "does not fit the data: look with `fastdp check` before"
+        f"{config.name} does not measure columns one by one first and does not stop early where the"
+        " schema does not fit the data: look with `fastdp check` before"
     )
 
 
 def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
-    """StoppedEarly where the noisy 1-ways show that a column contains almost no value of its domain.
-    `learnt`: columns whose domain was found in the run itself; they are left out, since most of their
-    values may rightly lie outside."""
+    """StoppedEarly where the noisy 1-ways show that a column contains almost no value of its
+    domain. `learnt`: columns whose domain was found in the run itself; they are left out, since
+    most of their values may rightly lie outside."""
     empty = empty_columns(schema, ones, learnt)
     if empty:
         raise StoppedEarly(
@@ -40,13 +42,15 @@ def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measur
         )
 
 
-def charge_text(reserved: Reserved, epsilons: Sequence[float], delta: float, dataset: str | None) -> str:
+def charge_text(
+    reserved: Reserved, epsilons: Sequence[float], delta: float, dataset: str | None
+) -> str:
     """What the steps entered so far cost, and where the rest of the reservation goes."""
     steps = reserved.reservation.describe()["entry"]["steps"]
     spent = epsilon_at([from_dict(event) for step in steps for event in step["events"]], delta)
     asked = ", ".join(f"{e:g}" for e in epsilons)
     where = "" if dataset is None else f" to data set {dataset!r}"
     return (
-        f"Charged: {len(steps)} steps ({', '.join(step['label'] for step in steps)}), epsilon {spent:.4g} at "
-        f"delta {delta:g}, of the {asked} reserved; the rest went back{where}."
+        f"Charged: {len(steps)} steps ({', '.join(step['label'] for step in steps)}), epsilon"
+        f" {spent:.4g} at delta {delta:g}, of the {asked} reserved; the rest went back{where}."
     )

@@ -1,7 +1,8 @@
 """A run from top to bottom: reserve, find domains, read, measure, fit, write, publish.
 
 Every argument was checked before (`validate`). What can fail without private data fails before the
-reservation (`prepare`). From the reservation on, each step is charged in the ledger before it counts.
+reservation (`prepare`). From the reservation on, each step is charged in the ledger before it
+counts.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ Measure = Callable[[Any, Reserved, Any, Any, RunFolder | None, int], list[Run]]
 def execute(
     spec: RunSpec, source: Any, folder: RunFolder | None, measure: Measure | None = None
 ) -> Run | list[Run]:
-    """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged. `measure`:
-    reads, measures and writes; that of linked tables in place of that of one table."""
+    """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged.
+    `measure`: reads, measures and writes; that of linked tables in place of that of one table."""
     names = _begin(spec, source, folder)
     public = None
     if spec.schema.pending:
@@ -68,8 +69,8 @@ def execute(
     except StoppedEarly as stop:
         raise _stopped(spec, stop, reserved, source, folder) from None
     except BaseException:
-        # Without a folder, or before the first step, the run cannot be resumed: budget that no step used
-        # is returned to the data set.
+        # Without a folder, or before the first step, the run cannot be resumed: budget that no step
+        # used is returned to the data set.
         spec.status.entered = bool(reserved.reservation.describe()["entry"]["steps"])
         if folder is None or not (spec.status.entered or folder.resume):
             reserved.finish()
@@ -86,8 +87,8 @@ def execute(
 
 
 def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
-    """Completes a run that was interrupted after its folder was in place: ends its reservation and loads
-    the folder."""
+    """Completes a run that was interrupted after its folder was in place: ends its reservation and
+    loads the folder."""
     names = folder.agree(spec.arguments(), {})
     spec.open_ledger(folder).release(names["run"], statement_hashes(folder.out))
     folder.forget()
@@ -96,7 +97,8 @@ def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
 
 
 def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str, Any]:
-    """The run's name in the ledger and its seed for rows: new ones, or those of the run that is resumed."""
+    """The run's name in the ledger and its seed for rows: new ones, or those of the run that is
+    resumed."""
     spec.check_source(source)
     spec.status.reporter = spec.reporter
     seed = spec.options.sample_seed
@@ -114,7 +116,8 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
 
 
 def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
-    """Reserves the budget of all epsilons in the ledger; nothing of the private data was read before."""
+    """Reserves the budget of all epsilons in the ledger; nothing of the private data was read
+    before."""
     options, place = spec.options, None if folder is None else str(folder.out)
     asks = [
         BudgetRequest(
@@ -142,7 +145,12 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
 
 
 def _measure_and_write(
-    spec: RunSpec, reserved: Reserved, source: Any, public: Any, folder: RunFolder | None, sample_seed: int
+    spec: RunSpec,
+    reserved: Reserved,
+    source: Any,
+    public: Any,
+    folder: RunFolder | None,
+    sample_seed: int,
 ) -> list[Run]:
     """Reads the private rows, runs the mechanism for every epsilon and finalizes each run."""
     options = spec.options
@@ -158,7 +166,9 @@ def _measure_and_write(
     finally:
         if truth is None:
             counter.close()
-    return [finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)]
+    return [
+        finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)
+    ]
 
 
 def _measure(
@@ -175,13 +185,15 @@ def _measure(
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
         outcomes.append(outcome)
-        outputs.append(Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private))
+        outputs.append(
+            Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private)
+        )
     return outcomes, outputs
 
 
 def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:
-    """A mechanism's outcome, noted if the number of rows is noise, and then without users; its model as it is
-    to be stored."""
+    """A mechanism's outcome, noted if the number of rows is noise, and then without users; its
+    model as it is to be stored."""
     if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
         total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
         if total < NO_ROWS * error:
@@ -208,8 +220,8 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
         spec.reporter.check()
         spec.reporter.update("fit", 1 - 0.97**calls, "fitting the model")
 
-    # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not return the
-    # charges of those before it.
+    # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not
+    # return the charges of those before it.
     ignore = spec.options.ignore_empty_columns or i > 0
     stop = partial(stop_if_empty, spec.schema, tuple(spec.asked.pending))
     return Job(
@@ -228,9 +240,9 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
 def _stopped(
     spec: RunSpec, stop: StoppedEarly, reserved: Reserved, source: Any, folder: RunFolder | None
 ) -> StoppedEarly:
-    """End a run that its own noisy answers stopped: steps entered stay charged, the rest is returned.
-    The folder stores the text before the ledger ends the run, so that after a kill between these two
-    writes a resumed run still learns that it was stopped."""
+    """End a run that its own noisy answers stopped: steps entered stay charged, the rest is
+    returned. The folder stores the text before the ledger ends the run, so that after a kill
+    between these two writes a resumed run still learns that it was stopped."""
     charged = charge_text(reserved, spec.promised, spec.delta, spec.options.dataset)
     text = f"{stop}. {charged} {ADVICE}"
     spec.status.entered = True

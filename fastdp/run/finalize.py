@@ -34,9 +34,10 @@ def finalize(
     truth: Table | None,
     synthetic: Table | None = None,
 ) -> Run:
-    """The run of epsilon `i`, complete: its statement is made and, where there is a folder, everything is
-    written to its staging place. `truth`: the table for the report next to the folder, or None for no
-    report; `synthetic`: what is compared with it, in place of the rows that were written."""
+    """The run of epsilon `i`, complete: its statement is made and, where there is a folder,
+    everything is written to its staging place. `truth`: the table for the report next to the
+    folder, or None for no report; `synthetic`: what is compared with it, in place of the rows that
+    were written."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")
     mechanism = {
@@ -58,7 +59,9 @@ def finalize(
         note = SAID["null_ids"][spec.schema.null_user].format(user=spec.schema.user)
         if nulls := outcome.details.get("users", {}).get("without_id"):
             low, high = nulls["share_interval"]
-            note += f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
+            note += (
+                f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
+            )
         notes.append(note)
     used = [] if public is None else [public_entry(public, spec.configs[0].public_relabel)]
     part = i if spec.several else None
@@ -92,7 +95,8 @@ def finalize(
 
 
 def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:
-    """Write all but the rows; returns the sha256 of the model's file, which is large, by its name."""
+    """Write all but the rows; returns the sha256 of the model's file, which is large, by its
+    name."""
 
     hashes = {}
     if run.model is not None:
@@ -107,11 +111,14 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
 
 
 def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
-    """Write what `fastdp.check` says of the source into the private folder, for the data's owner."""
+    """Write what `fastdp.check` says of the source into the private folder, for the data's
+    owner."""
     from ..metrics.check import check
 
     report = check(source, schema, mechanism=None, threads=threads)
-    write_atomic(private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600)
+    write_atomic(
+        private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600
+    )
     write_atomic(private / "check.txt", f"{report}\n".encode(), 0o600)
 
 

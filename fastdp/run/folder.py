@@ -1,8 +1,8 @@
 """The run folder: it appears whole or not at all, and holds only what may be released.
 
-While a run works, its files are in `DIR.tmp-XXXX` next to the folder; at the end all are flushed to the disk
-and the folder gets its name by one rename. What is not for release (timings, log, the run's own ledger, state
-to resume from) is in `DIR.private/`.
+While a run works, its files are in `DIR.tmp-XXXX` next to the folder; at the end all are flushed to
+the disk and the folder gets its name by one rename. What is not for release (timings, log, the
+run's own ledger, state to resume from) is in `DIR.private/`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,22 @@ from ..errors import RunError, UsageError
 
 STATE_VERSION = 1
 MOST_NAME, MOST_PATH = 240, 3500
-"""Most bytes of the folder's name and of its path. File systems allow 255 and 4096; the staging folder and
-its files have longer names than the folder, and are made only after noise was drawn."""
+"""Most bytes of the folder's name and of its path. File systems allow 255 and 4096; the staging
+folder and its files have longer names than the folder, and are made only after noise was drawn."""
 
 
 class RunFolder:
-    """One run's place on the disk. `state` is what a resumed run must agree with (arguments, digests,
-    seeds)."""
+    """One run's place on the disk. `state` is what a resumed run must agree with (arguments,
+    digests, seeds)."""
 
     def __init__(self, out: str | os.PathLike, *, resume: bool = False):
         self.out = Path(os.path.abspath(as_path(out, "out=")))
         if not self.out.name:
             raise UsageError("out= must name a folder that fastdp can make")
         if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
-            raise UsageError(f"out=: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible")
+            raise UsageError(
+                f"out=: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible"
+            )
         self.private = self.out.with_name(self.out.name + ".private")
         self.resume = resume
         self.state: dict[str, Any] = {}
@@ -50,8 +52,8 @@ class RunFolder:
         return (self.out / "privacy.json").is_file()
 
     def open(self) -> RunFolder:
-        """Take the run folder for this run: locks it, checks that it can be written and that no other run
-        uses it. RunError says what to do."""
+        """Take the run folder for this run: locks it, checks that it can be written and that no
+        other run uses it. RunError says what to do."""
         if _exists(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
@@ -71,7 +73,9 @@ class RunFolder:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self._close_lock()
-            raise RunError(f"another process is using {self.private}; wait until it ends") from error
+            raise RunError(
+                f"another process is using {self.private}; wait until it ends"
+            ) from error
         if not self._holds_lock():
             self._close_lock()
             raise RunError(f"another process has just used {self.private}; try again")
@@ -82,8 +86,8 @@ class RunFolder:
         return self
 
     def _holds_lock(self) -> bool:
-        """Whether the locked file still has the lock's name: a run that ends removes the file, and a new one
-        may have been made since."""
+        """Whether the locked file still has the lock's name: a run that ends removes the file, and
+        a new one may have been made since."""
         if self._lock is None:
             return False
         try:
@@ -96,17 +100,25 @@ class RunFolder:
             self.state = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError) as error:
             self._close_lock()
-            raise RunError(f"{path} cannot be read; remove {self.private} and start again") from error
+            raise RunError(
+                f"{path} cannot be read; remove {self.private} and start again"
+            ) from error
         if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
             self._close_lock()
-            raise RunError(f"{path} is of another version of fastdp; finish the run with that version")
+            raise RunError(
+                f"{path} is of another version of fastdp; finish the run with that version"
+            )
 
     def agree(
-        self, arguments: Mapping[str, Any], fresh: Mapping[str, Any], limits: Sequence[Mapping[str, Any]] = ()
+        self,
+        arguments: Mapping[str, Any],
+        fresh: Mapping[str, Any],
+        limits: Sequence[Mapping[str, Any]] = (),
     ) -> Mapping[str, Any]:
-        """Store the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume it checks
-        that the arguments are the same, and returns what the interrupted run drew. `limits` may differ
-        between the interrupted run and the one that resumes it; `limits_before` gives the earlier ones."""
+        """Store the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume
+        it checks that the arguments are the same, and returns what the interrupted run drew.
+        `limits` may differ between the interrupted run and the one that resumes it; `limits_before`
+        gives the earlier ones."""
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
         kept = json.loads(json.dumps(list(limits)))
         if self.resume:
@@ -115,12 +127,15 @@ class RunFolder:
                 if before.get(key) != arguments.get(key):
                     raise RunError(f"resume=True: {key} differs from the run in {self.private}")
             return self.state["fresh"]
-        self.keep(version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(fresh), staging=[])
+        self.keep(
+            version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(fresh), staging=[]
+        )
         return fresh
 
     @property
     def limits_before(self) -> Sequence[Mapping[str, Any]]:
-        """For each epsilon, the limits with which the interrupted run was started or last resumed."""
+        """For each epsilon, the limits with which the interrupted run was started or last
+        resumed."""
         return self.state.get("limits", [])
 
     @property
@@ -144,8 +159,8 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Flushes all files to disk, then renames the folder. All files get the same modification time, since
-        differences would tell how long steps on private data took."""
+        """Flushes all files to disk, then renames the folder. All files get the same modification
+        time, since differences would tell how long steps on private data took."""
         staging = self.staging()
         now = int(time.time())
         for folder, _, files in os.walk(staging, topdown=False):
@@ -165,7 +180,8 @@ class RunFolder:
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
-        """Remove what is half-written. `keep`: noise was drawn, so the state is kept to resume from."""
+        """Remove what is half-written. `keep`: noise was drawn, so the state is kept to resume
+        from."""
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
@@ -174,8 +190,8 @@ class RunFolder:
         self.close()
 
     def remove_fresh(self) -> None:
-        """Remove the private folder if this run made it, else only this run's state in it; also the parent
-        folders that this run made, if they are empty."""
+        """Remove the private folder if this run made it, else only this run's state in it; also the
+        parent folders that this run made, if they are empty."""
         (self.private / "state.json").unlink(missing_ok=True)
         if self._fresh:
             shutil.rmtree(self.private, ignore_errors=True)

@@ -1,9 +1,9 @@
 """What `verify` reads of a released folder besides its statement: measurements, schema and model.
 
-The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each name once,
-a limit of bytes); Parquet is read batch by batch within `parquet_limits`; models are read by
-`model.array_file`, which allocates no more than the file's length; links are not followed. Every problem is
-returned as a text, never raised.
+The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each
+name once, a limit of bytes); Parquet is read batch by batch within `parquet_limits`; models are
+read by `model.array_file`, which allocates no more than the file's length; links are not followed.
+Every problem is returned as a text, never raised.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ from ..tables.linked_tables import Links
 from .parquet_limits import batches, bounded_file
 
 MOST_JSON = 64 << 20
-"""Largest JSON file, in bytes, that is read at all. As Python objects it takes up to 25 times as many."""
+"""Largest JSON file, in bytes, that is read at all. As Python objects it takes up to 25 times as
+many."""
 MOST_ROWS = 1 << 33
 KEPT_ROWS = 1 << 12
-"""Measurements with at most this many answers keep them as numbers: enough for a histogram of rows per
-user."""
+"""Measurements with at most this many answers keep them as numbers: enough for a histogram of rows
+per user."""
 
 
 def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
-    """The problems that a check reports; if the check itself fails on what it reads, that failure is one
-    problem."""
+    """The problems that a check reports; if the check itself fails on what it reads, that failure
+    is one problem."""
     texts: list[str] = []
     try:
         texts.extend(check())
@@ -59,7 +60,9 @@ def read_json(path: Path) -> Any:
         raise RunError(f"{path} is not a plain file")
     try:
         if path.stat().st_size > MOST_JSON:
-            raise RunError(f"{path} is larger than {MOST_JSON >> 20} MB, the most that a run writes")
+            raise RunError(
+                f"{path} is larger than {MOST_JSON >> 20} MB, the most that a run writes"
+            )
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise RunError(f"{path} cannot be read: {error.strerror}") from None
@@ -79,8 +82,8 @@ def read_json(path: Path) -> Any:
 
 
 def _with_unique_names(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object, refused where a name occurs twice: readers differ in which of the two values they
-    take."""
+    """A JSON object, refused where a name occurs twice: readers differ in which of the two values
+    they take."""
     if len({name for name, _ in pairs}) != len(pairs):
         raise ValueError("a name occurs twice")
     return dict(pairs)
@@ -105,11 +108,11 @@ def _int64(text: str) -> int:
 
 
 class Answered(Struct):
-    """One measurement of a folder, from its entry in measurements.json and its rows; `release` is the
-    statement's entry on it.
+    """One measurement of a folder, from its entry in measurements.json and its rows; `release` is
+    the statement's entry on it.
 
-    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None if an answer is not
-    on the grid.
+    `sha256` is over the answers as int64 grid units, as the ledger hashes them; None if an answer
+    is not on the grid.
     """
 
     number: int
@@ -127,7 +130,8 @@ class Answered(Struct):
 
 
 def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Answered], list[str]]:
-    """The folder's measurements, each with the release that it answers, and what is wrong with them."""
+    """The folder's measurements, each with the release that it answers, and what is wrong with
+    them."""
     description, data = folder / "measurements.json", folder / "measurements.parquet"
     there = [path for path in (description, data) if path.is_file() or path.is_symlink()]
     if not there:
@@ -135,7 +139,9 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     if len(there) == 1:
         return [], [f"{there[0].name} is there, but not its other half"]
     entries = [
-        Answered(int(m["measurement"]), str(m["label"]), tuple(map(str, m["clique"])), int(m["rows"]))
+        Answered(
+            int(m["measurement"]), str(m["label"]), tuple(map(str, m["clique"])), int(m["rows"])
+        )
         for m in read_json(description)["measurements"]
     ]
     if [m.number for m in entries] != list(range(len(entries))) or any(m.rows < 0 for m in entries):
@@ -158,7 +164,8 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
 
 
 def release_key(release: Mapping) -> tuple:
-    """(label, clique, number of answers) of a release, by which it is matched with its measurement."""
+    """(label, clique, number of answers) of a release, by which it is matched with its
+    measurement."""
     about = tuple(release["attributes"])
     clique = (f"users by {about[0]}",) if release["kind"] == "user_histogram" else about
     return release["label"], clique, release["count"]
@@ -182,11 +189,17 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
     with bounded_file(path, list(types)) as file:
         stated = {name: file.schema_arrow.field(name).type for name in types}
         if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
-            raise RunError("measurements.parquet has different rows or columns than measurements.json states")
-        for _, pieces in groupby(_pieces(file, list(types), path.name, entries), lambda p: p[0].number):
+            raise RunError(
+                "measurements.parquet has different rows or columns than measurements.json states"
+            )
+        for _, pieces in groupby(
+            _pieces(file, list(types), path.name, entries), lambda p: p[0].number
+        ):
             digest, exact = hashlib.sha256(), True
             for m, values, errors in pieces:
-                units = values * (1 if releases[m.release or 0]["law"] == "discrete-laplace" else SCALE)
+                units = values * (
+                    1 if releases[m.release or 0]["law"] == "discrete-laplace" else SCALE
+                )
                 if (
                     np.isfinite(units).all()
                     and (abs(units) < 2.0**62).all()
@@ -209,11 +222,13 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
 def _pieces(
     file: pq.ParquetFile, columns: list[str], name: str, entries: Sequence[Answered]
 ) -> Iterator[tuple[Answered, np.ndarray, np.ndarray]]:
-    """(measurement, answers, standard errors) of each stretch of a batch that is of one measurement. The file
-    holds the measurements one after the other."""
+    """(measurement, answers, standard errors) of each stretch of a batch that is of one
+    measurement. The file holds the measurements one after the other."""
     left, row = [m for m in reversed(entries) if m.rows], 0
     for batch in batches(file, columns, name):
-        numbers, values, errors = (column.to_numpy(zero_copy_only=False) for column in batch.columns)
+        numbers, values, errors = (
+            column.to_numpy(zero_copy_only=False) for column in batch.columns
+        )
         start = 0
         while start < len(numbers):
             m = left[-1]
@@ -234,7 +249,7 @@ def choice_problems(part: Mapping, entries: Sequence[Answered]) -> Iterator[str]
         return
     values = [m.values for m in entries if m.label == choice["release"]]
     if values != [choice["users"]]:
-        yield ("the clip was chosen from a different histogram than the one in the measurements")
+        yield "the clip was chosen from a different histogram than the one in the measurements"
 
 
 def schema_of(folder: Path) -> Schema | None:
@@ -264,8 +279,9 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
 
 
 def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
-    """Problems where the statement's entry on private columns does not agree with the listed releases; with
-    the run's ledger `entry`, also where the hash of `schema.json` is not that of the finished schema."""
+    """Problems where the statement's entry on private columns does not agree with the listed
+    releases; with the run's ledger `entry`, also where the hash of `schema.json` is not that of the
+    finished schema."""
     releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
     finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
     found = statement["schema"].get("found")
@@ -313,12 +329,14 @@ def constraint_problems(folder: Path) -> Iterator[str]:
             yield f"{error}: its rows were not checked"
     for number, count in totals.items():
         if count:
-            yield f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"
+            yield (
+                f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"
+            )
 
 
 def linked_problems(folder: Path) -> Iterator[str]:
-    """Problems where the tables of `tables.json` are not those of the folder, or a child's row names a key
-    that no parent's row has."""
+    """Problems where the tables of `tables.json` are not those of the folder, or a child's row
+    names a key that no parent's row has."""
     path = folder / "tables.json"
     if not path.is_file() and not path.is_symlink():
         return
@@ -340,12 +358,16 @@ def linked_problems(folder: Path) -> Iterator[str]:
         if name == links.linked.parent:
             keys = found
         elif not found <= keys:
-            yield f"{len(found - keys):,} keys of table {name!r} are not keys of {links.linked.parent!r}"
+            yield (
+                f"{len(found - keys):,} keys of table {name!r} are not keys of"
+                f" {links.linked.parent!r}"
+            )
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
-    """Problems where `model.fastdp` cannot be read, has marginals that no release measured and that the
-    statement does not attribute to public data, or differs from the statement in what it says of its noise.
+    """Problems where `model.fastdp` cannot be read, has marginals that no release measured and that
+    the statement does not attribute to public data, or differs from the statement in what it says
+    of its noise.
     """
 
     path = folder / "model.fastdp"
@@ -360,9 +382,12 @@ def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]
         measured |= {frozenset(clique) for clique in used.get("prior_only", [])}
     for clique in model.errors:
         if frozenset(clique) not in measured:
-            yield (f"model.fastdp names a measurement of {', '.join(clique)}, but there is no such release")
+            yield (
+                f"model.fastdp names a measurement of {', '.join(clique)}, but there is no such"
+                " release"
+            )
     if model.private is not (statement["private"] is True):
-        yield ("model.fastdp and the statement disagree about whether a known seed fixed the noise")
+        yield "model.fastdp and the statement disagree about whether a known seed fixed the noise"
 
 
 def ledger_answer_problems(
@@ -378,7 +403,7 @@ def ledger_answer_problems(
         for i in range(len(step["events"])):
             release = releases[len(hashes)]
             if release["label"] != step["label"]:
-                yield (f"ledger: the release {release['label']!r} is recorded as {step['label']!r}")
+                yield f"ledger: the release {release['label']!r} is recorded as {step['label']!r}"
             stored = answers[i] if len(answers) == len(step["events"]) else None
             if stored is not None and math.prod(stored["shape"]) != release["count"]:
                 yield f"ledger: the release {release['label']!r} has another number of answers"

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ..public.data import PublicTable
 
 
-def id_source(schema: Schema, outcome: Outcome, own: Config, public: PublicTable | None) -> IdSource | None:
+def id_source(
+    schema: Schema, outcome: Outcome, own: Config, public: PublicTable | None
+) -> IdSource | None:
     """Where the rows' user ids come from; None: no id column."""
     if schema.user is None or own.ids.source == "none" or outcome.owners is not None:
         return None

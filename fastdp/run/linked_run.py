@@ -1,9 +1,9 @@
-"""A run on linked tables: each table is measured as a part of one run; synthetic parents are drawn first,
-then the child rows of each parent given its columns.
+"""A run on linked tables: each table is measured as a part of one run; synthetic parents are drawn
+first, then the child rows of each parent given its columns.
 
-The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row | parent,
-number of rows) of each child's model: child rows depend on their parent as was measured, and every child row
-has a parent. Everything after the measurements is post-processing.
+The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row |
+parent, number of rows) of each child's model: child rows depend on their parent as was measured,
+and every child row has a parent. Everything after the measurements is post-processing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,14 +57,22 @@ class CodeRows:
 
 
 def measure_linked(
-    spec: LinkedSpec, reserved: Reserved, source: Any, public: None, folder: RunFolder | None, seed: int
+    spec: LinkedSpec,
+    reserved: Reserved,
+    source: Any,
+    public: None,
+    folder: RunFolder | None,
+    seed: int,
 ) -> list[Run]:
-    """Reads the private tables, measures each as a part of the run, draws all tables and finalizes them."""
+    """Reads the private tables, measures each as a part of the run, draws all tables and finalizes
+    them."""
     options, links = spec.options, spec.links
     with spec.reporter.stage("read", "reading and encoding"):
         opened = open_linked(source, links, options)
     if folder is not None:
-        write_json(folder.private / "reading.json", {n: o.reading for n, o in zip(links.names, opened)})
+        write_json(
+            folder.private / "reading.json", {n: o.reading for n, o in zip(links.names, opened)}
+        )
     seeds = spawned_seeds(seed, len(opened))
     outcomes = []
     dropped = [name for name, action in links.linked.orphans.items() if action == "drop"]
@@ -104,7 +112,9 @@ def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int
     rows = CodeRows({column: codes[column] for column in schema.modelled}, owner)
     private = spec.options.seed is None
     written = Outcome(rows=rows, owners=rows.owners)
-    return Output(schema, written, None, seed, spec.options.threads, spec.configs[i].outputs, private)
+    return Output(
+        schema, written, None, seed, spec.options.threads, spec.configs[i].outputs, private
+    )
 
 
 def _table(links: Links, i: int, codes: Codes, owner: np.ndarray) -> Table:
@@ -129,7 +139,9 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
             parents[count], outcomes[0].measurements, count, len(links.edges(name)), seeds[i]
         )
         wanted = rows_of(parents[count], links, name, seeds[i])
-        given = {column: parents[a] for column, a in links.joined[name].items()} | {count: parents[count]}
+        given = {column: parents[a] for column, a in links.joined[name].items()} | {
+            count: parents[count]
+        }
         owner = np.repeat(out[0][1], wanted)
         given = {column: values[owner] for column, values in given.items()}
         if name in links.places:
@@ -148,9 +160,13 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
 def without_noise(
     codes: np.ndarray, measurements: Sequence[Measurement], column: str, bins: int, seed: int
 ) -> np.ndarray:
-    """The bins of numbers of rows, where parents in bins beyond the last that stands out of noise get the
-    bin of another parent: a few of them would have more rows than all others together."""
-    ones = [m for m in measurements if m.clique == (column,) and m.query is None and m.values.size == bins]
+    """The bins of numbers of rows, where parents in bins beyond the last that stands out of noise
+    get the bin of another parent: a few of them would have more rows than all others together."""
+    ones = [
+        m
+        for m in measurements
+        if m.clique == (column,) and m.query is None and m.values.size == bins
+    ]
     weights = [1 / m.variances for m in ones]
     if not ones or not len(codes):
         return codes

@@ -1,4 +1,5 @@
-"""What a run on linked tables is asked to do: its arguments, checked, and how its budget is divided."""
+"""What a run on linked tables is asked to do: its arguments, checked, and how its budget is
+divided."""
 
 from __future__ import annotations
 
@@ -45,8 +46,8 @@ REFUSED = {
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedSpec(RunSpec):
-    """A checked call for linked tables. Each table is a part of the run with its own epsilon, schema and
-    config, the parents' first; `epsilon` is that of all parts together."""
+    """A checked call for linked tables. Each table is a part of the run with its own epsilon,
+    schema and config, the parents' first; `epsilon` is that of all parts together."""
 
     links: Links
     epsilon: float
@@ -84,14 +85,20 @@ class LinkedSpec(RunSpec):
         for name, schema in self.links.linked.tables.items():
             one = source[name]
             if is_table(one):
-                raise UsageError(f"table {name!r}: give a file, frame, stream or query, not a fastdp.Table")
+                raise UsageError(
+                    f"table {name!r}: give a file, frame, stream or query, not a fastdp.Table"
+                )
             check_source(one, schema)
             if opens_again(one):  # keys of all tables must be of one kind
                 index.column = str(schema.user)
                 checked_columns(open_parts(one, schema.dialect), schema, index)
 
     def arguments(self) -> dict:
-        facts = {"schema": self.links.linked.digest(), "epsilon": self.epsilon, "shares": list(self.shares)}
+        facts = {
+            "schema": self.links.linked.digest(),
+            "epsilon": self.epsilon,
+            "shares": list(self.shares),
+        }
         return super().arguments() | facts | {"clip": self.options.clip}
 
     def label(self, i: int) -> str:
@@ -101,7 +108,8 @@ class LinkedSpec(RunSpec):
 def validate_linked(
     tables: Any, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions, status: RunStatus
 ) -> LinkedSpec:
-    """The spec of a run on linked tables. Raises before any row is read and before anything is charged."""
+    """The spec of a run on linked tables. Raises before any row is read and before anything is
+    charged."""
     for name, instead in REFUSED.items():
         if getattr(options, name) not in (None, False):
             raise UsageError(f"{name}= is not supported for linked tables: {instead}")
@@ -109,14 +117,19 @@ def validate_linked(
     check_sources(None, options)
     links = links_of(options.schema, mechanism)
     if not isinstance(tables, Mapping) or set(tables) != set(links.names):
-        given = ", ".join(map(str, tables)) if isinstance(tables, Mapping) else type(tables).__name__
+        given = (
+            ", ".join(map(str, tables)) if isinstance(tables, Mapping) else type(tables).__name__
+        )
         raise UsageError(
-            f"the schema has the tables {', '.join(links.names)}: give a source for each, as in "
-            f"{{{links.names[0]!r}: source, ...}} (command line: {links.names[0]}=FILE ...); got {given}"
+            f"the schema has the tables {', '.join(links.names)}: give a source for each, as in"
+            f" {{{links.names[0]!r}: source, ...}} (command line: {links.names[0]}=FILE ...); got"
+            f" {given}"
         )
     engines = {engine_for(source, options) for source in tables.values()}
     if len(engines) > 1:
-        raise UsageError("linked tables: give all of them as Spark DataFrames, or set engine='local'")
+        raise UsageError(
+            "linked tables: give all of them as Spark DataFrames, or set engine='local'"
+        )
     options = replace(options, engine=engines.pop())
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
     return LinkedSpec(
@@ -153,24 +166,34 @@ def shares_of(links: Links) -> tuple[float, ...]:
 def divided(
     links: Links, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions
 ) -> tuple[recipes.Recipe, tuple[float, ...], tuple[Config, ...]]:
-    """(recipe, the epsilon of each table, the config of each table). Together the tables cost at most
-    `epsilon`: each gets its share of mu^2, and Gaussian DP adds these up."""
+    """(recipe, the epsilon of each table, the config of each table). Together the tables cost at
+    most `epsilon`: each gets its share of mu^2, and Gaussian DP adds these up."""
     if isinstance(epsilon, Sequence):
         raise UsageError("linked tables take one epsilon; run the others by themselves")
     checked_epsilons(epsilon, delta)
     if not delta > 0:
         raise UsageError("linked tables are measured with Gaussian noise and need a delta above 0")
-    limits = {"max_cells": options.max_cells, "memory": options.memory, "deadline": options.deadline}
+    limits = {
+        "max_cells": options.max_cells,
+        "memory": options.memory,
+        "deadline": options.deadline,
+    }
     recipe = recipes.load(mechanism).limited(**limits)
     if recipe.mechanism not in (linking := those(lambda config: config.for_linked)):
         known = ", ".join(linking)
-        raise UsageError(f"{recipe.mechanism} is not supported for linked tables; use auto, {known}")
-    assert links.no_parent is None or links.no_parent  # raises where the schema's policies do not fit
+        raise UsageError(
+            f"{recipe.mechanism} is not supported for linked tables; use auto, {known}"
+        )
+    assert (
+        links.no_parent is None or links.no_parent
+    )  # raises where the schema's policies do not fit
     mu = calibrate.mu_of_method(float(epsilon), float(delta), "gdp")
     parts = [Gaussian(mu * math.sqrt(s) * LESS) for s in shares_of(links)]
     epsilons = tuple(epsilon_at([part], delta) for part in parts)
     if not all(e > 0 for e in epsilons):
-        raise UsageError(f"epsilon {epsilon!r} is too small to be divided at delta {delta!r}: both are tiny")
+        raise UsageError(
+            f"epsilon {epsilon!r} is too small to be divided at delta {delta!r}: both are tiny"
+        )
     caps = [Gaussian(calibrate.mu_of_method(e, delta, "gdp")) for e in epsilons]
     if epsilon_at(caps, delta) > epsilon * MORE:
         raise PrivacyError("the tables' budgets add up to more than epsilon: a fault of fastdp")
@@ -179,8 +202,12 @@ def divided(
         clip = 1 if name == links.linked.parent else _clip(options.clip, name, links)
         config = recipe.limited(clip=clip).config(part)
         if config.calibration != "gdp":
-            raise UsageError(f"calibration {config.calibration!r} is not supported for linked tables")
-        config = msgspec.structs.replace(config.resolved(schema, part, delta), ids=Ids(source="none"))
+            raise UsageError(
+                f"calibration {config.calibration!r} is not supported for linked tables"
+            )
+        config = msgspec.structs.replace(
+            config.resolved(schema, part, delta), ids=Ids(source="none")
+        )
         resolve_clip(config.clip, schema)
         config.check_names(schema)
         config.check_all(schema)
@@ -194,6 +221,7 @@ def _clip(clip: Any, name: str, links: Links) -> Any:
         return clip
     if unknown := set(clip) - set(links.linked.children):
         raise UsageError(
-            f"clip: {sorted(unknown)[0]!r} is not a child table; use {', '.join(links.linked.children)}"
+            f"clip: {sorted(unknown)[0]!r} is not a child table; use"
+            f" {', '.join(links.linked.children)}"
         )
     return clip.get(name)

@@ -1,5 +1,5 @@
-"""Synthetic rows under a condition: rows of the model are drawn, and those that match are kept until there
-are enough; or rows of a folder are chosen at random among those that match."""
+"""Synthetic rows under a condition: rows of the model are drawn, and those that match are kept
+until there are enough; or rows of a folder are chosen at random among those that match."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ..errors import RunError, UsageError, did_you_mean
 from .output import Output, spawned_seeds
 
 FIRST, NONE, MOST = 1 << 16, 1 << 21, 1 << 28
-"""Rows of the first attempt, of the last one while no row matches (some seconds of drawing; the value may
-not occur at all), and of the last one otherwise (minutes)."""
+"""Rows of the first attempt, of the last one while no row matches (some seconds of drawing; the
+value may not occur at all), and of the last one otherwise (minutes)."""
 SPARE = 1.3
 """Rows drawn beyond the number expected to hold enough matches."""
 
 
 def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
-    """n rows of the output's model that match `where`: a column to a value, a list of values, a range (low,
-    high) with low <= value < high, or None for null. RunError if too few rows match."""
+    """n rows of the output's model that match `where`: a column to a value, a list of values, a
+    range (low, high) with low <= value < high, or None for null. RunError if too few rows match."""
 
     kind = output.arrow_schema()
     if not n:
@@ -45,12 +45,13 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
 
 
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
-    """n of these rows that match `where`, at random and each at most once. RunError if too few match."""
+    """n of these rows that match `where`, at random and each at most once. RunError if too few
+    match."""
     table = pa.concat_tables([part.filter(_matches(part, where)) for part in rows])
     if table.num_rows < n:
         raise RunError(
-            f"the folder has {table.num_rows:,} matching rows, but {n:,} were requested; request fewer rows, "
-            "use a wider condition, or make a run with more rows (rows=)"
+            f"the folder has {table.num_rows:,} matching rows, but {n:,} were requested; request"
+            " fewer rows, use a wider condition, or make a run with more rows (rows=)"
         )
     return table.take(np.random.default_rng(seed).permutation(table.num_rows)[:n])
 
@@ -60,7 +61,9 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
     mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
     for name, condition in where.items():
         if name not in table.column_names:
-            raise UsageError(f"where: there is no column {name!r}{did_you_mean(name, table.column_names)}")
+            raise UsageError(
+                f"where: there is no column {name!r}{did_you_mean(name, table.column_names)}"
+            )
         column = table[name]
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
@@ -81,7 +84,13 @@ def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
         return pc.is_null(column)
     if isinstance(condition, tuple):
         low, high = condition
-        above = pc.is_valid(column) if low is None else pc.greater_equal(column, pa.scalar(low, column.type))
-        return above if high is None else pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
+        above = (
+            pc.is_valid(column)
+            if low is None
+            else pc.greater_equal(column, pa.scalar(low, column.type))
+        )
+        return (
+            above if high is None else pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
+        )
     values = list(condition) if isinstance(condition, list | set | frozenset) else [condition]
     return pc.is_in(column, pa.array(values, column.type))

@@ -1,5 +1,5 @@
-"""What the answers of a run say about rows that its schema does not hold. Post-processing of released numbers
-only."""
+"""What the answers of a run say about rows that its schema does not hold. Post-processing of
+released numbers only."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,8 @@ UNSURE = "the number of rows is mostly noise: it is below two standard errors"
 
 
 def estimated_total(schema: Schema, answers: Iterable[Measurement]) -> tuple[float, float] | None:
-    """(rows that count, standard error) by all marginals of the schema's columns; None without any."""
+    """(rows that count, standard error) by all marginals of the schema's columns; None without
+    any."""
     sums = [
         (float(np.sum(m.values)), float(np.sum(m.variances)))
         for m in answers
@@ -33,8 +34,8 @@ def estimated_total(schema: Schema, answers: Iterable[Measurement]) -> tuple[flo
 def missing_rows(
     schema: Schema, found: Iterable[str], answers: Sequence[Measurement]
 ) -> dict[str, tuple[float, float]]:
-    """(share of the rows whose value is outside the list that the run found, standard error) of each of these
-    columns that has a code for such values and was measured separately."""
+    """(share of the rows whose value is outside the list that the run found, standard error) of
+    each of these columns that has a code for such values and was measured separately."""
     total = estimated_total(schema, answers)
     out: dict[str, tuple[float, float]] = {}
     if total is None or total[0] <= total[1]:

@@ -1,7 +1,8 @@
 """Output of synthetic rows: drawn in shards, given user ids, decoded, and written shard by shard.
 
-Rows are handled in blocks of `BLOCK_SHARDS` shards, so that memory does not grow with their number. Users
-never span two blocks. Everything here is post-processing and depends on (outcome, seed) alone.
+Rows are handled in blocks of `BLOCK_SHARDS` shards, so that memory does not grow with their number.
+Users never span two blocks. Everything here is post-processing and depends on (outcome, seed)
+alone.
 """
 
 from __future__ import annotations
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
 
 BLOCK_SHARDS = 16
 ONE_FILE_SHARDS = 4
-"""Up to this many shards the synthetic rows are one file, beyond a folder with one file per shard."""
+"""Up to this many shards the synthetic rows are one file, beyond a folder with one file per shard.
+"""
 
 
 class IdSource(Struct, frozen=True):
-    """Where user ids come from: the habits of public users, what was released about users, or a histogram
-    (`users[i]` users have `sizes[i]` rows)."""
+    """Where user ids come from: the habits of public users, what was released about users, or a
+    histogram (`users[i]` users have `sizes[i]` rows)."""
 
     habits: Habits | None = None
     dealer: Dealer | None = None
@@ -78,14 +80,17 @@ class Output:
         self._has_user = self.schema.user is not None and has_ids
 
     def again(self, rows: int, seed: int) -> Output:
-        """`rows` other rows of the same outcome; everything random in them comes from `seed`. It costs no
-        budget, since the outcome is released already. UsageError if a mechanism makes its rows only once.
+        """`rows` other rows of the same outcome; everything random in them comes from `seed`. It
+        costs no budget, since the outcome is released already. UsageError if a mechanism makes its
+        rows only once.
         """
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
             raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
         outcome = replace(self.outcome, rows=source.again(rows, seed))
-        return Output(self.schema, outcome, self.source, seed, self.threads, self.extra, self.private)
+        return Output(
+            self.schema, outcome, self.source, seed, self.threads, self.extra, self.private
+        )
 
     @property
     def shards(self) -> int:
@@ -104,15 +109,16 @@ class Output:
         return self._completed(self._decode(empty, 0), owner, 0, counts).schema
 
     def tables(self, reporter: Reporter | None = None) -> Iterator[pa.Table]:
-        """One table per shard, in order; threads decode the next shards ahead. Always at least one table."""
+        """One table per shard, in order; threads decode the next shards ahead. Always at least one
+        table."""
         if self.rows.total == 0:
             yield pa.Table.from_batches([], self.arrow_schema())
             return
         yield from self._finished(reporter, lambda table, i: table)
 
     def block_tables(self, number: int) -> Iterator[pa.Table]:
-        """The tables of one block of shards, equal to those that `tables` gives for these shards. Other
-        blocks are not made."""
+        """The tables of one block of shards, equal to those that `tables` gives for these shards.
+        Other blocks are not made."""
         start = number * BLOCK_SHARDS
         stop = min(start + BLOCK_SHARDS, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
@@ -123,22 +129,31 @@ class Output:
             yield self._finish(codes, owners[k], start, i, lambda table, _: table)
 
     def shipped(self) -> Output:
-        """A copy to send to another process, which uses one thread; without what making rows does not
-        need."""
+        """A copy to send to another process, which uses one thread; without what making rows does
+        not need."""
         bare = replace(
-            self.outcome, measurements=(), model=None, users=None, dealer=None, tables={}, details={}
+            self.outcome,
+            measurements=(),
+            model=None,
+            users=None,
+            dealer=None,
+            tables={},
+            details={},
         )
         return Output(self.schema, bare, self.source, self.seed, 1, self.extra, self.private)
 
     def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
-        """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows. Returns the
-        sha256 of shards by their names in the folder; each is taken while others are written."""
+        """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows.
+        Returns the sha256 of shards by their names in the folder; each is taken while others are
+        written."""
 
         hashes: dict[str, str] = {}
         try:
             if self.shards <= ONE_FILE_SHARDS:
                 kind = self.arrow_schema()
-                with pq.ParquetWriter(folder / "synthetic.parquet", kind, **self._parquet(kind)) as writer:
+                with pq.ParquetWriter(
+                    folder / "synthetic.parquet", kind, **self._parquet(kind)
+                ) as writer:
                     for table in self.tables(reporter):
                         writer.write_table(table)
                 return hashes
@@ -153,7 +168,9 @@ class Output:
                 pass
             return hashes
         except OSError as error:
-            raise RunError(f"cannot write the synthetic rows to {folder.parent}: {error.strerror}") from error
+            raise RunError(
+                f"cannot write the synthetic rows to {folder.parent}: {error.strerror}"
+            ) from error
 
     def _parquet(self, kind: pa.Schema) -> dict[str, Any]:
         """Parquet options. Dictionaries suit values that repeat; user numbers hardly do: as packed
@@ -163,11 +180,14 @@ class Output:
         if not self._has_user or user is None or not pa.types.is_integer(kind.field(user).type):
             return _PARQUET
         dictionaries = [name for name in kind.names if name != user]
-        return _PARQUET | {"use_dictionary": dictionaries, "column_encoding": {user: "DELTA_BINARY_PACKED"}}
+        return _PARQUET | {
+            "use_dictionary": dictionaries,
+            "column_encoding": {user: "DELTA_BINARY_PACKED"},
+        }
 
     def _finished(self, reporter: Reporter | None, last) -> Iterator[Any]:
-        """last(table, shard) of every shard in order. Few shards are in flight at a time. While ids are
-        dealt, which does not keep all threads busy, the first shards are decoded."""
+        """last(table, shard) of every shard in order. Few shards are in flight at a time. While ids
+        are dealt, which does not keep all threads busy, the first shards are decoded."""
         reporter = reporter or Reporter()
         with ThreadPoolExecutor(self._threads) as pool:
             waiting: list[tuple[int, Future]] = []
@@ -213,18 +233,20 @@ class Output:
         return block
 
     def _shard(self, i: int) -> dict[str, np.ndarray]:
-        """The codes of a shard, with the columns that follow from others. RunError if a row breaks a
-        constraint of the schema, so that no such row is ever written."""
+        """The codes of a shard, with the columns that follow from others. RunError if a row breaks
+        a constraint of the schema, so that no such row is ever written."""
         codes = known(self.schema).complete(self.rows.shard(i))
         broken = broken_codes(self.schema, codes)
         if broken:
             listed = ", ".join(f"{n + 1} ({self.schema.constraints[n].text})" for n in broken)
-            raise RunError(f"synthetic rows violate constraint {listed}: please report this error in fastdp")
+            raise RunError(
+                f"synthetic rows violate constraint {listed}: please report this error in fastdp"
+            )
         return codes
 
     def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
-        """User numbers of the rows of each shard; users are assigned over the whole block at once. A dealer
-        also exchanges rows: the block is changed in place."""
+        """User numbers of the rows of each shard; users are assigned over the whole block at once.
+        A dealer also exchanges rows: the block is changed in place."""
         if self.schema.user is not None and self.outcome.owners is not None:
             return [self.outcome.owners(start + k) for k in range(len(block))]
         if self.schema.user is None or self.source is None:
@@ -249,8 +271,8 @@ class Output:
 
     def _finish(self, codes: dict[str, np.ndarray] | Future, owner, block_start: int, i: int, last):
         """last(table, i) of shard i, from its codes or from the future of their values."""
-        # A block has at most as many users as rows, so user numbers that start at the number of the block's
-        # first row are never those of another block.
+        # A block has at most as many users as rows, so user numbers that start at the number of the
+        # block's first row are never those of another block.
         first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
         counts = None if self.outcome.counts is None else self.outcome.counts(i)
         values = codes.result() if isinstance(codes, Future) else self._decode(codes, i)
@@ -278,19 +300,22 @@ HISTOGRAM = {b"fastdp.count": b"count"}
 
 
 def stamped(table: pa.Table, private: bool) -> pa.Table:
-    """The table, marked in its metadata as not private if a seed fixed the noise: a file may be separated
-    from its statement."""
+    """The table, marked in its metadata as not private if a seed fixed the noise: a file may be
+    separated from its statement."""
     if private:
         return table
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"fastdp.private": b"false"})
+    return table.replace_schema_metadata(
+        {**(table.schema.metadata or {}), b"fastdp.private": b"false"}
+    )
 
 
 _PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
 
 
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
-    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. A type
-    whose values would run out, or come twice, gives way to a wider one: there may be more synthetic users."""
+    """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. A
+    type whose values would run out, or come twice, gives way to a wider one: there may be more
+    synthetic users."""
 
     name = schema.user_dtype or "int64"
     numbers = of_numpy(owner.astype(np.int64) + (first + 1))
@@ -304,12 +329,14 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     return numbers.cast(kind)
 
 
-def write_measurements(folder: Path, measurements: Sequence[Measurement], private: bool = True) -> None:
+def write_measurements(
+    folder: Path, measurements: Sequence[Measurement], private: bool = True
+) -> None:
     """Every released answer with its standard error: `measurements.parquet`, described in
     `measurements.json`.
 
-    Columns: measurement (number), row (of its query), cell (flat cell number where the row is a single cell,
-    else null), value and standard_error (in rows, or users for a histogram of users).
+    Columns: measurement (number), row (of its query), cell (flat cell number where the row is a
+    single cell, else null), value and standard_error (in rows, or users for a histogram of users).
     """
 
     described, parts = [], []

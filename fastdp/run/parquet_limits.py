@@ -1,9 +1,10 @@
 """Parquet files of unknown origin, opened so that reading a batch takes a bounded amount of memory.
 
-A few hundred bytes of Parquet can stand for gigabytes: a page can be compressed a thousandfold, one long text
-can be repeated by its number in a dictionary, and a text can repeat the beginning of the one before it. What
-the footer says of sizes proves nothing. So `bounded_file` reads the header of every page, which is what the
-decoder goes by, before it decodes any, and texts are read as dictionaries, where each text is held once.
+A few hundred bytes of Parquet can stand for gigabytes: a page can be compressed a thousandfold, one
+long text can be repeated by its number in a dictionary, and a text can repeat the beginning of the
+one before it. What the footer says of sizes proves nothing. So `bounded_file` reads the header of
+every page, which is what the decoder goes by, before it decodes any, and texts are read as
+dictionaries, where each text is held once.
 """
 
 from __future__ import annotations
@@ -30,25 +31,29 @@ MOST_HEADER = 1 << 16
 """Bytes of a page's header; statistics in it have at most 2 x 4096."""
 
 ENCODINGS = {0, 2, 3, 5, 8}
-"""PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, RLE_DICTIONARY: those that a run writes. In them no text
-is longer than its bytes in the page."""
+"""PLAIN, PLAIN_DICTIONARY, RLE, DELTA_BINARY_PACKED, RLE_DICTIONARY: those that a run writes. In
+them no text is longer than its bytes in the page."""
 DICTIONARY_PAGE = 2
 PAGES = {0: (5, 2), DICTIONARY_PAGE: (7, 2), 3: (8, 4)}
-"""By the type of a page: the field of its header that describes it, and in that the field of the encoding.
-Field 1 is always the number of values."""
+"""By the type of a page: the field of its header that describes it, and in that the field of the
+encoding. Field 1 is always the number of values."""
 
 
 @contextlib.contextmanager
 def bounded_file(path: Path, columns: Sequence[str]) -> Iterator[pq.ParquetFile]:
-    """The file, opened to read these columns. RunError if it is not a plain file, or if reading a batch
-    could take more memory than the limits above."""
+    """The file, opened to read these columns. RunError if it is not a plain file, or if reading a
+    batch could take more memory than the limits above."""
 
     if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
         raise RunError(f"{path.name} is not a plain file")
     with open(path, "rb") as stream:
         _check_footer(stream, path.name)
         about = pq.read_metadata(path)
-        chunks = [i for i in range(about.num_columns) if about.schema.column(i).path.split(".")[0] in columns]
+        chunks = [
+            i
+            for i in range(about.num_columns)
+            if about.schema.column(i).path.split(".")[0] in columns
+        ]
         _check_pages(stream, about, chunks, path.name)
     kinds = {about.schema.column(i).path: about.schema.column(i).physical_type for i in chunks}
     texts = [name for name, kind in kinds.items() if kind == "BYTE_ARRAY"]
@@ -60,7 +65,9 @@ def batches(file: pq.ParquetFile, columns: Sequence[str], name: str) -> Iterator
     """The rows of a `bounded_file` in batches. RunError if the texts of one have too many bytes."""
     for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
         if sum(_written_out(column) for column in batch.columns) > MOST_BATCH:
-            raise RunError(f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes")
+            raise RunError(
+                f"{name} unpacks to more than a run writes: a batch of over {MOST_BATCH:,} bytes"
+            )
         yield batch
 
 
@@ -82,11 +89,14 @@ def _check_footer(stream: BinaryIO, name: str) -> None:
     if size < 12 or end[4:] != b"PAR1":
         raise RunError(f"{name} is not Parquet")
     if int.from_bytes(end[:4], "little") > MOST_FOOTER:
-        raise RunError(f"{name} unpacks to more than a run writes: its footer has over {MOST_FOOTER:,} bytes")
+        raise RunError(
+            f"{name} unpacks to more than a run writes: its footer has over {MOST_FOOTER:,} bytes"
+        )
 
 
 def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str) -> None:
-    """Raise RunError if a page of the columns to be read is too large or in another encoding than a run's."""
+    """Raise RunError if a page of the columns to be read is too large or in another encoding than a
+    run's."""
     together = 0
     for number in chunks:
         column = about.schema.column(number)
@@ -94,7 +104,9 @@ def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str)
         if wide or column.max_repetition_level or "." in column.path:
             raise RunError(f"{name}: column {column.path!r} has a type that a run does not write")
         groups = (about.row_group(g).column(number) for g in range(about.num_row_groups))
-        together += max((page for chunk in groups for page in _pages(stream, chunk, name)), default=0)
+        together += max(
+            (page for chunk in groups for page in _pages(stream, chunk, name)), default=0
+        )
     if together > MOST_PAGES:
         raise RunError(f"{name} unpacks to more than a run writes: {together:,} bytes of pages")
 
@@ -118,7 +130,9 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
         if page[1] == DICTIONARY_PAGE and entries > unpacked:
             raise RunError(f"{name}: a dictionary has more entries than bytes")
         if not (0 <= unpacked <= MOST_PAGE and 0 <= packed <= MOST_PAGE):
-            raise RunError(f"{name} unpacks to more than a run writes: a page of {unpacked:,} bytes")
+            raise RunError(
+                f"{name} unpacks to more than a run writes: a page of {unpacked:,} bytes"
+            )
         if encoded not in ENCODINGS:
             raise RunError(f"{name}: a page is in encoding {encoded}, which a run does not write")
         yield unpacked
@@ -126,9 +140,10 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
 
 
 class _Thrift:
-    """Reads a struct in Thrift's compact protocol, in which Parquet writes the headers of pages: a dictionary
-    from field numbers to values. Only numbers of 32 bits have values here: a decoder takes sizes and
-    encodings from no others. IndexError if the struct is malformed or has a field twice."""
+    """Reads a struct in Thrift's compact protocol, in which Parquet writes the headers of pages: a
+    dictionary from field numbers to values. Only numbers of 32 bits have values here: a decoder
+    takes sizes and encodings from no others. IndexError if the struct is malformed or has a field
+    twice."""
 
     def __init__(self, data: bytes):
         self._data, self.at = data, 0

@@ -1,4 +1,5 @@
-"""What a run would do, from public facts alone: measurements, noise, model, memory, time. Touches no data."""
+"""What a run would do, from public facts alone: measurements, noise, model, memory, time. Touches
+no data."""
 
 import math
 from collections.abc import Mapping
@@ -34,15 +35,19 @@ from .public_data import read_public
 from .spec import RunOptions
 from .validate import checked_epsilons, resolve_schema
 
-# Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is normal.
+# Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is
+# normal.
 READ_ROW, COUNT_ROW, FIT_CELL, DRAW_ROW, WRITE_ROW = 6e-7, 1.2e-8, 1.0e-8, 1.5e-7, 9e-7
 FIT_CALLS = 110
 PAIR, MOST_PAIRS = 3e-3, 1 << 14
-"""Seconds per pair of columns that a run may choose from, and the most pairs that it looks at. Measured on
-generated tables of 60, 130 and 300 columns, which took 7, 27 and 83 processor seconds in all."""
+"""Seconds per pair of columns that a run may choose from, and the most pairs that it looks at.
+Measured on generated tables of 60, 130 and 300 columns, which took 7, 27 and 83 processor seconds
+in all."""
 
 
-def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tuple[DomainLine, ...]:
+def domain_lines(
+    schema: Schema, mu: float, costs: DomainCosts, clip: int
+) -> tuple[DomainLine, ...]:
     """How the schema's private columns would be found, from public facts alone."""
     if not schema.unfinished:
         return ()
@@ -52,19 +57,27 @@ def domain_lines(schema: Schema, mu: float, costs: DomainCosts, clip: int) -> tu
         if column.keyed:
             cap = keys_cap(schema, column)
             sigma, bar = users_needed(cap, mu, *domaincosts.expected_keys(schema, costs))
-            each = f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
+            each = (
+                f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
+            )
             how = f"values of so many users are found with a probability of 95 %{each}"
             lines.append(DomainLine(name, how, sigma, bar))
             continue
         sigma = clip / (own * math.sqrt(domaincosts.ROUNDS[-1]))
-        how = "span of time" if column.wanted == "timestamp" else f"bounds and at most {column.bins} bins"
+        how = (
+            "span of time"
+            if column.wanted == "timestamp"
+            else f"bounds and at most {column.bins} bins"
+        )
         if column.low is not None and column.high is not None:
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
     for name in schema.atomic:
         count, cap = len(schema.atomic), keys_cap(schema, schema.columns[name])
         sigma, bar = users_needed(cap, mu, costs.atoms / count, keys_delta(costs, count))
-        lines.append(DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar))
+        lines.append(
+            DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar)
+        )
     measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
     for name in measured:
         sigma = clip / (mu * math.sqrt(costs.sums * (1 - domaincosts.RANKS) / len(measured)))
@@ -87,7 +100,8 @@ def plan(
     memory: int | None = None,
     users: int | None = None,
 ) -> Plan:
-    """What a run on `rows` rows would measure and need; touches no data. Errors are those of the run itself.
+    """What a run on `rows` rows would measure and need; touches no data. Errors are those of the
+    run itself.
 
     Parameters
     ----------
@@ -116,7 +130,9 @@ def plan(
     """
 
     public = False if public is None else public
-    if isinstance(rows, Mapping) or is_linked(recipes.load(mechanism).schema if schema is None else schema):
+    if isinstance(rows, Mapping) or is_linked(
+        recipes.load(mechanism).schema if schema is None else schema
+    ):
         if public is not False:
             raise UsageError("public= is not supported for linked tables")
         limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
@@ -137,7 +153,9 @@ def plan(
             "rows= is missing: plan needs a public guess of the number of rows, for example "
             "rows=100_000 (--rows 100000), to estimate memory, time and accuracy"
         )
-    outline = config.outline(schema.modelled, public=public is not False, user=schema.user is not None)
+    outline = config.outline(
+        schema.modelled, public=public is not False, user=schema.user is not None
+    )
     of_users = users_cost(config, schema, public is not False)
     mu = whole * math.sqrt(1 - costs.share) * math.sqrt(1 - of_users)
     lines = []
@@ -149,10 +167,14 @@ def plan(
     largest, too_large = _largest(config, schema, public, outline, zeros)
     memory_bytes, seconds = _needs(schema, outline, largest.cells, rows, resolve(threads))
     lost, suggested, options, clip_noise = _clip(public, bound, mu, config, schema, outline, rows)
-    less_noise = 0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
+    less_noise = (
+        0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
+    )
     notes = [*outline.notes, *_constrained(schema, zeros), plan_note(config)]
     if users and schema.user is None:
-        notes.append("the number of users is not used: the schema has no user column, so each row is a user")
+        notes.append(
+            "the number of users is not used: the schema has no user column, so each row is a user"
+        )
     return Plan(
         mechanism=recipe.mechanism,
         epsilon=float(epsilon),
@@ -183,11 +205,14 @@ def plan(
     )
 
 
-def _needs(schema: Schema, outline: Outline, cells: int, rows: int, workers: int) -> tuple[int, float]:
+def _needs(
+    schema: Schema, outline: Outline, cells: int, rows: int, workers: int
+) -> tuple[int, float]:
     """(bytes of memory, seconds) that a run takes with a model of so many cells.
 
-    Peak memory is the larger of two phases: codes and user numbers of the data; then, after these are freed,
-    the model's tables, a block of synthetic rows with ids, and the shards that are being decoded."""
+    Peak memory is the larger of two phases: codes and user numbers of the data; then, after these
+    are freed, the model's tables, a block of synthetic rows with ids, and the shards that are being
+    decoded."""
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
     data = rows * (width + 4)
     block = min(rows, 1 << 24) * (width + 16)
@@ -201,12 +226,21 @@ def _needs(schema: Schema, outline: Outline, cells: int, rows: int, workers: int
 
 
 def _linked_plan(
-    schema: Any, mechanism: Any, epsilon: Any, delta: Any, rows: Any, limits: RunOptions, threads: int | None
+    schema: Any,
+    mechanism: Any,
+    epsilon: Any,
+    delta: Any,
+    rows: Any,
+    limits: RunOptions,
+    threads: int | None,
 ) -> Plan:
     """The plans of linked tables, each that of a run with the table's own part of the budget."""
     links = links_of(schema, mechanism)
     if not isinstance(rows, Mapping) or set(rows) != set(links.names):
-        guess, option = dict.fromkeys(links.names, 1000), ",".join(f"{name}=1000" for name in links.names)
+        guess, option = (
+            dict.fromkeys(links.names, 1000),
+            ",".join(f"{name}=1000" for name in links.names),
+        )
         raise UsageError(
             "plan needs a public guess of the number of rows of each table, for example "
             f"rows = {guess} (--rows {option})"
@@ -221,17 +255,25 @@ def _linked_plan(
 
 
 def _verdict(
-    config: Config, schema: Schema, outline: Outline, mu: float, bound: int, rows: int, users: int | None
+    config: Config,
+    schema: Schema,
+    outline: Outline,
+    mu: float,
+    bound: int,
+    rows: int,
+    users: int | None,
 ) -> tuple[str, ...]:
-    """What this budget can show (`answers.verdict`). A run that chooses its clip is judged at the rows of an
-    average user, or at clip 1 if nobody says how many users there are. If rows per user are spread as
-    chance would (geometric), a clip at their mean counts 1 - 1/e of the rows."""
+    """What this budget can show (`answers.verdict`). A run that chooses its clip is judged at the
+    rows of an average user, or at clip 1 if nobody says how many users there are. If rows per user
+    are spread as chance would (geometric), a clip at their mean counts 1 - 1/e of the rows."""
     from ..answers.verdict import expected
 
     clip, guess = bound, ""
     if schema.user is not None and config.clip == PRIVATE:
         clip = 1 if not users else min(bound, max(1, round(rows / users)))
-        guess = f" at clip {clip}" if users else " at clip 1, more at the clip that the run will choose"
+        guess = (
+            f" at clip {clip}" if users else " at clip 1, more at the clip that the run will choose"
+        )
     ones: dict[str, tuple[int, float]] = {}
     pairs = []
     for p in outline.measurements:
@@ -247,10 +289,16 @@ def _verdict(
 
 
 def _clip(
-    public: Table | bool, clip: int, mu: float, config: Config, schema: Schema, outline: Outline, rows: int
+    public: Table | bool,
+    clip: int,
+    mu: float,
+    config: Config,
+    schema: Schema,
+    outline: Outline,
+    rows: int,
 ) -> tuple[float | None, int | None, tuple[ClipOption, ...], float | None]:
-    """(share of the public rows lost at this clip, suggested clip, clips the run may choose from, noise of
-    the histogram it chooses by)."""
+    """(share of the public rows lost at this clip, suggested clip, clips the run may choose from,
+    noise of the histogram it chooses by)."""
     facts = {"public": public is not False, "user": schema.user is not None}
     chosen = facts["user"] and config.clip == PRIVATE
     table = None if isinstance(public, bool) or public.user is None else public
@@ -259,7 +307,9 @@ def _clip(
     clip_criteria = config.clip_criteria(schema.modelled, **facts)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost, suggested, costs = None, None, {}
-    if table is not None and (clip_criteria or not outline.measurements):  # else only users are counted
+    if table is not None and (
+        clip_criteria or not outline.measurements
+    ):  # else only users are counted
         corrected = chosen or config.corrects_clipped_total
         rule = {"displaced": SHIFTED, "alone": ALONE} if corrected else {}
         bound = clip if chosen else None
@@ -278,13 +328,16 @@ def _clip(
 def _largest(
     config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: StructuralZeros
 ) -> tuple[LargestModel, str]:
-    """(the largest model that the run may fit, why the run would be refused for its size or None)."""
+    """(the largest model that the run may fit, why the run would be refused for its size or
+    None)."""
 
     domain, fixed = schema.modelled, zeros.cliques
     if public is True:  # what public data would choose is not known without it
         largest = tree_size(domain, [*outline.cliques, *fixed])
     else:
-        largest = config.largest_model(domain, None if public is False else PublicTable(public), fixed)
+        largest = config.largest_model(
+            domain, None if public is False else PublicTable(public), fixed
+        )
     try:
         check_size(largest, domain, config.fit_limit)
     except ModelTooLargeError as error:
@@ -296,7 +349,9 @@ def _largest(
 def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
     """Notes on what constraints add to the model and take out of it."""
     derived = [name for name in schema.domain if name not in schema.modelled]
-    notes = [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
+    notes = (
+        [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
+    )
     cliques = [clique for clique in zeros.cliques if len(clique) > 1]
     if cliques:
         alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in cliques))

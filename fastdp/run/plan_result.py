@@ -1,4 +1,5 @@
-"""What `plan` returns, and its words and figures for people: what `print(plan)` and `fastdp plan` show."""
+"""What `plan` returns, and its words and figures for people: what `print(plan)` and `fastdp plan`
+show."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from ..measurement import Clique
 
 @dataclass(frozen=True)
 class Line:
-    """`times` measurements of one marginal, or of `times` different marginals chosen in the run. `sigma`:
-    standard error of a cell, in rows, after averaging the measurements of the same marginal; `detectable`:
-    the count of rows that is three standard errors."""
+    """`times` measurements of one marginal, or of `times` different marginals chosen in the run.
+    `sigma`: standard error of a cell, in rows, after averaging the measurements of the same
+    marginal; `detectable`: the count of rows that is three standard errors."""
 
     clique: Clique
     cells: int
@@ -26,8 +27,9 @@ class Line:
 
 @dataclass(frozen=True)
 class DomainLine:
-    """How one private column is found. The noise is that of a cell of the last partition, in rows, or of the
-    count of a value, in users; `bar`: how many rows or users a cell or value needs to be seen."""
+    """How one private column is found. The noise is that of a cell of the last partition, in rows,
+    or of the count of a value, in users; `bar`: how many rows or users a cell or value needs to be
+    seen."""
 
     column: str
     how: str
@@ -37,9 +39,9 @@ class DomainLine:
 
 @dataclass(frozen=True)
 class ClipOption:
-    """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in rows.
-    With public data also `lost`, the share of public rows that the clip loses, and `error`, the criterion by
-    which the run would compare clips (see `privacy.clip`)."""
+    """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in
+    rows. With public data also `lost`, the share of public rows that the clip loses, and `error`,
+    the criterion by which the run would compare clips (see `privacy.clip`)."""
 
     clip: int
     sigma: float
@@ -51,14 +53,15 @@ class ClipOption:
 class Plan:
     """The plan of one epsilon; `print` shows it.
 
-    `charges`: what is paid for besides measurements, as shares of mu^2. With public data, `clip_bias` is the
-    share of its rows that the clip loses, and `clip_suggested` the clip of least error on it. For a run that
-    chooses its clip, `clip_options` lists some of the clips it may choose and `clip_noise` is the noise, in
-    users, of the histogram that it chooses by; `clip` and the noise of the lines are then those of the
-    largest clip it may choose. `model_cells`: cells of the model, or, unless `model_exact`, of the largest
-    model that the run may choose; `too_large`: why the run would be refused for its size. `less_noise`: the
-    share of noise that the calibration saves over "classic-rdp". `verdict`: what this budget can show, in
-    words. Of linked tables, `table` is the table's name and `children` are the plans of the child tables.
+    `charges`: what is paid for besides measurements, as shares of mu^2. With public data,
+    `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
+    error on it. For a run that chooses its clip, `clip_options` lists some of the clips it may
+    choose and `clip_noise` is the noise, in users, of the histogram that it chooses by; `clip` and
+    the noise of the lines are then those of the largest clip it may choose. `model_cells`: cells of
+    the model, or, unless `model_exact`, of the largest model that the run may choose; `too_large`:
+    why the run would be refused for its size. `less_noise`: the share of noise that the calibration
+    saves over "classic-rdp". `verdict`: what this budget can show, in words. Of linked tables,
+    `table` is the table's name and `children` are the plans of the child tables.
     """
 
     mechanism: str
@@ -126,9 +129,13 @@ def _text(plan: Plan) -> str:
     lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
     lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
-    lines.append(f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} and {duration(plan.seconds)}")
+    lines.append(
+        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} and {duration(plan.seconds)}"
+    )
     if plan.less_noise > 0:
-        lines.append(f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need")
+        lines.append(
+            f"{plan.less_noise:.0%} less noise than the classic-rdp calibration would need"
+        )
     if plan.clip_options:
         lines += _clips(plan)
     elif plan.clip_bias is not None:
@@ -152,7 +159,10 @@ def _domain(plan: Plan) -> list[str]:
     paid = f"domains: at most {plan.domain_share:.1%} of mu^2"
     if plan.domain_delta:
         paid += f" and {plan.domain_delta:g} of delta"
-    return [*table([heads, *rows]), paid + "; sizes below are guesses, what is measured has the rest"]
+    return [
+        *table([heads, *rows]),
+        paid + "; sizes below are guesses, what is measured has the rest",
+    ]
 
 
 def _model(plan: Plan) -> str:
@@ -168,7 +178,11 @@ def _model(plan: Plan) -> str:
 def _clips(plan: Plan) -> list[str]:
     """The clips a run may choose, with the noise of each and what public data says of it."""
     seen = plan.clip_bias is not None
-    heads = ("clip", "noise per cell (rows)", *(("public rows lost", "expected error") if seen else ()))
+    heads = (
+        "clip",
+        "noise per cell (rows)",
+        *(("public rows lost", "expected error") if seen else ()),
+    )
     rows = []
     for option in plan.clip_options:
         costs: tuple[str, ...] = ()
@@ -176,10 +190,14 @@ def _clips(plan: Plan) -> list[str]:
             costs = (f"{option.lost:.1%}", f"{option.error:.3f}")
         rows.append((f"{option.clip:,}", f"{option.sigma:,.1f}", *costs))
     lines = [
-        f"The clip is chosen by a noisy histogram of rows per user (noise {plan.clip_noise:,.1f} users per "
-        "bin): the one with the least",
-        "expected error from rows lost and noise. The noise above is that of the largest clip; of some "
-        "clips, in a typical marginal:",
+        (
+            "The clip is chosen by a noisy histogram of rows per user (noise"
+            f" {plan.clip_noise:,.1f} users per bin): the one with the least"
+        ),
+        (
+            "expected error from rows lost and noise. The noise above is that of the largest clip;"
+            " of some clips, in a typical marginal:"
+        ),
         *table([heads, *rows], left=0),
     ]
     if seen:

@@ -1,7 +1,7 @@
 """What later steps of a run need, loaded while its rows are read.
 
-Reading leaves the interpreter idle: files are decoded and encoded by threads of compiled code. Importing the
-estimator and hashing the package take a tenth of a second each.
+Reading leaves the interpreter idle: files are decoded and encoded by threads of compiled code.
+Importing the estimator and hashing the package take a tenth of a second each.
 """
 
 import contextlib
@@ -11,9 +11,9 @@ from ..privacy.statement import build_hash
 
 
 def preload(sparse: bool) -> None:
-    """Starts it in a thread of its own and returns. `sparse`: the fit needs scipy.sparse. Nothing waits for
-    the thread: who needs a module that is being imported waits for that module, and who needs one that
-    failed meets the error again."""
+    """Starts it in a thread of its own and returns. `sparse`: the fit needs scipy.sparse. Nothing
+    waits for the thread: who needs a module that is being imported waits for that module, and who
+    needs one that failed meets the error again."""
     threading.Thread(target=_load, args=(sparse,), name="fastdp-ahead", daemon=True).start()
 
 

@@ -1,4 +1,5 @@
-"""What a run checks and reads before it touches private data: public data, sizes, limits of a resumed run."""
+"""What a run checks and reads before it touches private data: public data, sizes, limits of a
+resumed run."""
 
 from __future__ import annotations
 
@@ -41,15 +42,19 @@ def prepare(spec: RunSpec) -> PublicTable | None:
 
 
 def check_ahead(spec: RunSpec) -> None:
-    """Raise the errors of `prepare` that hold for any domain that the run may find. A column whose domain is
-    not found yet counts as one code, the fewest it can have."""
+    """Raise the errors of `prepare` that hold for any domain that the run may find. A column whose
+    domain is not found yet counts as one code, the fewest it can have."""
     likely, public = spec.schema.stand_in(), spec.options.public
     if is_table(public):
-        raise UsageError("public=: the run finds its schema; give the public source, not a table read before")
+        raise UsageError(
+            "public=: the run finds its schema; give the public source, not a table read before"
+        )
     if public is not None:
         check_source(public, likely)
     owner = {name: getattr(likely.columns[name], "of", None) or name for name in likely.modelled}
-    sizes = {name: 1 if owner[name] in spec.schema.pending else likely.domain[name] for name in owner}
+    sizes = {
+        name: 1 if owner[name] in spec.schema.pending else likely.domain[name] for name in owner
+    }
     domain = Domain(sizes)
     for config in spec.configs:
         _check_config(spec, config)
@@ -62,7 +67,9 @@ def _check_config(spec: RunSpec, config: Config) -> None:
     if spec.delta == 0 and not config.pure:
         raise UsageError(f"delta must be above 0: {config.name} adds Gaussian noise")
     if _deals(spec, config) and config.ids.source == "public" and spec.options.public is None:
-        raise UsageError("ids from public data need public=; give it, or set ids.source in the recipe")
+        raise UsageError(
+            "ids from public data need public=; give it, or set ids.source in the recipe"
+        )
     check_users(config, spec.schema)
 
 
@@ -71,7 +78,8 @@ def _deals(spec: RunSpec, config: Config) -> bool:
 
 
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:
-    """Raise RunError if a limit was changed that decided the question of a step that was entered."""
+    """Raise RunError if a limit was changed that decided the question of a step that was
+    entered."""
     before, charge = folder.limits_before, spec.status.charge()
     for i, (config, limits) in enumerate(zip(spec.configs, spec.limits(), strict=True)):
         fixed = [
@@ -83,7 +91,8 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
         changed = [name for name in limits if limits[name] != used.get(name)]
         if changed and fixed:
             raise RunError(
-                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. Its step "
-                f"{fixed[0]!r} is already charged and may depend on the earlier choice; that run used {used}"
+                f"resume=True: {', '.join(changed)} differs from the run in {folder.private}. Its"
+                f" step {fixed[0]!r} is already charged and may depend on the earlier choice; that"
+                f" run used {used}"
             )
     folder.keep(limits=spec.limits())

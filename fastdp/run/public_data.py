@@ -1,9 +1,9 @@
-"""Public data as a run takes it: read under the run's schema, with the columns that a recipe names in
-`public_relabel` moved to the schema's own values.
+"""Public data as a run takes it: read under the run's schema, with the columns that a recipe names
+in `public_relabel` moved to the schema's own values.
 
-Example: last year's rows are public, this year's are private, and the schema lists this year only, so that
-every public row would lie outside its domain. How values are moved depends on the public data and the schema
-alone, never on private rows.
+Example: last year's rows are public, this year's are private, and the schema lists this year only,
+so that every public row would lie outside its domain. How values are moved depends on the public
+data and the schema alone, never on private rows.
 """
 
 import os
@@ -25,13 +25,15 @@ from ..tables.table import Table
 def read_public(
     source: Any, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
 ) -> Table:
-    """The public table. A column of `relabel` for which the schema lists one value gets that value in every
-    row; whole numbers with several values are shifted so that the largest of the public data becomes the
-    largest of the schema."""
+    """The public table. A column of `relabel` for which the schema lists one value gets that value
+    in every row; whole numbers with several values are shifted so that the largest of the public
+    data becomes the largest of the schema."""
 
     if isinstance(source, Table):
         if source.schema.columns != schema.columns:
-            raise UsageError("public=: the table has another schema; read it with that of the private data")
+            raise UsageError(
+                "public=: the table has another schema; read it with that of the private data"
+            )
         return source
     if not relabel:
         return read(source, schema, public=True, threads=threads)
@@ -40,8 +42,12 @@ def read_public(
         fields[name] = _moved(fields.get(name), name, source, schema)
     table = read(source, replace(schema, fields=fields), public=True, threads=threads)
     if not table.rows:
-        raise DataError(f"public=: no row fits the schema, even after relabelling {', '.join(relabel)}")
-    table.schema = schema  # codes mean the same as in `schema`; only the values they were read from moved
+        raise DataError(
+            f"public=: no row fits the schema, even after relabelling {', '.join(relabel)}"
+        )
+    table.schema = (
+        schema  # codes mean the same as in `schema`; only the values they were read from moved
+    )
     return table
 
 
@@ -55,7 +61,9 @@ def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | 
     if isinstance(field, Integer):
         listed = [field.min, field.max]
     if not listed or not all(isinstance(v, int) and not isinstance(v, bool) for v in listed):
-        raise UsageError(f"public_relabel: column {name!r} must hold whole numbers, or a single value")
+        raise UsageError(
+            f"public_relabel: column {name!r} must hold whole numbers, or a single value"
+        )
     shift = max(map(int, listed)) - _latest(source, field.source, schema)
     if isinstance(field, Integer):
         return replace(field, min=field.min - shift, max=field.max - shift)
@@ -72,7 +80,11 @@ def _latest(source: Any, column: str, schema: Schema) -> int:
                 values = batch.column(0)
                 if part.is_text(column):
                     values = textvalues.parse(values, "int64")
-                values = pc.cast(values, pa.int64(), safe=False) if values.null_count < len(values) else None
+                values = (
+                    pc.cast(values, pa.int64(), safe=False)
+                    if values.null_count < len(values)
+                    else None
+                )
                 if values is not None:
                     latest.append(int(pc.max(values).as_py()))
     if not latest:

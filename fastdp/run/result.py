@@ -142,12 +142,14 @@ class Run:
 
         return Facts.of(self.privacy, self.schema, self.measurements, self.tables, self.model)
 
-    def sample(self, n: int, seed: int | None = None, where: Mapping[str, Any] | None = None) -> pa.Table:
+    def sample(
+        self, n: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+    ) -> pa.Table:
         """`n` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
-        A run that was loaded from its folder gives rows of that folder instead, at random and each at most
-        once. seed: fixes the rows; None: other rows each time. where: a column to a value, a list of values,
-        or a range (low, high) with low <= value < high; only such rows are drawn.
+        A run that was loaded from its folder gives rows of that folder instead, at random and each
+        at most once. seed: fixes the rows; None: other rows each time. where: a column to a value,
+        a list of values, or a range (low, high) with low <= value < high; only such rows are drawn.
         """
         import secrets
 
@@ -198,7 +200,8 @@ class Run:
         return frame(spark, self._made)
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """Write the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
+        """Write the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or
+        .feather."""
         with self.reader() as reader:
             write_rows(reader, path)
 
@@ -210,7 +213,8 @@ class Run:
         return None if self.out is None else self.dataset.count_rows()
 
     def _repr_html_(self) -> str:
-        """For notebooks: what is promised, how the rows were made, and which columns go together."""
+        """For notebooks: what is promised, how the rows were made, and which columns go
+        together."""
         from ..report.notebook import run_html
 
         return run_html(self, self._rows)
@@ -261,19 +265,27 @@ class LinkedRun:
     def answer(self, *_: Any, **__: Any) -> None:
         """Answers come from one table: `runs[NAME].answer(...)`."""
         one = "runs[NAME].answer(...)" if self.out is None else f"{self.out / 'table-NAME'}"
-        raise UsageError(f"this run holds the tables {', '.join(self.runs)}: ask one of them, {one}")
+        raise UsageError(
+            f"this run holds the tables {', '.join(self.runs)}: ask one of them, {one}"
+        )
 
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
-        return f"<fastdp.LinkedRun {', '.join(self.runs)} epsilon={self.privacy['epsilon']:.6g}{where}>"
+        return (
+            f"<fastdp.LinkedRun {', '.join(self.runs)}"
+            f" epsilon={self.privacy['epsilon']:.6g}{where}>"
+        )
 
 
 def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:
-    """Write a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or .feather."""
+    """Write a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or
+    .feather."""
     target = Path(path)
     suffix = target.suffix.lower()
     if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
-        raise UsageError(f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather")
+        raise UsageError(
+            f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather"
+        )
     import pyarrow.csv as csv
 
     kind, opened = reader.schema, pa.ipc.new_file
@@ -288,15 +300,19 @@ def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> No
 
 
 def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
-    """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read when they
-    are first used."""
+    """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read
+    when they are first used."""
 
     from ..report import runs
 
     if isinstance(out, Run | LinkedRun):
         return out
     folder = as_path(out, "a run folder")
-    parts = {p.name.removeprefix("table-"): p for p in part_folders(folder) if p.name.startswith("table-")}
+    parts = {
+        p.name.removeprefix("table-"): p
+        for p in part_folders(folder)
+        if p.name.startswith("table-")
+    }
     if parts:
         linked = LinkedSchema.load(folder / "tables.json")
         return LinkedRun({name: load_run(parts[name]) for name in linked.tables}, linked, folder)

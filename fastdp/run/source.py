@@ -1,5 +1,5 @@
-"""Checks a run's source before anything is charged: it opens, has the schema's columns, and can be read as
-often as the run needs."""
+"""Checks a run's source before anything is charged: it opens, has the schema's columns, and can be
+read as often as the run needs."""
 
 from typing import Any
 
@@ -14,8 +14,9 @@ from ..tables.table import Table
 
 
 def check_source(source: Any, schema: Schema) -> None:
-    """Raises, before anything is charged, if a source cannot be opened, lacks a column of the schema, has
-    it in a wrong type, or is damaged Arrow data. It does not open streams and does not run queries."""
+    """Raises, before anything is charged, if a source cannot be opened, lacks a column of the
+    schema, has it in a wrong type, or is damaged Arrow data. It does not open streams and does not
+    run queries."""
     if schema.unfinished:
         check_rereading(source, bool(schema.pending or schema.atomic))
 
@@ -41,24 +42,29 @@ def opens_again(source: Any) -> bool:
 
 
 def _check_columns(source: Any, schema: Schema) -> None:
-    """Raise DataError if a source that can be opened again lacks columns or is damaged Arrow data."""
+    """Raise DataError if a source that can be opened again lacks columns or is damaged Arrow
+    data."""
     parts = open_parts(source, schema.dialect)
     check_structure(parts, checked_columns(parts, schema.stand_in()))
 
 
 def check_rereading(source: Any, domains: bool = True) -> None:
-    """Raise UsageError if private domains (or, without `domains`, only means within bins) cannot be found in
-    a source: its rows are encoded already or can be read only once."""
+    """Raise UsageError if private domains (or, without `domains`, only means within bins) cannot be
+    found in a source: its rows are encoded already or can be read only once."""
     if is_spark(source) and not domains:
         return
     if is_spark(source):
-        raise UsageError("a private domain cannot be found in a Spark DataFrame; write it to Parquet")
+        raise UsageError(
+            "a private domain cannot be found in a Spark DataFrame; write it to Parquet"
+        )
     if is_table(source):
-        raise UsageError("a fastdp.Table has codes and no values to find a domain from; give its source")
+        raise UsageError(
+            "a fastdp.Table has codes and no values to find a domain from; give its source"
+        )
     if read_once(source):
         raise UsageError(
-            f"finding a private domain reads the rows several times, and a {type(source).__name__} can be "
-            "read only once; write it to a file, or give a frame or table"
+            f"finding a private domain reads the rows several times, and a {type(source).__name__}"
+            " can be read only once; write it to a file, or give a frame or table"
         )
 
 

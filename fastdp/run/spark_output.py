@@ -1,5 +1,5 @@
-"""Synthetic rows as a Spark DataFrame: one task makes each block of shards, from the model that is sent to
-it.
+"""Synthetic rows as a Spark DataFrame: one task makes each block of shards, from the model that is
+sent to it.
 
 Rows are functions of (outcome, seed, block) alone, so a task that runs twice makes the same rows.
 """
@@ -27,13 +27,16 @@ def frame(spark: Any, output: Output) -> Any:
     blocks = max(1, output.blocks)
     made = spark.range(0, blocks, 1, blocks).mapInArrow(task, kinds)
     if not output.private:
-        # Where a seed fixed the noise, the metadata of every column says so; Spark writes it to files too.
+        # Where a seed fixed the noise, the metadata of every column says so; Spark writes it to
+        # files too.
         for name in form.names:
             made = made.withMetadata(name, {"fastdp.private": "false"})
     return made
 
 
-def make(output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+def make(
+    output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[Any]:
     """Runs in an executor: makes the rows of the blocks whose numbers are in `batches`."""
     check(asked)
     for batch in batches:
@@ -44,7 +47,8 @@ def make(output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBa
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
-    """The same columns in types that Spark has: no unsigned numbers, no dictionaries, microseconds."""
+    """The same columns in types that Spark has: no unsigned numbers, no dictionaries,
+    microseconds."""
 
     return pa.schema([pa.field(f.name, _spark_type(f.name, f.type)) for f in schema])
 
@@ -66,6 +70,8 @@ def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
         return wider[kind]
     if t.is_timestamp(kind):
         if kind.unit == "ns":
-            raise UsageError(f"to_spark: column {name!r} has nanoseconds; cast it to microseconds for Spark")
+            raise UsageError(
+                f"to_spark: column {name!r} has nanoseconds; cast it to microseconds for Spark"
+            )
         return pa.timestamp("us", kind.tz)
     return pa.string() if t.is_large_string(kind) else kind

@@ -27,7 +27,8 @@ Path = str | os.PathLike[str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 LIMITS = ("max_cells", "memory", "deadline")
-"""Fields of recipes that limit a run's model or memory; they may be changed when the run is resumed."""
+"""Fields of recipes that limit a run's model or memory; they may be changed when the run is
+resumed."""
 
 
 class Options(TypedDict, total=False):
@@ -61,23 +62,29 @@ class Options(TypedDict, total=False):
 
 FLAGS = ("resume", "report", "ignore_empty_columns", "diagnose")
 DEFAULTS = dict.fromkeys(Options.__annotations__) | dict.fromkeys(FLAGS, False)
-_Base: Any = make_dataclass("_Base", [(n, Any, v) for n, v in DEFAULTS.items()], frozen=True, kw_only=True)
+_Base: Any = make_dataclass(
+    "_Base", [(n, Any, v) for n, v in DEFAULTS.items()], frozen=True, kw_only=True
+)
 
 
 class RunOptions(_Base):
-    """The options of a run with their defaults, as the caller gave them; `synthesize` documents each."""
+    """The options of a run with their defaults, as the caller gave them; `synthesize` documents
+    each."""
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> RunOptions:
         """UsageError for an option that does not exist."""
         for name in options:
             if name not in DEFAULTS:
-                raise UsageError(f"synthesize has no option {name!r}{did_you_mean(name, list(DEFAULTS))}")
+                raise UsageError(
+                    f"synthesize has no option {name!r}{did_you_mean(name, list(DEFAULTS))}"
+                )
         return cls(**options)
 
 
 def lists_options(function: Function) -> Function:
-    """Give a function that ends in `**options` the signature that lists every option with its default."""
+    """Give a function that ends in `**options` the signature that lists every option with its
+    default."""
     plain = signature(function)
     listed = [
         Parameter(n, Parameter.KEYWORD_ONLY, default=DEFAULTS[n], annotation=a.__forward_arg__)
@@ -90,8 +97,8 @@ def lists_options(function: Function) -> Function:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
-    """One call of `synthesize` whose arguments have been checked. `asked`: the schema as it was given;
-    `schema`: the same, or the finished one once private domains were found."""
+    """One call of `synthesize` whose arguments have been checked. `asked`: the schema as it was
+    given; `schema`: the same, or the finished one once private domains were found."""
 
     options: RunOptions
     asked: Schema
@@ -124,8 +131,11 @@ class RunSpec:
         check_source(source, self.schema)
 
     def with_schema(self, schema: Schema) -> RunSpec:
-        """The spec after private domains were found: configs are resolved again by the finished schema."""
-        configs = tuple(self.recipe.config(e).resolved(schema, e, self.delta) for e in self.epsilons)
+        """The spec after private domains were found: configs are resolved again by the finished
+        schema."""
+        configs = tuple(
+            self.recipe.config(e).resolved(schema, e, self.delta) for e in self.epsilons
+        )
         for config in configs:
             config.check_all(schema)
         return replace(self, schema=schema, configs=configs)
@@ -148,8 +158,8 @@ class RunSpec:
         }
 
     def limits(self) -> list[dict]:
-        """The arguments that may differ when a run is resumed, as long as no step entered in the ledger
-        depended on them."""
+        """The arguments that may differ when a run is resumed, as long as no step entered in the
+        ledger depended on them."""
         return [config.limits_used() for config in self.configs]
 
     def open_ledger(self, folder: RunFolder) -> Ledger:

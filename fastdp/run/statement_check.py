@@ -1,8 +1,9 @@
 """Recomputes the facts of a statement that follow from its other facts.
 
-A statement is made of a few facts: each part's releases, the reference to the ledger, the schema, and
-whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it does so
-again, and every difference is a problem. `unproved` in said.toml lists what remains the statement's own word.
+A statement is made of a few facts: each part's releases, the reference to the ledger, the schema,
+and whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it
+does so again, and every difference is a problem. `unproved` in said.toml lists what remains the
+statement's own word.
 """
 
 import math
@@ -41,9 +42,9 @@ def same_build(statement: Mapping) -> bool:
 
 
 def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
-    """Problems where the statement differs from the one that its parts, ledger reference and `schema.json`
-    give. A joint folder of several parts has schemas in the parts' folders; of linked tables, its own is that
-    of the first part."""
+    """Problems where the statement differs from the one that its parts, ledger reference and
+    `schema.json` give. A joint folder of several parts has schemas in the parts' folders; of linked
+    tables, its own is that of the first part."""
     yield from _reference_problems(statement)
     yield from _fact_problems(statement)
     read = [schema_of(place) for place in (folder, *statements.part_folders(folder))]
@@ -61,15 +62,21 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     if exact and remarks and list(statement["notes"][-len(remarks) :]) != remarks:
         yield f"its notes must end with: {' / '.join(remarks)}"
     yield from _found_problems(statement, schema)
-    linked = "tables" in statement["mechanism"]  # each part is about another table: see its own folder
+    linked = (
+        "tables" in statement["mechanism"]
+    )  # each part is about another table: see its own folder
     own = statement.get("part", 0)
     for part in statement["parts"][own : own + 1] if linked else statement["parts"]:
         for release in part["releases"]:
-            yield from (f"{release['label']!r}: {text}" for text in _count_problems(release, schema))
+            yield from (
+                f"{release['label']!r}: {text}" for text in _count_problems(release, schema)
+            )
 
 
 def _made_again(statement: Mapping, schema: Schema) -> dict:
-    facts = [(p["asked"], p["clip"], p["releases"], p.get("clip_choice")) for p in statement["parts"]]
+    facts = [
+        (p["asked"], p["clip"], p["releases"], p.get("clip_choice")) for p in statement["parts"]
+    ]
     caps = [event_from_dict(p["event"]) for p in statement["parts"]]
     parts = [statements.part(cap, *rest) for cap, rest in zip(caps, facts)]
     return statements.build(
@@ -84,8 +91,8 @@ def _made_again(statement: Mapping, schema: Schema) -> dict:
 
 
 def _differences(made: Any, stated: Any, exact: bool, where: str) -> Iterator[str]:
-    """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only one
-    has."""
+    """Texts on where two JSON values differ. `exact`: also in fixed texts, and in fields that only
+    one has."""
     if isinstance(made, Mapping) and isinstance(stated, Mapping):
         for key in made if exact else [k for k in made if k in stated]:
             if (where == "" and key in TAKEN) or (where + key in PROSE and not exact):
@@ -123,16 +130,27 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
     if type(ledger["counts_other_runs"]) is not bool or alone != (ledger["dataset"] == LOCAL):
         yield "ledger.counts_other_runs contradicts ledger.dataset"
     if alone == ("budget" in ledger):
-        yield "ledger.counts_other_runs contradicts ledger.budget: only a ledger of many runs has a budget"
+        yield (
+            "ledger.counts_other_runs contradicts ledger.budget: only a ledger of many runs has a"
+            " budget"
+        )
     if "budget" in ledger:
         stated = ledger["budget"]
         opened = {k: v for k, v in stated.items() if k != "mu" or "epsilon" not in stated}
         yield from _differences(Budget.of(**opened).to_dict(), stated, True, "ledger.budget.")
-        if not Budget.from_dict(stated).admits([event_from_dict(p["event"]) for p in statement["parts"]]):
+        if not Budget.from_dict(stated).admits(
+            [event_from_dict(p["event"]) for p in statement["parts"]]
+        ):
             yield "ledger.budget does not cover this run"
 
 
-GRIDS: tuple[str | None, ...] = (None, "digits", "rows per user", "values not found", "kinds of text")
+GRIDS: tuple[str | None, ...] = (
+    None,
+    "digits",
+    "rows per user",
+    "values not found",
+    "kinds of text",
+)
 GRIDS += ("clock times", "sums", "steps", "ranks")
 """What the cells of a domain's release may be of; None: values of the column."""
 
@@ -144,14 +162,23 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
     for i, part in enumerate(statement["parts"]):
         asked = part["asked"]
         if asked["method"] in ("gdp", "pure") and not asked["epsilon"] <= part["epsilon"] * ASKED:
-            yield (f"part {i} states a request for epsilon {asked['epsilon']!r}, which exceeds its bound")
+            yield (
+                f"part {i} states a request for epsilon {asked['epsilon']!r}, which exceeds its"
+                " bound"
+            )
         for release in part["releases"]:
             if not _texts(release["attributes"]) or not isinstance(release["label"], str):
-                yield (f"part {i}: a release must have a label and a list of attributes, all of them texts")
+                yield (
+                    f"part {i}: a release must have a label and a list of attributes, all of them"
+                    " texts"
+                )
             if release["kind"] in ("select", "distances", "guesses") and release["attributes"]:
                 yield f"{release['label']!r}: a release of this kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
-                yield (f"{release['label']!r}: computed from other releases, so its sensitivity must be 0")
+                yield (
+                    f"{release['label']!r}: computed from other releases, so its sensitivity must"
+                    " be 0"
+                )
             if release["kind"] == "grid" and release.get("of") not in GRIDS:
                 yield f"{release['label']!r}: domains are not found from cells of this kind"
             for name in ("cap", "candidates"):
@@ -190,7 +217,9 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
     if kind == "schema" and count != len(schema_bytes(schema)):
         yield "schema.json has a different length than the released schema"
     if kind == "keys" and release.get("draws") != MOST_KEYS:
-        yield f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
+        yield (
+            f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
+        )
     sizes = dict(schema.modelled)
     group = group_column(schema, release.get("of") == "users")
     if group in about:  # as many groups as the run chose
@@ -206,8 +235,8 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:
-    """How many values may have been released of a column that has these values: one value may stand for all
-    others, and a column of which none was released has one."""
+    """How many values may have been released of a column that has these values: one value may stand
+    for all others, and a column of which none was released has one."""
     column = schema.fields[name]
     if isinstance(column, Numeric):  # those that most users have are its atoms
         return range(len(column.atoms), 1 << 62)

@@ -1,4 +1,5 @@
-"""The state of a running run, for whoever interrupts it: what is charged, what is kept, how to resume."""
+"""The state of a running run, for whoever interrupts it: what is charged, what is kept, how to
+resume."""
 
 import contextlib
 import os
@@ -14,21 +15,22 @@ from ..privacy.ledger import Ledger
 from .folder import RunFolder
 
 ASK_SECONDS = 0.5
-"""Seconds to wait for the ledger's lock: an interrupted run must end soon, whoever holds the lock."""
+"""Seconds to wait for the ledger's lock: an interrupted run must end soon, whoever holds the lock.
+"""
 
 
 class Charge(Struct, frozen=True):
-    """What the ledger holds of a run: the steps entered, as (part, label), and how many of them have stored
-    answers."""
+    """What the ledger holds of a run: the steps entered, as (part, label), and how many of them
+    have stored answers."""
 
     steps: tuple[tuple[int, str], ...] = ()
     answered: int = 0
 
 
 class RunStatus:
-    """Filled in by a run as it goes; `entered`: whether a step was charged; `published`: whether the folder
-    is in its final place. Its methods may be called from any thread, also while the run is stuck in a long
-    computation: they ask the ledger through a handle of their own."""
+    """Filled in by a run as it goes; `entered`: whether a step was charged; `published`: whether
+    the folder is in its final place. Its methods may be called from any thread, also while the run
+    is stuck in a long computation: they ask the ledger through a handle of their own."""
 
     def __init__(self) -> None:
         self.reporter: Reporter | None = None
@@ -43,8 +45,8 @@ class RunStatus:
         return "" if self.reporter is None else self.reporter.current
 
     def reserved(self, ledger: Any, run: str, promise: str) -> None:
-        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it, and for
-        people the promise asked for, with the data set it is charged to."""
+        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it,
+        and for people the promise asked for, with the data set it is charged to."""
         self._ledger, self._run, self._promise = ledger, run, promise
 
     def charge(self) -> Charge | None:
@@ -62,8 +64,8 @@ class RunStatus:
         return None
 
     def give_up(self) -> None:
-        """For a process that is about to end without running its `finally` blocks: removes what is half
-        written and, where no step was entered, the reservation and the private folder too."""
+        """For a process that is about to end without running its `finally` blocks: removes what is
+        half written and, where no step was entered, the reservation and the private folder too."""
         if self.folder is None or self.published:
             return
         charge = self.charge()
@@ -77,8 +79,8 @@ class RunStatus:
             self.folder.remove_fresh()
 
     def text(self, again: str, resume: str) -> str:
-        """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the commands (or
-        words) that start the run again and that resume it."""
+        """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the
+        commands (or words) that start the run again and that resume it."""
         folder = self.folder
         if self.published and folder is not None:
             return f"the run was finished: its results are in {folder.out}; end it with: {resume}"
@@ -86,20 +88,21 @@ class RunStatus:
             return f"nothing was charged and nothing is kept; start again with: {again}"
         if folder is None:
             return (
-                f"at most {self._promise} is charged and nothing is kept (no out=); start again with: {again}"
+                f"at most {self._promise} is charged and nothing is kept (no out=); start again"
+                f" with: {again}"
             )
         charge = self.charge()
         if charge is None:
             return (
-                f"the ledger cannot be asked now; at most {self._promise} is charged, and what was answered "
-                f"is kept in {folder.private}; go on with: {resume}"
+                f"the ledger cannot be asked now; at most {self._promise} is charged, and what was"
+                f" answered is kept in {folder.private}; go on with: {resume}"
             )
         if not charge.steps and not folder.resume:
             return f"nothing was charged and nothing is kept; start again with: {again}"
         return (
-            f"charged: {len(charge.steps)} steps of this run, together at most {self._promise}; kept: the "
-            f"noisy answers of {charge.answered} of them, in {folder.private}, and nothing half-written; go "
-            f"on, with the same noise, with: {resume}"
+            f"charged: {len(charge.steps)} steps of this run, together at most {self._promise};"
+            f" kept: the noisy answers of {charge.answered} of them, in {folder.private}, and"
+            f" nothing half-written; go on, with the same noise, with: {resume}"
         )
 
     def _book(self) -> Ledger | None:

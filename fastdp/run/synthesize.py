@@ -43,7 +43,11 @@ def synthesize(
 ) -> Run: ...
 @overload
 def synthesize(
-    table: Any, mechanism: Mechanism, epsilon: float, delta: float = 1e-9, **options: Unpack[Options]
+    table: Any,
+    mechanism: Mechanism,
+    epsilon: float,
+    delta: float = 1e-9,
+    **options: Unpack[Options],
 ) -> Run: ...
 @overload
 def synthesize(
@@ -155,7 +159,12 @@ def synthesize(
 
 
 def watched(
-    status: RunStatus, table: Any, mechanism: Any, epsilon: Any, delta: Any, options: Mapping[str, Any]
+    status: RunStatus,
+    table: Any,
+    mechanism: Any,
+    epsilon: Any,
+    delta: Any,
+    options: Mapping[str, Any],
 ) -> Run | list[Run] | LinkedRun:
     """`synthesize`, with a status that somebody else may ask while the run goes on."""
     given = RunOptions.of(options)

@@ -1,7 +1,7 @@
 """`Synthesizer`: `synthesize` behind the interface of a scikit-learn estimator.
 
-Nothing of scikit-learn is imported. `fit` is one run, charged once; `sample` draws from what the run released
-and costs nothing.
+Nothing of scikit-learn is imported. `fit` is one run, charged once; `sample` draws from what the
+run released and costs nothing.
 """
 
 import os
@@ -21,7 +21,8 @@ from .synthesize import synthesize
 
 @dataclass(eq=False, repr=False)
 class Synthesizer:
-    """An estimator whose `fit` learns a private model of a table and whose `sample` draws rows like it.
+    """An estimator whose `fit` learns a private model of a table and whose `sample` draws rows
+    like it.
 
     Parameters
     ----------
@@ -80,7 +81,9 @@ class Synthesizer:
         if y is not None:
             raise UsageError("y must be None: put the target into X as a column")
         if isinstance(X, Mapping) or is_linked(self.schema):
-            raise UsageError("a Synthesizer makes one table; linked tables are made by fastdp.synthesize")
+            raise UsageError(
+                "a Synthesizer makes one table; linked tables are made by fastdp.synthesize"
+            )
         options = self.get_params()
         seed = options.pop("random_state")
         self.run_: Run = synthesize(X, sample_seed=seed, **options)
@@ -91,8 +94,8 @@ class Synthesizer:
         return self
 
     def sample(self, n: int | None = None, where: Mapping[str, Any] | None = None) -> Any:
-        """n synthetic rows (default: as many as the run estimated), further ones with each call; with `where`
-        only rows that match it, as of `Run.sample`.
+        """n synthetic rows (default: as many as the run estimated), further ones with each call;
+        with `where` only rows that match it, as of `Run.sample`.
 
         A frame of the kind that `fit` was given: pandas, polars, else `pyarrow.Table`.
         """
@@ -114,7 +117,9 @@ class Synthesizer:
 
     def __repr__(self) -> str:
         values = [(field, getattr(self, field.name)) for field in fields(self)]
-        changed = [f"{field.name}={value!r}" for field, value in values if value is not field.default]
+        changed = [
+            f"{field.name}={value!r}" for field, value in values if value is not field.default
+        ]
         return f"Synthesizer({', '.join(changed)})"
 
 

@@ -1,4 +1,5 @@
-"""Checks every argument of a run that can be checked without reading rows; the result is a `RunSpec`."""
+"""Checks every argument of a run that can be checked without reading rows; the result is a
+`RunSpec`."""
 
 import math
 from collections.abc import Sequence
@@ -39,7 +40,10 @@ def validate(
     check_sources(table, options)
     options = replace(options, engine=engine_for(table, options))
     recipe = recipes.load(mechanism).limited(
-        clip=options.clip, max_cells=options.max_cells, memory=options.memory, deadline=options.deadline
+        clip=options.clip,
+        max_cells=options.max_cells,
+        memory=options.memory,
+        deadline=options.deadline,
     )
     schema = _schema(table, options, recipe)
     likely = schema.stand_in()
@@ -61,7 +65,8 @@ def validate(
 
 
 def check_sources(table: Any, options: RunOptions) -> None:
-    """Raise UsageError if public data is the private data, or if rows must be read twice and cannot be."""
+    """Raise UsageError if public data is the private data, or if rows must be read twice and cannot
+    be."""
     public = options.public
     if public is not None:
         same = public is table and not (is_table(public) and public.public)
@@ -71,14 +76,18 @@ def check_sources(table: Any, options: RunOptions) -> None:
         raise UsageError("resume, report and diagnose need out= (the run folder)")
     if options.diagnose:
         if is_spark(table):
-            raise UsageError("diagnose reads values in this process; Spark's rows stay on the cluster")
+            raise UsageError(
+                "diagnose reads values in this process; Spark's rows stay on the cluster"
+            )
         if is_table(table) or read_once(table):
-            raise UsageError("diagnose reads the values twice: give a path or frame, not a Table or stream")
+            raise UsageError(
+                "diagnose reads the values twice: give a path or frame, not a Table or stream"
+            )
 
 
 def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
-    """The schema of a run. With `domain="private"` and without a schema it has the source's columns and
-    types, all with private domains. UsageError if the arguments do not fit together."""
+    """The schema of a run. With `domain="private"` and without a schema it has the source's columns
+    and types, all with private domains. UsageError if the arguments do not fit together."""
     schema, user = options.schema, options.user
     if options.domain not in (None, PRIVATE):
         raise UsageError(f'domain must be "private", got {options.domain!r}')
@@ -90,7 +99,9 @@ def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
             style = None if options.dialect is None else Dialect.from_plain(options.dialect)
             schema = guarded(lambda: schema_of_source(table, user, style))
         elif user is not None:
-            raise UsageError("user= cannot be used with a schema, because the schema names the user column")
+            raise UsageError(
+                "user= cannot be used with a schema, because the schema names the user column"
+            )
         elif not resolve_schema(schema, recipe).pending:
             raise UsageError(
                 "domain='private': no column of the schema has a private domain; mark the "
@@ -108,17 +119,18 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
         schema = recipe.schema
     if schema is None:
         raise UsageError(
-            f"schema= is missing, and mechanism {recipe.name or recipe.mechanism!r} names no schema. Write "
-            "one from public knowledge, or start from a draft (fastdp.draft, `fastdp schema draft`) and "
-            "replace every line marked LEARNT unless the data is public. Or let the run find values, bounds "
-            "and bins within its budget: domain='private', with the user column as user="
+            f"schema= is missing, and mechanism {recipe.name or recipe.mechanism!r} names no"
+            " schema. Write one from public knowledge, or start from a draft (fastdp.draft,"
+            " `fastdp schema draft`) and replace every line marked LEARNT unless the data is"
+            " public. Or let the run find values, bounds and bins within its budget:"
+            " domain='private', with the user column as user="
         )
     return Schema.of(schema)
 
 
 def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:
-    """The epsilons asked for, as floats. UsageError unless all are positive, finite and distinct, and delta
-    lies in [0, 1)."""
+    """The epsilons asked for, as floats. UsageError unless all are positive, finite and distinct,
+    and delta lies in [0, 1)."""
     if isinstance(epsilon, str | bytes):
         raise UsageError(f"epsilon must be a number or a list of numbers, got {epsilon!r}")
     asked = list(epsilon) if isinstance(epsilon, Sequence) else [epsilon]
@@ -145,8 +157,8 @@ def _number(name: str, value: Any) -> float:
 
 
 def checked_values(options: RunOptions) -> RunOptions:
-    """The options with plain whole numbers. UsageError if a number, flag or name is not of its type, or
-    out of its range."""
+    """The options with plain whole numbers. UsageError if a number, flag or name is not of its
+    type, or out of its range."""
     from ..model.sampler import MOST_ROWS
 
     bounds = {"rows": (0, MOST_ROWS), "seed": (), "sample_seed": (0,)}
@@ -160,9 +172,13 @@ def checked_values(options: RunOptions) -> RunOptions:
         if not isinstance(value, bool | np.bool_):  # a text such as "no" would count as true
             raise UsageError(f"{name} must be True or False, got {_short(value)}")
     if not isinstance(options.dataset, str | None):
-        raise UsageError(f"dataset: expected a data set's name in the ledger, got {_short(options.dataset)}")
+        raise UsageError(
+            f"dataset: expected a data set's name in the ledger, got {_short(options.dataset)}"
+        )
     if options.ledger is not None and options.seed is not None:
-        raise UsageError("seed= is for tests, because it fixes the noise; it cannot be used with a ledger")
+        raise UsageError(
+            "seed= is for tests, because it fixes the noise; it cannot be used with a ledger"
+        )
     resolve(options.threads)
     whole: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
     return replace(options, **whole)

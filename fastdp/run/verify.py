@@ -1,10 +1,12 @@
-"""Checks that a released folder agrees with its statement, and holds nothing else (`fastdp verify DIR`).
+"""Checks that a released folder agrees with its statement, and holds nothing else (`fastdp verify
+DIR`).
 
-It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files that are
-not for release. If all files have the stated hashes, it compares measurements, schema and model with the
-statement, and rows with the schema's constraints. With the run's ledger it also compares the hash of every
-noisy answer, and of the statement itself, with what the ledger holds. Without the ledger, a folder that was
-forged consistently cannot be distinguished from a true one, and the verdict says so.
+It recomputes epsilon from the statement's own figures; checks the hash of every file; refuses files
+that are not for release. If all files have the stated hashes, it compares measurements, schema and
+model with the statement, and rows with the schema's constraints. With the run's ledger it also
+compares the hash of every noisy answer, and of the statement itself, with what the ledger holds.
+Without the ledger, a folder that was forged consistently cannot be distinguished from a true one,
+and the verdict says so.
 
 A folder may be hostile: whatever it contains, no exception other than RunError is raised.
 """
@@ -30,16 +32,30 @@ MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 
 # The first part of a released file's path. Everything else belongs in DIR.private.
-RELEASABLE: tuple[str, ...] = ("synthetic", "synthetic.*", "model.fastdp", "schema.json", "measurements*")
+RELEASABLE: tuple[str, ...] = (
+    "synthetic",
+    "synthetic.*",
+    "model.fastdp",
+    "schema.json",
+    "measurements*",
+)
 RELEASABLE += ("tables", "tables.*", "*.released.parquet")
-PRIVATE: tuple[str, ...] = ("*timing*", "*report*", "*truth*", "*private*", "*ledger*", "log*", "*.log")
+PRIVATE: tuple[str, ...] = (
+    "*timing*",
+    "*report*",
+    "*truth*",
+    "*private*",
+    "*ledger*",
+    "log*",
+    "*.log",
+)
 PRIVATE += ("*.db", "*.head", "reading.json", "state.json")
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What `verify` found: the recomputed promise, the files checked, what is wrong (empty if nothing is),
-    and what the check could not show."""
+    """What `verify` found: the recomputed promise, the files checked, what is wrong (empty if
+    nothing is), and what the check could not show."""
 
     folder: Path
     epsilon: float
@@ -57,8 +73,8 @@ class Verdict:
 def verify(
     folder: str | os.PathLike | Run | LinkedRun, ledger: Ledger | str | os.PathLike | None = None
 ) -> Verdict:
-    """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be in
-    it too."""
+    """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be
+    in it too."""
     verdict = inspect(folder, ledger)
     if verdict.problems:
         listed = "".join(f"\n  - {p}" for p in verdict.problems)
@@ -79,7 +95,11 @@ def inspect(
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
-    notes = verdict.notes if book is not None else (*verdict.notes, SAID["without_ledger"], SAID["unproved"])
+    notes = (
+        verdict.notes
+        if book is not None
+        else (*verdict.notes, SAID["without_ledger"], SAID["unproved"])
+    )
     problems = dict.fromkeys(_plain(text) for text in verdict.problems)
     return replace(verdict, problems=tuple(problems), notes=tuple(dict.fromkeys(notes)))
 
@@ -107,7 +127,9 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
         problems += _part_problems(statement, part)
         notes += verdict.notes
     if ledger is not None:
-        problems += guarded("the ledger's entry", lambda: _ledger_problems(folder, statement, ledger, notes))
+        problems += guarded(
+            "the ledger's entry", lambda: _ledger_problems(folder, statement, ledger, notes)
+        )
     epsilon, delta = (_number(statement.get(name)) for name in ("epsilon", "delta"))
     files, private = statement.get("files"), statement.get("private") is True
     number = len(files) if isinstance(files, dict) else 0
@@ -127,13 +149,21 @@ def _part_problems(joint: dict, part: Path) -> list[str]:
     """The differences between the promises in the statement of one part's folder and in the joint
     statement."""
     own = read_statement(part)
-    names = [k for k in ("epsilon", "delta", "mu", "private", "unit", "parts") if own.get(k) != joint.get(k)]
-    return [f"{part.name}: its statement differs from the joint one in {', '.join(names)}"] if names else []
+    names = [
+        k
+        for k in ("epsilon", "delta", "mu", "private", "unit", "parts")
+        if own.get(k) != joint.get(k)
+    ]
+    return (
+        [f"{part.name}: its statement differs from the joint one in {', '.join(names)}"]
+        if names
+        else []
+    )
 
 
 def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
-    """(number, part) of the statement that this folder's data belongs to; None for a joint folder of several
-    parts."""
+    """(number, part) of the statement that this folder's data belongs to; None for a joint folder
+    of several parts."""
     parts = statement["parts"]
     if len(parts) != 1 and "part" not in statement:
         return None
@@ -144,7 +174,8 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
 
 
 def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -> list[str]:
-    """Measurements, schema and model against the statement and, for the answers, against the ledger."""
+    """Measurements, schema and model against the statement and, for the answers, against the
+    ledger."""
     with_rows = any(os.path.lexists(folder / name) for name in ROWS)
 
     def answers() -> Iterator[str]:
@@ -160,7 +191,9 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
             yield from folder_check.choice_problems(part, entries)
             if ledger is not None:
                 entry = _entry(ledger, statement)
-                yield from folder_check.ledger_answer_problems(entry, number, part["releases"], entries)
+                yield from folder_check.ledger_answer_problems(
+                    entry, number, part["releases"], entries
+                )
 
     def model() -> Iterator[str]:
         own = _own_part(statement)
@@ -208,7 +241,8 @@ def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
 
 
 def releasable(name: str) -> bool:
-    """Whether a file of this name (relative to the run's folder) is of a kind that a run releases."""
+    """Whether a file of this name (relative to the run's folder) is of a kind that a run
+    releases."""
     parts = name.split("/")
     if len(parts) > 1 and any(fnmatch(parts[0], pattern) for pattern in statements.PART_FOLDERS):
         parts = parts[1:]
@@ -219,8 +253,11 @@ def releasable(name: str) -> bool:
     return any(fnmatch(parts[0], pattern) for pattern in RELEASABLE)
 
 
-def _ledger_problems(folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]) -> list[str]:
-    """Problems where the ledger does not hold this run, its charges, or the hash of this statement."""
+def _ledger_problems(
+    folder: Path, statement: Mapping, ledger: Ledger, notes: list[str]
+) -> list[str]:
+    """Problems where the ledger does not hold this run, its charges, or the hash of this
+    statement."""
     try:
         ledger.verify(statement)
         published = _entry(ledger, statement)["published"]
@@ -242,7 +279,8 @@ def _entry(ledger: Ledger, statement: Mapping) -> Mapping:
 
 
 def _plain(text: str) -> str:
-    """The text made safe for a terminal: no control characters, no invalid characters, a limited length."""
+    """The text made safe for a terminal: no control characters, no invalid characters, a limited
+    length."""
     shown = text.encode("utf-8", "backslashreplace").decode()
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return shown if len(shown) <= MOST_TEXT else shown[:MOST_TEXT] + " ..."

@@ -13,13 +13,15 @@ Scalar = int | float | str | bool
 
 
 def canonical_value(column: str, where: str, value: Any, dtype: str) -> Scalar:
-    """A listed value in the canonical form of its type: int, float, str or bool; dates and decimals as
-    str."""
+    """A listed value in the canonical form of its type: int, float, str or bool; dates and decimals
+    as str."""
     kind = dtypes.family(dtype)
     try:
         return _CANONICAL[kind](value, dtype)
     except (ValueError, TypeError, ArithmeticError):
-        raise fail(column, where, f"expected {_EXPECTED[kind]} (dtype is {dtype}), got {value!r}") from None
+        raise fail(
+            column, where, f"expected {_EXPECTED[kind]} (dtype is {dtype}), got {value!r}"
+        ) from None
 
 
 def _text(value: Any, dtype: str) -> str:
@@ -60,7 +62,11 @@ def _number(value: Any, dtype: str) -> int | float:
     return int(value)
 
 
-_CANONICAL: dict[str, Callable[[Any, str], Scalar]] = {"string": _text, "date": _time, "timestamp": _time}
+_CANONICAL: dict[str, Callable[[Any, str], Scalar]] = {
+    "string": _text,
+    "date": _time,
+    "timestamp": _time,
+}
 _CANONICAL |= {"decimal": _decimal, "bool": _bool, "int": _number, "float": _number}
 _EXPECTED = {"string": "text in quotes", "date": "an ISO date", "timestamp": "an ISO time"}
 _EXPECTED |= {"decimal": "a decimal that fits", "bool": "true or false"}

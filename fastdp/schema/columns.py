@@ -1,8 +1,8 @@
 """The kinds of columns a schema is made of: which code stands for which values.
 
-Codes of every column are numbered: first its values or bins in their stated order, then the overflow
-code, then the null code, the last two only where the column's policy asks for them (`"code"`).
-Nothing here looks at data: a column is a public description.
+Codes of every column are numbered: first its values or bins in their stated order, then the
+overflow code, then the null code, the last two only where the column's policy asks for them
+(`"code"`). Nothing here looks at data: a column is a public description.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ def given(**options: Any) -> dict[str, Any]:
 class Policy:
     """What happens to a null or to a value outside the domain.
 
-    `code`: it gets a separate code; `drop`: its row is left out; `clamp`: it counts as the nearest value of
-    the domain (only for overflow of numbers); `value`: it counts as the named value of the domain.
+    `code`: it gets a separate code; `drop`: its row is left out; `clamp`: it counts as the nearest
+    value of the domain (only for overflow of numbers); `value`: it counts as the named value of the
+    domain.
     """
 
     action: str = "code"
@@ -51,11 +52,11 @@ OWN_CODE = Policy()
 
 @dataclass(frozen=True)
 class Tail:
-    """Public distribution from which decoding draws values in an open bin: the distance of the value from the
-    bin's finite edge.
+    """Public distribution from which decoding draws values in an open bin: the distance of the
+    value from the bin's finite edge.
 
-    `exponential`: exponential with the given mean (geometric for whole numbers), cut off at the column's min
-    or max; `uniform`: uniform over distances from 0 to `width`.
+    `exponential`: exponential with the given mean (geometric for whole numbers), cut off at the
+    column's min or max; `uniform`: uniform over distances from 0 to `width`.
     """
 
     law: str = "exponential"
@@ -128,7 +129,9 @@ class Column(SourceColumn):
     @property
     def code_dtype(self) -> np.dtype:
         """The smallest unsigned type that holds the codes."""
-        return np.dtype(np.uint8 if self.size <= 256 else np.uint16 if self.size <= 65536 else np.uint32)
+        return np.dtype(
+            np.uint8 if self.size <= 256 else np.uint16 if self.size <= 65536 else np.uint32
+        )
 
     def base_labels(self) -> list[str]:
         raise NotImplementedError
@@ -147,21 +150,28 @@ class Column(SourceColumn):
         return self.labels()[code]
 
     def code_of(self, value: Any) -> int | None:
-        """The code of one value of the domain; None if the value has no code. Policies are not applied."""
+        """The code of one value of the domain; None if the value has no code. Policies are not
+        applied."""
         raise NotImplementedError
 
     @property
     def overflow_target(self) -> int | None:
-        """The code that values outside the domain are counted under; None if they are dropped or clamped."""
+        """The code that values outside the domain are counted under; None if they are dropped or
+        clamped."""
         if self.overflow.action == "value":
             return self.code_of(self.overflow.value)
         return self.overflow_code
 
     def _check_policies(self, expected: str, clamps: bool = True) -> None:
-        """Raise SchemaError if a policy clamps what cannot be clamped, or names a value without a code."""
+        """Raise SchemaError if a policy clamps what cannot be clamped, or names a value without a
+        code."""
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "clamp" and (where == "null" or not clamps):
-                raise fail(self.name, where, "'clamp' needs numbers that overflow; use code, drop or a value")
+                raise fail(
+                    self.name,
+                    where,
+                    "'clamp' needs numbers that overflow; use code, drop or a value",
+                )
             if policy.action == "value" and self.code_of(policy.value) is None:
                 raise fail(self.name, where, f"{policy.value!r} is not {expected}")
 
@@ -178,7 +188,9 @@ class Categorical(Column):
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise fail(self.name, "values", "the list is empty; list every value that the column may take")
+            raise fail(
+                self.name, "values", "the list is empty; list every value that the column may take"
+            )
         listed = enumerate(self.values)
         values = tuple(canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in listed)
         codes = {v: i for i, v in enumerate(values)}
@@ -190,7 +202,9 @@ class Categorical(Column):
         if self.names is not None and len(self.names) != len(values):
             raise fail(self.name, "names", f"expected {len(values)}, one name per value")
         if self.other is not None:
-            object.__setattr__(self, "other", canonical_value(self.name, "other", self.other, self.dtype))
+            object.__setattr__(
+                self, "other", canonical_value(self.name, "other", self.other, self.dtype)
+            )
         self._check_policies("among the listed values", clamps=False)
 
     @property
@@ -239,7 +253,9 @@ class Integer(Column):
         return [str(v) for v in range(self.min, self.max + 1)]
 
     def label(self, code: int) -> str:
-        return {self.overflow_code: "(other)", self.null_code: "(null)"}.get(code) or str(self.min + code)
+        return {self.overflow_code: "(other)", self.null_code: "(null)"}.get(code) or str(
+            self.min + code
+        )
 
     def code_of(self, value: Any) -> int | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
@@ -251,8 +267,8 @@ class Integer(Column):
 
 
 def exact(number: float | Fraction) -> Fraction | float:
-    """The number that an edge or bound stands for: a whole number as it is, any other as the decimal that it
-    is written as; infinities are returned unchanged."""
+    """The number that an edge or bound stands for: a whole number as it is, any other as the
+    decimal that it is written as; infinities are returned unchanged."""
     if isinstance(number, float) and not number.is_integer():
         return number if math.isinf(number) else Fraction(repr(number))
     return Fraction(number)
@@ -260,19 +276,22 @@ def exact(number: float | Fraction) -> Fraction | float:
 
 @dataclass(frozen=True, kw_only=True)
 class Numeric(Column):
-    """Numbers in bins `[edges[i], edges[i+1])` with public edges; the first and last edge may be infinite.
+    """Numbers in bins `[edges[i], edges[i+1])` with public edges; the first and last edge may be
+    infinite.
 
-    For dates and times (`dtype`), edges are whole days or seconds since 1970, in UTC if the type has a zone.
+    For dates and times (`dtype`), edges are whole days or seconds since 1970, in UTC if the type
+    has a zone.
 
-    A decoded value is uniform over its bin; in an open bin it follows `tail` (`lower_tail` in the lowest
-    bin), by default exponential with the width of the neighbouring bin as mean. All decoded values lie within
-    `min` and `max`. They are whole numbers if `whole` is set (always for integer types), else rounded to
-    `digits` decimals if `digits` is set. If the edges are finite and overflow has a code, that code is
-    decoded by `tail` if one is stated, else as null.
+    A decoded value is uniform over its bin; in an open bin it follows `tail` (`lower_tail` in the
+    lowest bin), by default exponential with the width of the neighbouring bin as mean. All decoded
+    values lie within `min` and `max`. They are whole numbers if `whole` is set (always for integer
+    types), else rounded to `digits` decimals if `digits` is set. If the edges are finite and
+    overflow has a code, that code is decoded by `tail` if one is stated, else as null.
 
-    `atoms`: single values that are bins of their own ("private": the run finds them). `grids`: steps that
-    shares of the values fall on. `means`: the mean value of each bin, to which decoding keeps ("private": the
-    run releases them). `rank`: the column whose ranks within bins this one shares.
+    `atoms`: single values that are bins of their own ("private": the run finds them). `grids`:
+    steps that shares of the values fall on. `means`: the mean value of each bin, to which decoding
+    keeps ("private": the run releases them). `rank`: the column whose ranks within bins this one
+    shares.
     """
 
     kind: ClassVar[str] = "numeric"
@@ -300,11 +319,17 @@ class Numeric(Column):
             raise fail(self.name, "edges", "expected at least two edges")
         for i, (a, b) in enumerate(pairwise(edges)):
             if not a < b:
-                raise fail(self.name, f"edges[{i + 1}]", f"edges must increase, but {b:g} follows {a:g}")
+                raise fail(
+                    self.name, f"edges[{i + 1}]", f"edges must increase, but {b:g} follows {a:g}"
+                )
         if dtypes.family(self.dtype) == "bool":
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
         if self.timely and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
-            raise fail(self.name, "edges", "edges of times must be whole seconds, edges of dates whole days")
+            raise fail(
+                self.name,
+                "edges",
+                "edges of times must be whole seconds, edges of dates whole days",
+            )
         if all(map(math.isinf, edges)):
             raise fail(self.name, "edges", "at least one edge must be finite")
         inner = [e for e in edges if math.isfinite(e)]
@@ -334,7 +359,9 @@ class Numeric(Column):
 
     @property
     def can_overflow(self) -> bool:
-        return math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
+        return (
+            math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
+        )
 
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
@@ -364,7 +391,10 @@ class Numeric(Column):
 
     def _own_plain(self) -> dict[str, Any]:
         plain = {"edges": [self._plain(e) for e in self.edges]}
-        ends = [None if e is None else self._plain(e) if self.timely else e for e in (self.min, self.max)]
+        ends = [
+            None if e is None else self._plain(e) if self.timely else e
+            for e in (self.min, self.max)
+        ]
         tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
         plain |= given(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
         return plain | given(whole=self.whole, digits=self.digits) | plain_inside(self)

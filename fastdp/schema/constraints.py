@@ -1,7 +1,8 @@
-"""Constraints: public knowledge about which rows can occur, as written in a schema (or a recipe), and checks
-that they agree with the schema.
+"""Constraints: public knowledge about which rows can occur, as written in a schema (or a recipe),
+and checks that they agree with the schema.
 
-Nothing here reads rows. `codec.possible` translates constraints into codes; see docs/guide/constraints.md.
+Nothing here reads rows. `codec.possible` translates constraints into codes; see
+docs/guide/constraints.md.
 """
 
 import math
@@ -18,7 +19,8 @@ from .expression import Described, Expression, is_time
 
 Value = int | float | str | bool
 FOLLOW_CELLS = 1 << 17
-"""A column that follows from others is modelled only if it and they together have at most this many cells."""
+"""A column that follows from others is modelled only if it and they together have at most this many
+cells."""
 
 
 class Constraint(
@@ -31,19 +33,20 @@ class Constraint(
 ):
     """One of
 
-    - `columns` with `allowed` (only these combinations of values occur), or `forbidden` (these do not occur);
-      a list in place of a value stands for each value of the list;
-    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), if that is a value of
-      the general column;
+    - `columns` with `allowed` (only these combinations of values occur), or `forbidden` (these do
+      not occur); a list in place of a value stands for each value of the list;
+    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), if that is a
+      value of the general column;
     - `require`: an expression that is true of every row;
     - `order`: columns whose values never decrease from one to the next (`strict`: always increase);
-    - `column`, whose value follows from other columns: by the expression `follows`, or by `table`, whose rows
-      list values of the columns `from` and then the value of `column` (or a public table with these columns:
-      a frame, or the path of a CSV or Parquet file). A column of bins gets the number itself. `model`:
-      whether `column` is part of the model nevertheless (None: if that is cheap and it is coarser than the
-      columns it follows from).
+    - `column`, whose value follows from other columns: by the expression `follows`, or by `table`,
+      whose rows list values of the columns `from` and then the value of `column` (or a public table
+      with these columns: a frame, or the path of a CSV or Parquet file). A column of bins gets the
+      number itself. `model`: whether `column` is part of the model nevertheless (None: if that is
+      cheap and it is coarser than the columns it follows from).
 
-    Nulls and overflow codes can occur together with every value; a column that follows from a null is null.
+    Nulls and overflow codes can occur together with every value; a column that follows from a null
+    is null.
     """
 
     columns: tuple[str, ...] = ()
@@ -66,7 +69,9 @@ class Constraint(
         if len(kinds) != 1:
             raise ValueError("expected one of allowed, forbidden, divide, require, order, column")
         if bool(listed) != bool(self.columns):
-            raise ValueError("columns: allowed, forbidden and divide need it; no other constraint takes it")
+            raise ValueError(
+                "columns: allowed, forbidden and divide need it; no other constraint takes it"
+            )
         for names in (self.columns, self.order, self.sources):
             if len(set(names)) != len(names):
                 raise ValueError("name each column once")
@@ -77,13 +82,19 @@ class Constraint(
                 raise ValueError("each combination needs one value (or list of values) per column")
         if (self.strict and not self.order) or len(self.order) == 1:
             raise ValueError("order: expected two columns or more; strict needs order")
-        if self.column is None and (self.follows or self.sources or self.table or self.model is not None):
+        if self.column is None and (
+            self.follows or self.sources or self.table or self.model is not None
+        ):
             raise ValueError("follows, from, table and model need `column`")
-        if self.column is not None and (self.follows is None) == (self.table is None or not self.sources):
+        if self.column is not None and (self.follows is None) == (
+            self.table is None or not self.sources
+        ):
             raise ValueError("column: give either `follows` or both `from` and `table`")
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
-                raise ValueError("table: a row needs a value of each column in `from`, then of the column")
+                raise ValueError(
+                    "table: a row needs a value of each column in `from`, then of the column"
+                )
 
     @property
     def text(self) -> str:
@@ -93,18 +104,23 @@ class Constraint(
         if self.order:
             return (" < " if self.strict else " <= ").join(self.order)
         if self.column is not None:
-            rule = f" = {self.follows}" if self.follows else f" follows from {', '.join(self.sources)}"
+            rule = (
+                f" = {self.follows}" if self.follows else f" follows from {', '.join(self.sources)}"
+            )
             return self.column + rule
         if self.divide is not None:
             return f"{self.columns[0]} = {self.columns[1]} // {self.divide}"
-        return f"{'allowed' if self.allowed is not None else 'forbidden'} {' x '.join(self.columns)}"
+        return (
+            f"{'allowed' if self.allowed is not None else 'forbidden'} {' x '.join(self.columns)}"
+        )
 
     def to_plain(self) -> dict[str, Any]:
         return msgspec.json.decode(msgspec.json.encode(self))
 
 
 def parse(plain: Any) -> tuple[Constraint, ...]:
-    """The constraints of a document; SchemaError names the constraint's number (from 1) and the field."""
+    """The constraints of a document; SchemaError names the constraint's number (from 1) and the
+    field."""
     if not isinstance(plain, Sequence) or isinstance(plain, str):
         raise SchemaError("schema, field 'constraints': must be a list of tables ([[constraints]])")
     out = []
@@ -129,11 +145,15 @@ def _with_rows(item: Any) -> Any:
         try:
             table = pq.read_table(table) if table.endswith(".parquet") else csv.read_csv(table)
         except (OSError, pa.ArrowInvalid) as error:
-            raise TypeError(f"table: cannot read the public table {item['table']!r} ({error})") from None
+            raise TypeError(
+                f"table: cannot read the public table {item['table']!r} ({error})"
+            ) from None
     names = [*item.get("from", ()), item.get("column")]
     table = pa.table(table)
     if missing := [n for n in names if n not in table.column_names]:
-        raise TypeError(f"table: the public table has no column {missing[0]!r}; it needs {', '.join(names)}")
+        raise TypeError(
+            f"table: the public table has no column {missing[0]!r}; it needs {', '.join(names)}"
+        )
     rows = dict.fromkeys(zip(*(table[n].to_pylist() for n in names)))
     return {**item, "table": [list(row) for row in rows if None not in row]}
 
@@ -161,12 +181,14 @@ def columns_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
 
 def sources_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     """The code columns that the constraint's `column` follows from."""
-    return Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
+    return (
+        Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
+    )
 
 
 def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
-    """The code columns that a name in `order` stands for: a single column, or the parts of a timestamp field
-    that is written as one value."""
+    """The code columns that a name in `order` stands for: a single column, or the parts of a
+    timestamp field that is written as one value."""
     if is_time(schema, name):
         return tuple(schema.fields[name].names.values())
     if name not in schema.columns:
@@ -182,8 +204,8 @@ def code_of(column: Column, value: Any) -> int:
 
 
 def check(schema: Described) -> None:
-    """Raise SchemaError if a constraint names a column or value that the schema does not have, or if columns
-    follow from each other in a circle."""
+    """Raise SchemaError if a constraint names a column or value that the schema does not have, or
+    if columns follow from each other in a circle."""
     following: dict[str, tuple[str, ...]] = {}
     for number, constraint in enumerate(schema.constraints, 1):
         try:
@@ -194,18 +216,28 @@ def check(schema: Described) -> None:
             if len(set(names)) != len(names):
                 raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
-                raise SchemaError(f"column {hidden[0]!r}: public values needed, not a private domain")
+                raise SchemaError(
+                    f"column {hidden[0]!r}: public values needed, not a private domain"
+                )
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
                     for one in value if isinstance(value, tuple) else (value,):
                         code_of(schema.columns[name], one)
             if constraint.column is not None:
                 if constraint.column in following:
-                    raise SchemaError(f"column {constraint.column!r} is computed twice; keep one constraint")
+                    raise SchemaError(
+                        f"column {constraint.column!r} is computed twice; keep one constraint"
+                    )
                 if computed(schema, constraint):
                     _check_computed(schema, constraint)
-                elif schema.columns[constraint.column].kind not in ("categorical", "integer", "numeric"):
-                    raise SchemaError(f"column {constraint.column!r}: only lists and numbers can be computed")
+                elif schema.columns[constraint.column].kind not in (
+                    "categorical",
+                    "integer",
+                    "numeric",
+                ):
+                    raise SchemaError(
+                        f"column {constraint.column!r}: only lists and numbers can be computed"
+                    )
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
@@ -213,8 +245,8 @@ def check(schema: Described) -> None:
 
 
 def computed(schema: Described, constraint: Constraint) -> bool:
-    """Whether the constraint's column is a number or time that is computed from the values of a row when it
-    is written: one that follows, by an expression, from numbers in bins or from times."""
+    """Whether the constraint's column is a number or time that is computed from the values of a row
+    when it is written: one that follows, by an expression, from numbers in bins or from times."""
     name = constraint.column or ""
     numeric = isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
     if constraint.follows is None or not numeric:
@@ -235,8 +267,11 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
             raise SchemaError(f"column {name!r}: values are computed only from numbers and times")
 
 
-def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from each other") -> list[str]:
-    """The keys of `following`, sorted so that each column comes after the columns that it follows from."""
+def in_turn(
+    following: Mapping[str, Sequence[str]], what: str = "follow from each other"
+) -> list[str]:
+    """The keys of `following`, sorted so that each column comes after the columns that it follows
+    from."""
     out: list[str] = []
     left = dict(following)
     while left:
@@ -252,10 +287,11 @@ def in_turn(following: Mapping[str, Sequence[str]], what: str = "follow from eac
 def not_modelled(schema: Described) -> tuple[str, ...]:
     """The columns that are not part of the model, but computed from others when rows are written.
 
-    A column that follows from others is modelled if a constraint of another kind names it, so that the zeros
-    of that constraint are exact, or if its own constraint says so (`model`). Where `model` is None, it is
-    modelled if it has at most half as many codes as the columns it follows from have cells (then measuring it
-    is a cheap way to learn about them) and both together have at most `FOLLOW_CELLS` cells."""
+    A column that follows from others is modelled if a constraint of another kind names it, so that
+    the zeros of that constraint are exact, or if its own constraint says so (`model`). Where
+    `model` is None, it is modelled if it has at most half as many codes as the columns it follows
+    from have cells (then measuring it is a cheap way to learn about them) and both together have at
+    most `FOLLOW_CELLS` cells."""
     named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
     out: list[str] = []
     for constraint in schema.constraints:

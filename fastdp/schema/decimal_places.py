@@ -1,4 +1,5 @@
-"""A column whose codes say which grid of round numbers a value lies on. It is only counted, never written."""
+"""A column whose codes say which grid of round numbers a value lies on. It is only counted, never
+written."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,9 +19,9 @@ DIGITS = tuple(Grid(10.0**-d) for d in range(MOST_PLACES + 1))
 
 @dataclass(frozen=True, kw_only=True)
 class Places(Column):
-    """Code i: the first of `grids` that the value lies on; the last code: it lies on none. A float lies on a
-    number if it is the float nearest to it. Values that are not finite are null. By default code d is the
-    smallest number of decimals, up to MOST_PLACES."""
+    """Code i: the first of `grids` that the value lies on; the last code: it lies on none. A float
+    lies on a number if it is the float nearest to it. Values that are not finite are null. By
+    default code d is the smallest number of decimals, up to MOST_PLACES."""
 
     kind: ClassVar[str] = "places"
     grids: tuple[Grid, ...] = DIGITS
@@ -38,7 +39,8 @@ class Places(Column):
 
 
 def places(values: np.ndarray, grids: Sequence[Grid] = DIGITS) -> np.ndarray:
-    """uint8 code of each float (float32 or float64); the null code for values that are not finite."""
+    """uint8 code of each float (float32 or float64); the null code for values that are not
+    finite."""
     out = np.full(len(values), len(grids), np.uint8)
     with np.errstate(all="ignore"):
         for code, grid in reversed(list(enumerate(grids))):

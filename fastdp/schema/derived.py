@@ -1,9 +1,9 @@
 """Derived fields: one source column is encoded as one or more code columns, and decoded from them.
 
-A derived field is a pair of functions on arrays. `split` takes source values and returns one array of whole
-numbers per part, and a mask of the values that lie in its domain. `join` takes the parts and a source of
-uniform numbers in [0, 1), one draw per row and purpose, and returns source values that `split` maps to the
-same parts.
+A derived field is a pair of functions on arrays. `split` takes source values and returns one array
+of whole numbers per part, and a mask of the values that lie in its domain. `join` takes the parts
+and a source of uniform numbers in [0, 1), one draw per row and purpose, and returns source values
+that `split` maps to the same parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ class Derived(SourceColumn):
 
 
 def shifts_per_day(codes: int) -> int | None:
-    """The number of shifts per day if a week is divided into `codes` equal shifts of whole hours; None if
-    that is impossible."""
+    """The number of shifts per day if a week is divided into `codes` equal shifts of whole hours;
+    None if that is impossible."""
     per_day, rest = divmod(codes, 7)
     return per_day if per_day and not rest and 24 % per_day == 0 else None
 
@@ -58,24 +58,28 @@ def shifts_per_day(codes: int) -> int | None:
 def shift_parts(
     shift: np.ndarray, part: str, u: np.ndarray | None = None, per_day: int = SHIFTS_PER_DAY
 ) -> np.ndarray:
-    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`) of shifts
-    numbered through the week, `per_day` of them per day."""
+    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`) of
+    shifts numbered through the week, `per_day` of them per day."""
     if part == "day_of_week":
         return shift // per_day
     if u is None:
-        raise ValueError('part="hour" needs u=, a uniform number for each row, to draw the hour in its shift')
+        raise ValueError(
+            'part="hour" needs u=, a uniform number for each row, to draw the hour in its shift'
+        )
     hours = 24 // per_day
     return shift % per_day * hours + np.minimum((u * hours).astype(np.int64), hours - 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Timestamp(Derived):
-    """A point in time, encoded as parts of its local time; values are seconds since 1970 on the local clock.
+    """A point in time, encoded as parts of its local time; values are seconds since 1970 on the
+    local clock.
 
-    `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. `minute`, which needs
-    `hour`, is the minute of the hour, on the grid of `step` where that is minutes. Days count from
-    Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are the public
-    span that decoded times are drawn from; times outside it overflow where `year` or `date` is a part.
+    `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. `minute`, which
+    needs `hour`, is the minute of the hour, on the grid of `step` where that is minutes. Days count
+    from Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are
+    the public span that decoded times are drawn from; times outside it overflow where `year` or
+    `date` is a part.
     """
 
     kind: ClassVar[str] = "timestamp"
@@ -98,17 +102,29 @@ class Timestamp(Derived):
         if spanned and self.span[1] < self.span[0]:
             raise fail(self.name, "max", f"{self.max} is before min = {self.min}")
         if not spanned and ({"year", "date"} & set(self.names) or self.output != "parts"):
-            raise fail(self.name, "min", "give min and max (dates), or output = 'parts' without year or date")
+            raise fail(
+                self.name,
+                "min",
+                "give min and max (dates), or output = 'parts' without year or date",
+            )
         first, last = epoch.day_range(self.dtype)
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
             raise fail(self.name, "min", f"{self.dtype} holds only days from {days}; choose others")
         if self.step != _DAY and (self.step < 1 or 3600 % self.step):
-            raise fail(self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)")
+            raise fail(
+                self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)"
+            )
         if "minute" in self.names and self.step % 60 and 60 % self.step:
-            raise fail(self.name, "step", "with the part 'minute' the grid must divide, or be, whole minutes")
+            raise fail(
+                self.name,
+                "step",
+                "with the part 'minute' the grid must divide, or be, whole minutes",
+            )
         if self.step == _DAY and {"hour", "shift"} & set(self.names):
-            raise fail(self.name, "step", "a grid of 86400 (midnight) has no part 'hour' or 'shift'")
+            raise fail(
+                self.name, "step", "a grid of 86400 (midnight) has no part 'hour' or 'shift'"
+            )
         if "minute" in self.names and "hour" not in self.names:
             raise fail(self.name, "parts", "'minute' (of the hour) needs 'hour'")
         if "day" in self.names and not {"year", "month"} <= set(self.names):
@@ -174,8 +190,8 @@ class Timestamp(Derived):
         return [codes[part]() for part in self.names], good
 
     def _days(self, year: Any, month: Any, whole: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """First and last day of a year, or of a month of it (0..11; None: the whole year), within the span
-        unless `whole`. The last is before the first where they do not meet."""
+        """First and last day of a year, or of a month of it (0..11; None: the whole year), within
+        the span unless `whole`. The last is before the first where they do not meet."""
         first = (year + (self.years[0] - 1970)) * 12 + (0 if month is None else month)
         ends = np.asarray([first, first + (12 if month is None else 1)]).astype("datetime64[M]")
         start, end = ends.astype("datetime64[D]").astype(np.int64)
@@ -184,7 +200,8 @@ class Timestamp(Derived):
         return np.maximum(start, self.span[0]), np.minimum(end - 1, self.span[1])
 
     def _every(self, first: Any, last: Any, weekday: Any) -> tuple[Any, int, Any]:
-        """Days from first to last, all or those of a weekday (None: all), as (start, step, how many)."""
+        """Days from first to last, all or those of a weekday (None: all), as (start, step, how
+        many)."""
         if weekday is None:
             return first, 1, np.maximum(last - first + 1, 0)
         start = first + (weekday - self._weekday(first)) % 7
@@ -192,8 +209,9 @@ class Timestamp(Derived):
 
     @cached_property
     def _years_of_months(self) -> tuple[np.ndarray, np.ndarray]:
-        """For parts with a month but no year: days of the span in each month (of a weekday, if the parts have
-        one) of each year, and the sums of all that come before it; keys x years, flat."""
+        """For parts with a month but no year: days of the span in each month (of a weekday, if the
+        parts have one) of each year, and the sums of all that come before it; keys x years, flat.
+        """
         year = np.arange(self.years[1] - self.years[0] + 1)[:, None, None]
         weekday = np.arange(7) if {"shift", "day_of_week"} & set(self.names) else None
         first, last = self._days(year, np.arange(12)[:, None])
@@ -201,10 +219,12 @@ class Timestamp(Derived):
         return count, np.cumsum(count) - count
 
     def _drawn_days(self, have: Mapping[str, np.ndarray], u: np.ndarray) -> np.ndarray:
-        """A day for each row, uniform over the days of the span that have the row's year, month and weekday.
-        If there are none, it is uniform over those of its weekday, or over the span. The cost does not depend
-        on the length of the span."""
-        weekday = have.get("day_of_week", have["shift"] // SHIFTS_PER_DAY if "shift" in have else None)
+        """A day for each row, uniform over the days of the span that have the row's year, month and
+        weekday. If there are none, it is uniform over those of its weekday, or over the span. The
+        cost does not depend on the length of the span."""
+        weekday = have.get(
+            "day_of_week", have["shift"] // SHIFTS_PER_DAY if "shift" in have else None
+        )
         year, month = have.get("year"), have.get("month")
         if year is None and month is not None:
             count, before = self._years_of_months
@@ -218,7 +238,9 @@ class Timestamp(Derived):
             day = start + step * (k - before[place])
         else:
             first, last = self.span if year is None else self._days(year, month)
-            start, step, n = self._every(np.full(len(u), first) if year is None else first, last, weekday)
+            start, step, n = self._every(
+                np.full(len(u), first) if year is None else first, last, weekday
+            )
             day = start + step * np.minimum((u * n).astype(np.int64), n - 1)
             if "day" in have:  # the 31st of a short month is its last day
                 n = np.maximum(last - first + 1, 0)
@@ -233,7 +255,11 @@ class Timestamp(Derived):
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         have = {p: np.asarray(a, dtype=np.int64) for p, a in zip(self.names, parts, strict=True)}
-        day = have["date"] + self.span[0] if "date" in have else self._drawn_days(have, uniform("day"))
+        day = (
+            have["date"] + self.span[0]
+            if "date" in have
+            else self._drawn_days(have, uniform("day"))
+        )
         if self.step == _DAY:
             return day * _DAY
         if "hour" in have:
@@ -256,8 +282,8 @@ class Timestamp(Derived):
 class Transform(Derived):
     """A whole number split by a transform of the table `transforms.TRANSFORMS`.
 
-    `top` is the decoded value of the code that stands for all values above a limit; `by` and `max` are
-    options of `divmod`.
+    `top` is the decoded value of the code that stands for all values above a limit; `by` and `max`
+    are options of `divmod`.
     """
 
     kind: ClassVar[str] = "derived"
@@ -270,13 +296,21 @@ class Transform(Derived):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.transform not in TRANSFORMS:
-            raise fail(self.name, "transform", f"expected {' or '.join(TRANSFORMS)}, not {self.transform!r}")
+            raise fail(
+                self.name,
+                "transform",
+                f"expected {' or '.join(TRANSFORMS)}, not {self.transform!r}",
+            )
         sizes = self._rule.sizes(self)
         if len(self.names) != len(sizes):
-            raise fail(self.name, "parts", f"{self.transform} makes {len(sizes)} parts; name each of them")
+            raise fail(
+                self.name, "parts", f"{self.transform} makes {len(sizes)} parts; name each of them"
+            )
         if self.top is not None and self.top < self._rule.least_top:
             raise fail(self.name, "top", f"must be at least {self._rule.least_top}")
-        made = tuple(self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True)))
+        made = tuple(
+            self._part(n, str(i), s) for i, (n, s) in enumerate(zip(self.names, sizes, strict=True))
+        )
         object.__setattr__(self, "parts", made)
 
     @property

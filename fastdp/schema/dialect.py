@@ -1,7 +1,8 @@
-"""Dialects of text files: how a line is divided into fields, and how bytes and texts are interpreted.
+"""Dialects of text files: how a line is divided into fields, and how bytes and texts are
+interpreted.
 
-A dialect is public, like the schema it belongs to. Options that it does not set follow from the file's name:
-tabs and no quotes in .tsv files, commas and double quotes in others.
+A dialect is public, like the schema it belongs to. Options that it does not set follow from the
+file's name: tabs and no quotes in .tsv files, commas and double quotes in others.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from typing import Any
 from ..errors import SchemaError
 
 WHOLE_ENCODINGS = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
-"""Encodings in which the byte 0x0A need not end a line. A file is transcoded as a whole if its dialect
-declares one of them."""
+"""Encodings in which the byte 0x0A need not end a line. A file is transcoded as a whole if its
+dialect declares one of them."""
 
 LINE_ENCODINGS = tuple(
-    "gb2312 gbk gb18030 big5 big5hkscs cp932 cp949 cp950 shift_jis shift_jis_2004 shift_jisx0213 euc_jp "
-    "euc_jis_2004 euc_jisx0213 euc_kr johab".split()
+    "gb2312 gbk gb18030 big5 big5hkscs cp932 cp949 cp950 shift_jis shift_jis_2004 shift_jisx0213"
+    " euc_jp euc_jis_2004 euc_jisx0213 euc_kr johab".split()
 )
 """Multi-byte encodings in which 0x0A always ends a line: files are transcoded line by line."""
 
@@ -30,12 +31,13 @@ _MALFORMED = ("drop", "null")
 class Dialect:
     """How the lines of a text file are read.
 
-    delimiter, quote, escape: one ASCII character each; "" means no quote or escape; None: by the file's name.
-    encoding: character encoding of the file. In it the byte 0x0A must always end a line, except in UTF-16 and
-    UTF-32. null: texts that mean null if they are not quoted. header: True if the first line holds the names
-    of the fields, else the names of all fields in order. newlines: whether quoted values may contain line
-    ends. If so, the privacy promise assumes that the file was written correctly. malformed: whether a line of
-    the wrong shape is dropped or becomes a row of nulls.
+    delimiter, quote, escape: one ASCII character each; "" means no quote or escape; None: by the
+    file's name. encoding: character encoding of the file. In it the byte 0x0A must always end a
+    line, except in UTF-16 and UTF-32. null: texts that mean null if they are not quoted. header:
+    True if the first line holds the names of the fields, else the names of all fields in order.
+    newlines: whether quoted values may contain line ends. If so, the privacy promise assumes that
+    the file was written correctly. malformed: whether a line of the wrong shape is dropped or
+    becomes a row of nulls.
     """
 
     delimiter: str | None = None
@@ -58,7 +60,12 @@ class Dialect:
             mark = getattr(self, name)
             if mark is None or (mark == "" and name != "delimiter"):
                 continue
-            if not isinstance(mark, str) or len(mark) != 1 or not mark.isascii() or mark in "\r\n\0":
+            if (
+                not isinstance(mark, str)
+                or len(mark) != 1
+                or not mark.isascii()
+                or mark in "\r\n\0"
+            ):
                 raise _fail(name, f"expected one ASCII character, got {mark!r}")
             if mark in used:
                 raise _fail(name, f"{mark!r} is already the {used[mark]}; choose another")
@@ -66,26 +73,37 @@ class Dialect:
         if not isinstance(self.newlines, bool):
             raise _fail("newlines", f"must be true or false, got {self.newlines!r}")
         if self.malformed not in _MALFORMED:
-            raise _fail("malformed", f"expected one of {', '.join(_MALFORMED)}, got {self.malformed!r}")
+            raise _fail(
+                "malformed", f"expected one of {', '.join(_MALFORMED)}, got {self.malformed!r}"
+            )
         object.__setattr__(self, "encoding", _encoding(self.encoding))
 
     def named(self, name: str) -> Dialect:
-        """The dialect with all options set, for a file of this name (without the suffix of a compression)."""
+        """The dialect with all options set, for a file of this name (without the suffix of a
+        compression)."""
         tabs = name.lower().endswith(".tsv")
         delimiter = ("\t" if tabs else ",") if self.delimiter is None else self.delimiter
         quote = ("" if tabs or delimiter == '"' else '"') if self.quote is None else self.quote
-        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("delimiter", "quote")}
+        rest = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("delimiter", "quote")
+        }
         return Dialect(delimiter, quote, **rest)
 
     @property
     def trusts_writer(self) -> bool:
-        """Whether the result of reading one line can depend on other lines; if so, the privacy promise holds
-        only if the file was written correctly."""
+        """Whether the result of reading one line can depend on other lines; if so, the privacy
+        promise holds only if the file was written correctly."""
         return self.newlines or self.encoding in WHOLE_ENCODINGS
 
     def to_plain(self) -> dict[str, Any]:
         """The options that differ from the defaults."""
-        out = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        out = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        }
         return {k: list(v) if isinstance(v, tuple) else v for k, v in out.items()}
 
     @classmethod
@@ -103,7 +121,8 @@ class Dialect:
 
     @classmethod
     def from_text(cls, text: str) -> Dialect:
-        """From the inside of a TOML table, as on the command line: `delimiter = ";", encoding = "cp1252"`."""
+        """From the inside of a TOML table, as on the command line: `delimiter = ";", encoding =
+        "cp1252"`."""
         import tomllib
 
         try:
@@ -124,7 +143,8 @@ def _texts(field: str, value: Any) -> tuple[str, ...]:
 
 
 def _encoding(name: Any) -> str:
-    """The canonical name of an encoding; SchemaError if it is unknown or its lines cannot be separated."""
+    """The canonical name of an encoding; SchemaError if it is unknown or its lines cannot be
+    separated."""
     try:
         encoding = codecs.lookup(name).name
     except (LookupError, TypeError):
@@ -137,8 +157,8 @@ def _encoding(name: Any) -> str:
 
 
 def byte_table(encoding: str) -> str | None:
-    """The characters of the 256 bytes in a single-byte encoding that extends ASCII, U+DCFF for undefined
-    bytes; None for any other encoding."""
+    """The characters of the 256 bytes in a single-byte encoding that extends ASCII, U+DCFF for
+    undefined bytes; None for any other encoding."""
     table = ""
     try:
         for byte in range(256):

@@ -21,8 +21,8 @@ BUILTIN = Path(__file__).parent / "builtin"
 
 
 class Output(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"of": "from"}):
-    """A column of the output that is not modelled: day or hour of the shift in column `of`; the hour is drawn
-    within the shift."""
+    """A column of the output that is not modelled: day or hour of the shift in column `of`; the
+    hour is drawn within the shift."""
 
     of: str
     part: Literal["hour", "day_of_week"]
@@ -66,7 +66,9 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(plain, Mapping):
         raise SchemaError(f"expected a schema with a table [columns], got {kind_of(plain)}")
     if "tables" in plain:
-        needed = "the schema of one table is needed here; synthesize takes it with {NAME: source, ...}"
+        needed = (
+            "the schema of one table is needed here; synthesize takes it with {NAME: source, ...}"
+        )
         raise SchemaError(f"this is a schema of linked tables (fastdp.LinkedSchema), and {needed}")
     keys = _Document.__struct_fields__
     for key in plain:
@@ -75,10 +77,17 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     try:
         made = msgspec.convert({**plain, "user": plain.get("user") or None}, _Document)
     except msgspec.ValidationError as error:
-        text = str(error).replace("`", "").replace("$.", "").replace("Object missing required", "missing")
+        text = (
+            str(error)
+            .replace("`", "")
+            .replace("$.", "")
+            .replace("Object missing required", "missing")
+        )
         raise SchemaError(f"schema: {text}") from None
     if made.fastdp != FORMAT:
-        raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {made.fastdp!r}")
+        raise SchemaError(
+            f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {made.fastdp!r}"
+        )
     user = _User(made.user) if isinstance(made.user, str) else made.user
     outputs = {}
     for name, output in made.outputs.items():

@@ -14,7 +14,13 @@ from zoneinfo import ZoneInfo
 
 from .._util.lazy import pa
 
-_ALIASES = {"str": "string", "object": "string", "float": "float64", "double": "float64", "int": "int64"}
+_ALIASES = {
+    "str": "string",
+    "object": "string",
+    "float": "float64",
+    "double": "float64",
+    "int": "int64",
+}
 _ALIASES |= {"boolean": "bool", "date": "date32"}
 _ALIASES |= dict.fromkeys(("enum", "category"), "dictionary<string>")
 _INT = re.compile(r"u?int(8|16|32|64)$")
@@ -46,14 +52,16 @@ def canonical(text: str) -> str | None:
 def zone(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as +05:30."""
     return (
-        datetime.fromisoformat(f"1970-01-01T00:00{name}").tzinfo or UTC if name[0] in "+-" else ZoneInfo(name)
+        datetime.fromisoformat(f"1970-01-01T00:00{name}").tzinfo or UTC
+        if name[0] in "+-"
+        else ZoneInfo(name)
     )
 
 
 @lru_cache(maxsize=256)
 def machine_dtype(kind: pa.DataType) -> str:
-    """The numpy dtype of an Arrow integer or float type. (`to_pandas_dtype` imports pandas, half a second,
-    wherever it is installed.)"""
+    """The numpy dtype of an Arrow integer or float type. (`to_pandas_dtype` imports pandas, half a
+    second, wherever it is installed.)"""
     letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
     return f"{letter}{kind.bit_width // 8}"
 

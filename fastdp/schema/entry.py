@@ -1,4 +1,5 @@
-"""One column's table of a schema document while it is parsed. Every error names the column and the field."""
+"""One column's table of a schema document while it is parsed. Every error names the column and the
+field."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -16,20 +17,33 @@ OPTIONS = {
     "categorical": ("values", "names", "other", "nan"),
     "string": ("values", "names", "other", "nan"),
     "integer": ("min", "max", "nan"),
-    "numeric": ("edges", "min", "max", "tail", "lower_tail", "whole", "digits", "nan", *inside.OPTIONS),
+    "numeric": (
+        "edges",
+        "min",
+        "max",
+        "tail",
+        "lower_tail",
+        "whole",
+        "digits",
+        "nan",
+        *inside.OPTIONS,
+    ),
     "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
     "derived": ("transform", "parts", "top", "by", "max"),
 }
 
 
 class Entry:
-    """One column's table while it is parsed: checks the types of values, and that every key was used."""
+    """One column's table while it is parsed: checks the types of values, and that every key was
+    used."""
 
     def __init__(self, name: str, plain: Any):
         if not isinstance(name, str) or not name:
             raise SchemaError(f"columns: expected names that are non-empty strings, got {name!r}")
         if not isinstance(plain, Mapping):
-            raise SchemaError(f"column {name!r}: expected a table with a 'kind', got {kind_of(plain)}")
+            raise SchemaError(
+                f"column {name!r}: expected a table with a 'kind', got {kind_of(plain)}"
+            )
         self.name, self.plain = name, plain
         kind = self.text("kind")
         if kind is None:
@@ -99,7 +113,9 @@ class Entry:
         value = self.text("dtype")
         named = dtypes.canonical(default if value is None else value)
         if named is None:
-            raise fail(self.name, "dtype", f"unknown type {value!r}; use for example int32 or string")
+            raise fail(
+                self.name, "dtype", f"unknown type {value!r}; use for example int32 or string"
+            )
         return named
 
     def policy(self, key: str, default: str = "code") -> Policy:
@@ -110,7 +126,9 @@ class Entry:
             shown = value["value"]
             return Policy("value", shown.isoformat() if isinstance(shown, date) else shown)
         if value not in ("code", "drop", "clamp"):
-            raise fail(self.name, key, f"expected code, drop, clamp or {{ value = ... }}, got {value!r}")
+            raise fail(
+                self.name, key, f"expected code, drop, clamp or {{ value = ... }}, got {value!r}"
+            )
         return Policy(str(value))
 
     def tail(self, key: str) -> Tail | None:
@@ -120,9 +138,13 @@ class Entry:
         if not isinstance(value, Mapping) or not set(value) <= {"law", "mean", "width"}:
             raise fail(self.name, key, "expected a table with law, and mean or width")
         law = value.get("law", "exponential")
-        need = {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
+        need = (
+            {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
+        )
         if need is None:
-            raise fail(self.name, f"{key}.law", f"expected exponential or uniform, got {shown(law)}")
+            raise fail(
+                self.name, f"{key}.law", f"expected exponential or uniform, got {shown(law)}"
+            )
         size = value.get(need)
         if not is_number(size) or not 0 < size < math.inf:
             raise fail(self.name, f"{key}.{need}", f"expected a number > 0, got {shown(size)}")

@@ -9,7 +9,8 @@ EPOCH = datetime(1970, 1, 1)
 
 
 def local_day(passed: int, dtype: str) -> int:
-    """The day since 1970, on the column's own clock, of a number of days or seconds since 1970 in UTC."""
+    """The day since 1970, on the column's own clock, of a number of days or seconds since 1970 in
+    UTC."""
     first, last = day_range(dtype)
     day = passed if dtypes.family(dtype) == "date" else passed // 86_400
     if first < day < last and (tz := getattr(dtypes.arrow(dtype), "tz", None)) is not None:
@@ -19,9 +20,9 @@ def local_day(passed: int, dtype: str) -> int:
 
 
 def since_1970(text: str, unit: str, tz: str | None) -> int:
-    """An ISO time as a number of units since 1970. For a column with a zone: since 1970 in UTC, where a text
-    without a zone is a local time of that zone (of two equal local times, the earlier). For a column without
-    a zone: on the local clock."""
+    """An ISO time as a number of units since 1970. For a column with a zone: since 1970 in UTC,
+    where a text without a zone is a local time of that zone (of two equal local times, the
+    earlier). For a column without a zone: on the local clock."""
     moment = datetime.fromisoformat(text)
     if tz is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=dtypes.zone(tz))
@@ -33,8 +34,8 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
 
 
 def coarse(text: str, dtype: str) -> int:
-    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError if the text is
-    no date or time, or has fractions of a second."""
+    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError if
+    the text is no date or time, or has fractions of a second."""
     if dtypes.family(dtype) == "date":
         return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
     micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))

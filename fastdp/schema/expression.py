@@ -1,9 +1,9 @@
 """Public expressions over columns: `month(time_hour)`, `age >= 15 or status == "single"`.
 
-The syntax is a small part of Python's. An expression is parsed by Python's `ast` and evaluated here, never
-executed as code. It may use names of columns, numbers, texts, `+ - * // %`, comparisons, `in`, `and or not`,
-`a if c else b`, `min max abs`, and for dates and times `year month day hour day_of_week`. It is evaluated for
-all combinations of the columns' values at once.
+The syntax is a small part of Python's. An expression is parsed by Python's `ast` and evaluated
+here, never executed as code. It may use names of columns, numbers, texts, `+ - * // %`,
+comparisons, `in`, `and or not`, `a if c else b`, `min max abs`, and for dates and times `year month
+day hour day_of_week`. It is evaluated for all combinations of the columns' values at once.
 """
 
 import ast
@@ -41,11 +41,14 @@ _BINARY |= {ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: op
 _COMPARE: dict[type, Callable[[Any, Any], Any]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
 _COMPARE |= {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
 _CALLS: dict[str, Callable[..., Any]] = {"abs": np.abs}
-_CALLS |= {name: lambda *a, f=f: reduce(f, a) for name, f in (("min", np.minimum), ("max", np.maximum))}
+_CALLS |= {
+    name: lambda *a, f=f: reduce(f, a) for name, f in (("min", np.minimum), ("max", np.maximum))
+}
 
 
 class Expression:
-    """A parsed expression; `columns` are the code columns it uses, in the order of first occurrence."""
+    """A parsed expression; `columns` are the code columns it uses, in the order of first
+    occurrence."""
 
     def __init__(self, schema: Described, text: str):
         self.text, self._schema = text, schema
@@ -62,11 +65,17 @@ class Expression:
             raise SchemaError(f"{text!r}: the expression must name a column")
 
     def _names(self, node: ast.AST) -> list[str]:
-        """The code columns used in the subtree of a node. Also fills `_places`: for each node that stands for
-        a column, the column and its part."""
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _PARTS:
+        """The code columns used in the subtree of a node. Also fills `_places`: for each node that
+        stands for a column, the column and its part."""
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in _PARTS
+        ):
             if len(node.args) != 1 or not isinstance(node.args[0], ast.Name) or node.keywords:
-                raise SchemaError(f"{self.text!r}: {node.func.id}() takes one column of dates or times")
+                raise SchemaError(
+                    f"{self.text!r}: {node.func.id}() takes one column of dates or times"
+                )
             self._places[id(node)] = self._part(node.func.id, node.args[0].id)
             return [self._places[id(node)][0]]
         if isinstance(node, ast.Name):
@@ -79,20 +88,25 @@ class Expression:
             return [node.id]
         if isinstance(node, ast.Call):
             if not isinstance(node.func, ast.Name) or node.func.id not in _CALLS or node.keywords:
-                raise SchemaError(f"{self.text!r}: known functions are {', '.join((*_CALLS, *_PARTS))}")
+                raise SchemaError(
+                    f"{self.text!r}: known functions are {', '.join((*_CALLS, *_PARTS))}"
+                )
             return [name for child in node.args for name in self._names(child)]
         return [name for child in ast.iter_child_nodes(node) for name in self._names(child)]
 
     def _part(self, part: str, name: str) -> tuple[str, str]:
-        """(code column, part to compute from its values; "" for the values themselves). For a timestamp
-        field: the code column of that part if there is one, else the part of its code column `date`."""
+        """(code column, part to compute from its values; "" for the values themselves). For a
+        timestamp field: the code column of that part if there is one, else the part of its code
+        column `date`."""
         field = self._schema.fields.get(name)
         if isinstance(field, Timestamp):
             if part in field.names:
                 return field.names[part], ""
             if part != "hour" and "date" in field.names:
                 return field.names["date"], part
-            raise SchemaError(f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date")
+            raise SchemaError(
+                f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date"
+            )
         if name not in self._schema.columns:
             raise SchemaError(f"{self.text!r}: the schema has no column {name!r}")
         return name, part
@@ -103,8 +117,8 @@ class Expression:
         return tuple(dict.fromkeys(name for name, _ in self._places.values()))
 
     def values(self) -> Any:
-        """The value of the expression for all combinations of values: an array with one axis per column of
-        `columns`, indexed by its codes without the null and overflow codes."""
+        """The value of the expression for all combinations of values: an array with one axis per
+        column of `columns`, indexed by its codes without the null and overflow codes."""
         sizes = tuple(self._schema.columns[c].base for c in self.columns)
         try:
             with np.errstate(all="raise"):
@@ -112,13 +126,18 @@ class Expression:
         except SchemaError:
             raise
         except FloatingPointError:
-            raise SchemaError(f"{self.text!r}: a division by zero, or a number that is too large") from None
+            raise SchemaError(
+                f"{self.text!r}: a division by zero, or a number that is too large"
+            ) from None
         except (TypeError, ValueError, np.exceptions.DTypePromotionError):
-            raise SchemaError(f"{self.text!r}: the expression mixes texts, numbers or dates") from None
+            raise SchemaError(
+                f"{self.text!r}: the expression mixes texts, numbers or dates"
+            ) from None
         return np.broadcast_to(np.asarray(out), sizes)
 
     def of_rows(self, given: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The value of the expression for each row, from float64 numbers of its columns (nan: null)."""
+        """The value of the expression for each row, from float64 numbers of its columns (nan:
+        null)."""
         one = copy.copy(self)
         one._given = given
         with np.errstate(all="ignore"):
@@ -143,7 +162,9 @@ class Expression:
             case ast.UnaryOp(op=ast.Not(), operand=inside):
                 return np.logical_not(self._evaluate(inside))
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-                return _BINARY[type(op)](*map(_number, (self._evaluate(left), self._evaluate(right))))
+                return _BINARY[type(op)](
+                    *map(_number, (self._evaluate(left), self._evaluate(right)))
+                )
             case ast.BoolOp(op=op, values=parts):
                 join = np.logical_and if isinstance(op, ast.And) else np.logical_or
                 return reduce(join, [self._evaluate(p) for p in parts])
@@ -167,7 +188,11 @@ class Expression:
             elif type(op) in _COMPARE:
                 right = self._evaluate(right_node)
                 equal = {ast.Eq: True, ast.NotEq: False}.get(type(op))
-                now = _same(left, right) == equal if equal is not None else _COMPARE[type(op)](left, right)
+                now = (
+                    _same(left, right) == equal
+                    if equal is not None
+                    else _COMPARE[type(op)](left, right)
+                )
                 out = np.logical_and(out, now)
             else:
                 raise SchemaError(f"{self.text!r}: expected one of == != < <= > >= in")
@@ -197,8 +222,8 @@ def _number(value: Any) -> Any:
 
 
 def column_values(schema: Described, name: str) -> np.ndarray:
-    """The value of each code of a column, without null and overflow codes (int64, float64, text, bool or
-    datetime64); SchemaError if a code stands for several values."""
+    """The value of each code of a column, without null and overflow codes (int64, float64, text,
+    bool or datetime64); SchemaError if a code stands for several values."""
     if is_time(schema, name):
         raise SchemaError(f"column {name!r}: whole times are for times that follow from them")
     column = schema.columns[name]

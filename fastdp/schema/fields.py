@@ -46,7 +46,9 @@ def _edge(column: str, where: str, value: Any, dtype: str) -> float:
     if not is_number(value) or value != value:
         raise fail(column, where, f"must be a number, got {shown(value)}")
     if float(value) != value:
-        raise fail(column, where, f"{value} has no exact 64-bit float; the nearest is {int(float(value))}")
+        raise fail(
+            column, where, f"{value} has no exact 64-bit float; the nearest is {int(float(value))}"
+        )
     return float(value)
 
 
@@ -55,11 +57,14 @@ def _timely(dtype: str) -> bool:
 
 
 def _moment(column: str, where: str, value: Any, dtype: str) -> float:
-    """Whole days or seconds since 1970 of a date or time in a document; infinities are returned unchanged."""
+    """Whole days or seconds since 1970 of a date or time in a document; infinities are returned
+    unchanged."""
     if isinstance(value, float) and math.isinf(value):
         return value
     try:
-        return float(epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype))
+        return float(
+            epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype)
+        )
     except ValueError:
         raise fail(column, where, f"expected an ISO date or time, not {shown(value)}") from None
 
@@ -86,21 +91,33 @@ def _column(entry: Entry, common: dict[str, Any]) -> Column:
             raise fail(entry.name, "max", "missing; give the largest value")
         return Integer(**common, dtype=entry.dtype("int64"), min=low or 0, max=high)
     dtype = entry.dtype("float64")
-    inside = parse_inside(entry.name, entry.plain, lambda v, where: _edge(entry.name, where, v, dtype))
+    inside = parse_inside(
+        entry.name, entry.plain, lambda v, where: _edge(entry.name, where, v, dtype)
+    )
     common |= {key: _limit(entry, key, dtype) for key in ("min", "max")}
     common |= {key: entry.tail(key) for key in ("tail", "lower_tail")}
-    common |= {"whole": entry.flag("whole", dtypes.family(dtype) == "int"), "digits": entry.whole("digits")}
+    common |= {
+        "whole": entry.flag("whole", dtypes.family(dtype) == "int"),
+        "digits": entry.whole("digits"),
+    }
     return Numeric(**common, dtype=dtype, edges=_edges(entry, dtype), **inside)
 
 
-_PENDING_TYPES = {"string": "string", "integer": "int64", "numeric": "float64", "timestamp": "timestamp[us]"}
+_PENDING_TYPES = {
+    "string": "string",
+    "integer": "int64",
+    "numeric": "float64",
+    "timestamp": "timestamp[us]",
+}
 
 
 def _pending(entry: Entry, common: dict[str, Any]) -> Column:
-    """A column with `domain = "private"`. A boolean column is returned finished, as its two values are
-    public."""
+    """A column with `domain = "private"`. A boolean column is returned finished, as its two values
+    are public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
-        raise fail(entry.name, "dtype", "missing; set a text or whole-number type, like string or int32")
+        raise fail(
+            entry.name, "dtype", "missing; set a text or whole-number type, like string or int32"
+        )
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
     if entry.kind in ("categorical", "string") and dtype == "bool":
         rest = {k: v for k, v in entry.plain.items() if k not in ("domain", "keys_per_user")}
@@ -124,7 +141,11 @@ def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:
         raise fail(entry.name, "parts", "expected a list of parts, or a table from part to name")
     low, high = entry.date("min"), entry.date("max")
     default = "parts" if low is None or high is None else "value"
-    common |= {"output": entry.choice("output", default, ("value", "parts")), "min": low, "max": high}
+    common |= {
+        "output": entry.choice("output", default, ("value", "parts")),
+        "min": low,
+        "max": high,
+    }
     common["week_start"] = entry.choice("week_start", "monday", ("monday", "sunday"))
     dtype, step = entry.dtype("timestamp[us]"), entry.whole("step", 1) or 0
     return Timestamp(**common, dtype=dtype, names=dict(parts), step=step)
@@ -144,7 +165,9 @@ def parse_field(name: str, plain: Any) -> Field:
     item: Field
     if entry.private:
         return _pending(entry, common)
-    if entry.kind == Places.kind:  # not for users: a run sends its schema to other processes in this form
+    if (
+        entry.kind == Places.kind
+    ):  # not for users: a run sends its schema to other processes in this form
         grids = msgspec.convert(entry.list("grids"), tuple[Grid, ...] | None) or DIGITS
         return Places(**common, dtype=entry.dtype("float64"), grids=grids)
     if entry.kind == TextKind.kind:

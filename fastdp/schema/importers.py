@@ -1,6 +1,7 @@
 """Schema documents from numbers of codes (mbi's domain.json).
 
-Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of it.
+Each function returns a plain document, as parsed from TOML; `Schema.from_dict` makes the schema of
+it.
 """
 
 import json
@@ -25,9 +26,9 @@ def read_json(path: str | Path) -> dict[str, Any]:
 
 
 def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None) -> dict[str, Any]:
-    """The document for data that is already coded 0..n-1. `domain`: the number of codes n by column, or the
-    path of a JSON file with such a mapping (mbi's domain.json). Rows with nulls or codes outside 0..n-1 are
-    dropped."""
+    """The document for data that is already coded 0..n-1. `domain`: the number of codes n by
+    column, or the path of a JSON file with such a mapping (mbi's domain.json). Rows with nulls or
+    codes outside 0..n-1 are dropped."""
     name, origin = "", "numbers of codes"
     if isinstance(domain, str | Path):
         name, origin = Path(domain).stem, f"numbers of codes in {Path(domain).name}"
@@ -35,7 +36,9 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     made, drop = {}, {"null": "drop", "overflow": "drop"}
     for key, size in domain.items():
         if isinstance(size, bool) or not isinstance(size, int | float) or size % 1 or size < 1:
-            raise SchemaError(f"column {key!r}: expected a size that is a whole number >= 1, got {size!r}")
+            raise SchemaError(
+                f"column {key!r}: expected a size that is a whole number >= 1, got {size!r}"
+            )
         small = "uint8" if size <= 256 else "uint16" if size <= 65_536 else "uint32"
         made[key] = {"kind": "integer", "dtype": small, "max": int(size) - 1, **drop}
     document: dict[str, Any] = {"name": name, "provenance": origin, "columns": made}

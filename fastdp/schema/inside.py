@@ -1,4 +1,5 @@
-"""Where the numbers of a numeric column lie inside its bins: single values, steps, means, shared ranks.
+"""Where the numbers of a numeric column lie inside its bins: single values, steps, means, shared
+ranks.
 
 All of it is public: declared in the schema, or released by a run before its schema is finished.
 """
@@ -24,7 +25,8 @@ def fail(column: str, where: str, why: str) -> SchemaError:
 
 
 class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The numbers `at` + k * `step` for whole k, which a share of the column's decoded values falls on."""
+    """The numbers `at` + k * `step` for whole k, which a share of the column's decoded values falls
+    on."""
 
     step: float
     at: float = 0.0
@@ -32,7 +34,8 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rank(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In a share of the rows, the value has the same rank within its bin as the value of column `like`."""
+    """In a share of the rows, the value has the same rank within its bin as the value of column
+    `like`."""
 
     like: str
     share: float = 1.0
@@ -48,7 +51,8 @@ def unit_of(dtype: str, whole: bool, digits: int | None) -> Decimal | None:
 
 
 def after(value: float, dtype: str, unit: Decimal | None) -> float:
-    """The smallest value above `value`. Beyond 2^53 floats are further apart than units; edges are floats."""
+    """The smallest value above `value`. Beyond 2^53 floats are further apart than units; edges are
+    floats."""
     if unit is not None:
         return max(float(Decimal(repr(value)) + unit), math.nextafter(value, math.inf))
     if dtype == "float32":
@@ -57,16 +61,22 @@ def after(value: float, dtype: str, unit: Decimal | None) -> float:
 
 
 def with_atoms(column: Any) -> tuple[float, ...]:
-    """The edges of a column in which every value of `atoms` is a bin of its own. SchemaError if a value
-    is not one that the column can hold."""
+    """The edges of a column in which every value of `atoms` is a bin of its own. SchemaError if a
+    value is not one that the column can hold."""
     unit = unit_of(column.dtype, column.whole, column.digits)
     edges = set(column.edges)
     for i, atom in enumerate(column.atoms):
         where = f"atoms[{i}]"
         if unit is not None and not multiple(atom, unit):
-            raise fail(column.name, where, f"{atom:g} must be a multiple of {unit}, the column's last digit")
+            raise fail(
+                column.name,
+                where,
+                f"{atom:g} must be a multiple of {unit}, the column's last digit",
+            )
         if not column.edges[0] <= atom < column.edges[-1]:
-            raise fail(column.name, where, f"{atom:g} is not in any bin: each ends below its upper edge")
+            raise fail(
+                column.name, where, f"{atom:g} is not in any bin: each ends below its upper edge"
+            )
         edges |= {atom, after(atom, column.dtype, unit)}
     return tuple(sorted(edges))
 
@@ -90,9 +100,13 @@ def check_inside(column: Any) -> None:
         if unit is None:
             raise fail(column.name, where, "steps need rounded values; set whole = true or digits")
         if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
-            raise fail(column.name, where, f"step (> 0) and at must be multiples of {unit}, the last digit")
+            raise fail(
+                column.name, where, f"step (> 0) and at must be multiples of {unit}, the last digit"
+            )
         if not takes_steps(column, unit):
-            raise fail(column.name, where, "steps need numbers of at most 2^53 units of the last digit")
+            raise fail(
+                column.name, where, "steps need numbers of at most 2^53 units of the last digit"
+            )
     if any(g.share < 0 for g in column.grids) or sum(g.share for g in column.grids) > 1 + 1e-9:
         raise fail(column.name, "grids", "shares must be at least 0 and add up to at most 1")
     if column.rank is not None and not 0 <= column.rank.share <= 1:
@@ -102,16 +116,20 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, "means", f"expected a list of numbers, {PRIVATE!r} or {EVEN!r}")
         return
     if len(column.means) != column.base:
-        raise fail(column.name, "means", f"expected {column.base}, one per bin, got {len(column.means)}")
+        raise fail(
+            column.name, "means", f"expected {column.base}, one per bin, got {len(column.means)}"
+        )
     for i, mean in enumerate(column.means):
         low, high = column.edges[i], column.edges[i + 1]
         if not max(low, -math.inf) <= mean <= high or math.isinf(mean):
-            raise fail(column.name, f"means[{i}]", f"{mean:g} is outside its bin [{low:g}, {high:g})")
+            raise fail(
+                column.name, f"means[{i}]", f"{mean:g} is outside its bin [{low:g}, {high:g})"
+            )
 
 
 def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, Any]:
-    """The arguments `atoms`, `grids`, `means` and `rank` of a numeric column from its document; number(value,
-    where): the value as a float, or SchemaError."""
+    """The arguments `atoms`, `grids`, `means` and `rank` of a numeric column from its document;
+    number(value, where): the value as a float, or SchemaError."""
 
     def listed(key: str) -> list[float]:
         value = plain.get(key, ())

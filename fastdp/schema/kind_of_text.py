@@ -1,5 +1,5 @@
-"""The kind of a text (a number, a date, other text), and a column whose codes are these kinds. It is only
-counted, never written."""
+"""The kind of a text (a number, a date, other text), and a column whose codes are these kinds. It
+is only counted, never written."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,8 @@ _BLANK = re.compile(rf"{MISSING}|^\s*$".encode())
 
 
 def is_missing(text: bytes) -> bool:
-    """Whether a text is blank or a word for missing. Columns of numbers, dates and times read it as null."""
+    """Whether a text is blank or a word for missing. Columns of numbers, dates and times read it as
+    null."""
     return _BLANK.match(text) is not None
 
 

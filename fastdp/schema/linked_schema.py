@@ -1,7 +1,8 @@
-"""The public schema of linked tables: one parent table with a key, and child tables whose rows name a parent.
+"""The public schema of linked tables: one parent table with a key, and child tables whose rows name
+a parent.
 
-A document has a table [tables.NAME] for each table: that table's own schema, with `key` in place of [user].
-The table without `parent` is the parent table (docs/reference/schema.md).
+A document has a table [tables.NAME] for each table: that table's own schema, with `key` in place of
+[user]. The table without `parent` is the parent table (docs/reference/schema.md).
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ CHILD_KEYS = ("parent", "key", "null", "max_rows", "orphans", "order")
 class LinkedSchema:
     """Public description of linked tables; frozen.
 
-    `tables`: the schema of each table, the parent's first; its user column is the table's key. `orphans`: for
-    each child table, what happens to rows whose key no parent row has: `drop` leaves them out, `keep` counts
-    the key as a parent whose columns are all null. `order`: of child tables that declare it, the code column
-    by which the rows of one parent are ordered.
+    `tables`: the schema of each table, the parent's first; its user column is the table's key.
+    `orphans`: for each child table, what happens to rows whose key no parent row has: `drop` leaves
+    them out, `keep` counts the key as a parent whose columns are all null. `order`: of child tables
+    that declare it, the code column by which the rows of one parent are ordered.
     """
 
     tables: Mapping[str, Schema]
@@ -67,7 +68,9 @@ class LinkedSchema:
         if isinstance(source, str | os.PathLike):
             return cls.load(source)
         forms = f"a fastdp.LinkedSchema, a document or a path, not {type(source).__name__}"
-        raise UsageError(f"linked tables need a schema with a table [tables.NAME] for each of them: {forms}")
+        raise UsageError(
+            f"linked tables need a schema with a table [tables.NAME] for each of them: {forms}"
+        )
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> LinkedSchema:
@@ -79,11 +82,15 @@ class LinkedSchema:
         """The schema that a document describes; SchemaError names table, column and field."""
         for key in plain:
             if key not in TOP:
-                raise SchemaError(f"schema of linked tables, field {key!r}: unknown; {', '.join(TOP)} exist")
+                raise SchemaError(
+                    f"schema of linked tables, field {key!r}: unknown; {', '.join(TOP)} exist"
+                )
         if plain.get("fastdp", FORMAT) != FORMAT:
             raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}")
         tables = plain.get("tables")
-        if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
+        if not isinstance(tables, Mapping) or not all(
+            isinstance(t, Mapping) for t in tables.values()
+        ):
             raise SchemaError("linked tables: give a table [tables.NAME] for each of them")
         roots = [name for name, table in tables.items() if "parent" not in table]
         if len(roots) != 1 or len(tables) < 2:
@@ -112,9 +119,13 @@ class LinkedSchema:
                 order[name] = table["order"]
                 if order[name] not in made[name].modelled:
                     names = ", ".join(made[name].modelled)
-                    raise SchemaError(f"table {name!r}, field 'order': not one of {names}: {order[name]!r}")
+                    raise SchemaError(
+                        f"table {name!r}, field 'order': not one of {names}: {order[name]!r}"
+                    )
             if root.user in made[name].columns:
-                raise SchemaError(f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name")
+                raise SchemaError(
+                    f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name"
+                )
         return cls(made, orphans, order, plain.get("name", ""), plain.get("provenance", ""))
 
     def to_plain(self) -> dict[str, Any]:
@@ -130,7 +141,9 @@ class LinkedSchema:
                 about.pop("dtype", None)
             tables[name] = about | {k: own[k] for k in OWN if k in own}
         head = {"fastdp": FORMAT, "name": self.name}
-        return head | ({"provenance": self.provenance} if self.provenance else {}) | {"tables": tables}
+        return (
+            head | ({"provenance": self.provenance} if self.provenance else {}) | {"tables": tables}
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The schema as its JSON document."""
@@ -147,7 +160,9 @@ class LinkedSchema:
 
     def digest(self) -> str:
         """SHA-256 (hex) of the tables' digests and of what links them."""
-        about = [[n, s.digest(), self.orphans.get(n), self.order.get(n)] for n, s in self.tables.items()]
+        about = [
+            [n, s.digest(), self.orphans.get(n), self.order.get(n)] for n, s in self.tables.items()
+        ]
         return hashlib.sha256(json.dumps(about).encode()).hexdigest()
 
     def __repr__(self) -> str:
@@ -173,28 +188,47 @@ def _path(source: str | os.PathLike[str]) -> Path:
     return inside if not path.suffix and not path.exists() and inside.exists() else path
 
 
-def _table(name: str, plain: Mapping[str, Any], keys: tuple[str, ...], learnt, dtype: Any = None) -> Schema:
+def _table(
+    name: str, plain: Mapping[str, Any], keys: tuple[str, ...], learnt, dtype: Any = None
+) -> Schema:
     """The schema of one table, with its key as the user column."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise SchemaError(f"table {name!r}: names are up to 64 letters, digits, _ and -, a letter first")
+        raise SchemaError(
+            f"table {name!r}: names are up to 64 letters, digits, _ and -, a letter first"
+        )
     for key in plain:
         if key not in (*keys, *OWN):
-            raise SchemaError(f"table {name!r}, field {key!r}: unknown; {', '.join((*keys, *OWN))} exist")
+            raise SchemaError(
+                f"table {name!r}, field {key!r}: unknown; {', '.join((*keys, *OWN))} exist"
+            )
     if not isinstance(plain.get("key"), str) or not plain["key"]:
         raise SchemaError(f"table {name!r}, field 'key': the name of its key column is missing")
-    user = {"column": plain["key"], **{k: plain[k] for k in ("null", "max_rows", "dtype") if k in plain}}
+    user = {
+        "column": plain["key"],
+        **{k: plain[k] for k in ("null", "max_rows", "dtype") if k in plain},
+    }
     if dtype is not None:
         user["dtype"] = dtype
     own = {k: plain[k] for k in OWN if k in plain}
     # A mark that stands under no [tables.NAME] counts for all tables.
     here = f"tables.{name}."
-    marks = [m.removeprefix(here) for m in learnt if m.startswith(here) or not m.startswith("tables.")]
+    marks = [
+        m.removeprefix(here) for m in learnt if m.startswith(here) or not m.startswith("tables.")
+    ]
     try:
-        head = {"fastdp": FORMAT, "name": name, "user": user, "learnt": [*own.get("learnt", ()), *marks]}
+        head = {
+            "fastdp": FORMAT,
+            "name": name,
+            "user": user,
+            "learnt": [*own.get("learnt", ()), *marks],
+        }
         schema = Schema.from_dict(own | head)
     except SchemaError as error:
         raise SchemaError(f"table {name!r}: {error}") from None
     if schema.unfinished:
-        how = "private domains and means are not found in linked tables; find them in a run on that table"
+        how = (
+            "private domains and means are not found in linked tables; find them in a run on that"
+            " table"
+        )
         raise SchemaError(f"table {name!r}, column {schema.unfinished[0]!r}: {how}")
     return schema

@@ -24,9 +24,13 @@ def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -
         if isinstance(item, Timestamp):
             parts = set(item.names)
             if "date" not in parts and not {"year", "month", "day"} <= parts:
-                raise SchemaError(f"user, field 'order': {name!r} needs the part date, or year, month, day")
+                raise SchemaError(
+                    f"user, field 'order': {name!r} needs the part date, or year, month, day"
+                )
         elif isinstance(item, Derived):
-            raise SchemaError(f"user, field 'order': {name!r} is derived; name a column or a timestamp")
+            raise SchemaError(
+                f"user, field 'order': {name!r} is derived; name a column or a timestamp"
+            )
 
 
 def columns_of(item: Field) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Columns whose values or bounds are not in the schema: `domain = "private"`.
 
-Such a column has no codes yet: `Schema.domain` raises an error, and no source can be read with the schema. A
-run finds values, edges or bounds with differential privacy, and `Schema.finished` returns the schema in which
-the column is an ordinary one (docs/guide/domains.md).
+Such a column has no codes yet: `Schema.domain` raises an error, and no source can be read with the
+schema. A run finds values, edges or bounds with differential privacy, and `Schema.finished` returns
+the schema in which the column is an ordinary one (docs/guide/domains.md).
 """
 
 from __future__ import annotations
@@ -20,18 +20,20 @@ from .inside import EVEN, OPTIONS, PRIVATE as MEASURED
 
 PRIVATE = "private"
 ANY = "any"
-"""The kind of a column of texts whose kind is to be found, too: numbers, dates and times, or a list of texts.
-Where the column's dtype is stated, only dates and times are looked for."""
+"""The kind of a column of texts whose kind is to be found, too: numbers, dates and times, or a list
+of texts. Where the column's dtype is stated, only dates and times are looked for."""
 BINS = 32
 """Number of bins of a numeric column whose document has no `bins`."""
 MOST_BINS = 1024
 MOST_KEYS_PER_USER = 1 << 10
 MOST_WHOLE = 1024
-"""If the private bounds of an `integer` column contain at most this many numbers, each becomes a code."""
+"""If the private bounds of an `integer` column contain at most this many numbers, each becomes a
+code."""
 EXPECTED_VALUES = 32
 """The number of values that a plan assumes for a column whose values are still to be found."""
 DAYS_LISTED = 370
-"""A span of at most this many days is modelled by its dates, a longer one by year, month, day of the week."""
+"""A span of at most this many days is modelled by its dates, a longer one by year, month, day of
+the week."""
 NARROW = 0.005
 OTHER = "(other)"
 """The value that stands for all texts which are not in the list that the run found."""
@@ -39,18 +41,25 @@ _TEXTS = ("other", "nan")
 KEPT = {"categorical": _TEXTS, "string": _TEXTS, "integer": ("nan",), ANY: ()}
 KEPT["numeric"] = ("whole", "digits", "nan", *OPTIONS)
 KEPT["timestamp"] = ("parts", "step", "week_start", "output")
-"""By kind: options of the finished column that the document of a private column may set, besides those of
-every column."""
+"""By kind: options of the finished column that the document of a private column may set, besides
+those of every column."""
 _KEYS, _BOUNDS = ("keys_per_user",), ("min", "max", "bins")
-ASKED = {"categorical": _KEYS, "string": _KEYS, "integer": _BOUNDS, "numeric": _BOUNDS, "timestamp": ()}
+ASKED = {
+    "categorical": _KEYS,
+    "string": _KEYS,
+    "integer": _BOUNDS,
+    "numeric": _BOUNDS,
+    "timestamp": (),
+}
 ASKED[ANY] = ("keys_per_user", "bins")
 COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pending(Column):
-    """A column with a private domain. `wanted`: the kind of the finished column; `low`, `high`: public bounds
-    (for dates and times in days or seconds since 1970); `stated`: the options in its document."""
+    """A column with a private domain. `wanted`: the kind of the finished column; `low`, `high`:
+    public bounds (for dates and times in days or seconds since 1970); `stated`: the options in its
+    document."""
 
     kind: ClassVar[str] = "pending"
     wanted: str
@@ -62,7 +71,9 @@ class Pending(Column):
 
     def __post_init__(self) -> None:
         if self.wanted not in KEPT:
-            raise fail(self.name, "domain", f'"private" has no effect on kind {self.wanted!r}; remove it')
+            raise fail(
+                self.name, "domain", f'"private" has no effect on kind {self.wanted!r}; remove it'
+            )
         if not 2 <= self.bins <= MOST_BINS:
             raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
         k = self.keys_per_user
@@ -70,16 +81,24 @@ class Pending(Column):
             raise fail(self.name, "keys_per_user", f"must lie in 1..{MOST_KEYS_PER_USER}")
         family = dtypes.family(self.dtype)
         if self.keyed and family not in ("string", "int", "bool"):
-            raise fail(self.name, "dtype", f"private values are texts or whole numbers, got {self.dtype}")
+            raise fail(
+                self.name, "dtype", f"private values are texts or whole numbers, got {self.dtype}"
+            )
         if self.wanted in ("integer", "numeric") and family in ("bool", "string"):
-            raise fail(self.name, "dtype", f"private bounds need numbers, dates or times, got {self.dtype}")
+            raise fail(
+                self.name, "dtype", f"private bounds need numbers, dates or times, got {self.dtype}"
+            )
         if self.wanted == "integer" and family not in ("int", "float"):
-            raise fail(self.name, "dtype", f"{self.dtype} does not hold whole numbers; use kind 'numeric'")
+            raise fail(
+                self.name, "dtype", f"{self.dtype} does not hold whole numbers; use kind 'numeric'"
+            )
         if self.wanted == "timestamp" and family not in ("timestamp", "date"):
             raise fail(self.name, "dtype", f"expected a timestamp or date type, got {self.dtype}")
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value":
-                raise fail(self.name, where, "cannot name a value of a private domain; use code or drop")
+                raise fail(
+                    self.name, where, "cannot name a value of a private domain; use code or drop"
+                )
         if self.low is not None and self.high is not None and self.high < self.low:
             raise fail(self.name, "max", "is below min")
 
@@ -91,7 +110,9 @@ class Pending(Column):
     def of_kind(self, kind: str) -> Pending:
         """This column of kind ANY as what most of its texts are (`kind_of_text`)."""
         wanted, dtype = _READ_AS.get(kind, ("string", self.dtype))
-        stated = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
+        stated = {
+            k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")
+        }
         return replace(self, wanted=wanted, dtype=dtype, stated=stated)
 
     @property
@@ -104,23 +125,31 @@ class Pending(Column):
     def may_have_step(self) -> bool:
         """Whether these are times whose step is to be found: the document states none."""
         stated = {"parts", "step"} & set(self.stated)
-        return self.wanted == "timestamp" and dtypes.family(self.dtype) == "timestamp" and not stated
+        return (
+            self.wanted == "timestamp" and dtypes.family(self.dtype) == "timestamp" and not stated
+        )
 
     @property
     def clock(self) -> Derived:
-        """The grids (`transforms.STEPS`) that the column's times lie on, or the hours of its numbers read as
-        clock times (HHMM), as codes; numbers that are not clock times have a code of their own. It is only
-        counted."""
+        """The grids (`transforms.STEPS`) that the column's times lie on, or the hours of its
+        numbers read as clock times (HHMM), as codes; numbers that are not clock times have a code
+        of their own. It is only counted."""
         own: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
-        return Transform(**own, transform="step" if self.may_have_step else "hhmm", names=(self.name,))
+        return Transform(
+            **own, transform="step" if self.may_have_step else "hhmm", names=(self.name,)
+        )
 
     def with_step(self, step: int) -> Pending:
-        """This column of times as one whose times lie on this grid of seconds (86,400: at midnight)."""
+        """This column of times as one whose times lie on this grid of seconds (86,400: at
+        midnight)."""
         return replace(self, stated={**self.stated, "step": step})
 
     def with_clock(self, part: str, nulls: bool) -> dict[str, Any]:
-        """The document of a finished column of clock times written as HHMM; `part`: the name of its hours."""
-        entry = self._finished("derived", "code" if nulls else "drop", "code", transform="hhmm", parts=[part])
+        """The document of a finished column of clock times written as HHMM; `part`: the name of its
+        hours."""
+        entry = self._finished(
+            "derived", "code" if nulls else "drop", "code", transform="hhmm", parts=[part]
+        )
         return {k: v for k, v in entry.items() if k not in KEPT["numeric"]}
 
     @property
@@ -144,15 +173,17 @@ class Pending(Column):
         return {**self.stated, **known, "domain": PRIVATE}
 
     def _finished(self, kind: str, null: Any, overflow: Any, **domain: Any) -> dict[str, Any]:
-        common = {k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")}
+        common = {
+            k: v for k, v in self.stated.items() if k in COMMON and k not in ("kind", "dtype")
+        }
         own = {k: v for k, v in self.stated.items() if k in KEPT[self.wanted]}
         policies = {"null": null, "overflow": overflow}
         return {"kind": kind, "dtype": self.dtype, **policies, **common, **own, **domain}
 
     def with_values(self, values: Sequence[int | str]) -> dict[str, Any]:
-        """The document of the finished column with these values. For texts, one further value stands for all
-        other texts, unless the document states an overflow policy; other whole numbers get the overflow code,
-        unless the list is empty."""
+        """The document of the finished column with these values. For texts, one further value
+        stands for all other texts, unless the document states an overflow policy; other whole
+        numbers get the overflow code, unless the list is empty."""
         text = dtypes.family(self.dtype) == "string"
         rest: int | str = self.stated.get("other") or (OTHER if text else 0)
         if "overflow" in self.stated or (values and not text):
@@ -161,15 +192,19 @@ class Pending(Column):
         entry = self._finished("categorical", "code", {"value": rest}, values=values)
         return {k: v for k, v in entry.items() if k != "other"}
 
-    def with_edges(self, edges: Sequence[float], nulls: bool, digits: int | None = None) -> dict[str, Any]:
-        """The document of the finished column: bins, a range of whole numbers, or a span of time. `nulls`:
-        whether the run saw enough nulls for a null code (else rows with a null are dropped); `digits`: number
-        of decimals of floats, if the run found it."""
+    def with_edges(
+        self, edges: Sequence[float], nulls: bool, digits: int | None = None
+    ) -> dict[str, Any]:
+        """The document of the finished column: bins, a range of whole numbers, or a span of time.
+        `nulls`: whether the run saw enough nulls for a null code (else rows with a null are
+        dropped); `digits`: number of decimals of floats, if the run found it."""
         null = "code" if nulls else "drop"
         if self.wanted == "timestamp":
             return self._with_span(edges, null)
         whole = self.whole or dtypes.family(self.dtype) == "int" or digits == 0
-        if whole and edges[-1] - edges[0] <= (MOST_WHOLE if self.wanted == "integer" else len(edges) - 1):
+        if whole and edges[-1] - edges[0] <= (
+            MOST_WHOLE if self.wanted == "integer" else len(edges) - 1
+        ):
             low, high = int(edges[0]), int(edges[-1]) - 1
             entry = self._finished("integer", null, "clamp", min=low, max=high)
             return {k: v for k, v in entry.items() if k not in ("whole", "digits", *OPTIONS)}
@@ -196,8 +231,8 @@ class Pending(Column):
         return self._finished("timestamp", null, "code", parts=parts, **span)
 
     def stand_in(self) -> dict[str, Any]:
-        """A document of the finished column with a likely number of codes, for planning a run before the
-        domain is found."""
+        """A document of the finished column with a likely number of codes, for planning a run
+        before the domain is found."""
         if self.keyed:
             text = dtypes.family(self.dtype) == "string"
             return self.with_values([str(i) if text else i for i in range(EXPECTED_VALUES)])
@@ -208,13 +243,16 @@ class Pending(Column):
 
 
 _READ_AS = {kind_of_text.WHOLE: ("numeric", "int64"), kind_of_text.NUMBER: ("numeric", "float64")}
-_READ_AS |= {kind_of_text.DATE: ("timestamp", "date32"), kind_of_text.TIME: ("timestamp", "timestamp[us]")}
+_READ_AS |= {
+    kind_of_text.DATE: ("timestamp", "date32"),
+    kind_of_text.TIME: ("timestamp", "timestamp[us]"),
+}
 _READ_AS[kind_of_text.ZONED] = ("timestamp", "timestamp[us, tz=UTC]")
 
 
 def _wide(edges: Sequence[float]) -> bool:
-    """Whether values a tenth of a bin higher or lower would change the column's mean by more than NARROW, if
-    all bins held as many rows. Of narrower bins no means are worth their noise."""
+    """Whether values a tenth of a bin higher or lower would change the column's mean by more than
+    NARROW, if all bins held as many rows. Of narrower bins no means are worth their noise."""
     widths = [b - a for a, b in pairwise(edges)]
     return 0.1 * sum(widths) > NARROW * sum(abs(a + b) / 2 for a, b in pairwise(edges))
 

@@ -1,7 +1,9 @@
-"""The public schema: the columns of a table, what their codes mean, and which column holds the user ids.
+"""The public schema: the columns of a table, what their codes mean, and which column holds the user
+ids.
 
-A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public data. A run
-finds what is missing in private columns within its budget. Everything in a schema may be released.
+A schema is written by people (TOML or JSON, see docs/reference/schema.md) or drafted from public
+data. A run finds what is missing in private columns within its budget. Everything in a schema may
+be released.
 """
 
 from __future__ import annotations
@@ -32,17 +34,18 @@ from .pending import Pending
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """Public description of a table; frozen. Two schemas are equal if their `digest()` is equal. The dialect
-    is not part of the digest, since it says how files are written and not what codes mean.
+    """Public description of a table; frozen. Two schemas are equal if their `digest()` is equal.
+    The dialect is not part of the digest, since it says how files are written and not what codes
+    mean.
 
-    `fields` are the source columns by name, in the order of the document; `columns` are the code columns that
-    they are encoded as (several for a derived field), and `domain` the numbers of codes of these. `null_user`
-    says what happens to a row whose user id is null: `drop` leaves it out, `own` makes it a separate user.
-    `order` names the fields by which the rows of a user are in order, most significant first. `dialect` is
-    the dialect of text files. `constraints` say which rows can occur
-    (docs/guide/constraints.md);
-    `modelled` is the domain without the columns that are computed from others when rows are written. `learnt`
-    names the lines that a draft took from data and nobody has replaced since.
+    `fields` are the source columns by name, in the order of the document; `columns` are the code
+    columns that they are encoded as (several for a derived field), and `domain` the numbers of
+    codes of these. `null_user` says what happens to a row whose user id is null: `drop` leaves it
+    out, `own` makes it a separate user. `order` names the fields by which the rows of a user are in
+    order, most significant first. `dialect` is the dialect of text files. `constraints` say which
+    rows can occur (docs/guide/constraints.md); `modelled` is the domain without the columns that
+    are computed from others when rows are written. `learnt` names the lines that a draft took from
+    data and nobody has replaced since.
     """
 
     fields: Mapping[str, Field]
@@ -62,17 +65,23 @@ class Schema:
         if not self.fields:
             raise SchemaError("columns: the schema has none; give at least one under [columns]")
         if self.null_user not in ("drop", "own"):
-            raise SchemaError(f"user, field 'null': expected 'drop' or 'own', got {self.null_user!r}")
+            raise SchemaError(
+                f"user, field 'null': expected 'drop' or 'own', got {self.null_user!r}"
+            )
         bound = self.max_rows_per_user
         if bound is not None:
             if isinstance(bound, bool) or not isinstance(bound, int) or not 1 <= bound < 1 << 31:
-                raise SchemaError(f"user, field 'max_rows': expected a whole number >= 1, got {bound!r}")
+                raise SchemaError(
+                    f"user, field 'max_rows': expected a whole number >= 1, got {bound!r}"
+                )
             if self.user is None:
                 raise SchemaError("user, field 'max_rows': it needs a user column")
         if self.user is not None:
             clash = next((f.name for f in self.fields.values() if f.source == self.user), None)
             if clash is not None:
-                raise SchemaError(f"column {clash!r}, field 'source': it is also the user column; remove one")
+                raise SchemaError(
+                    f"column {clash!r}, field 'source': it is also the user column; remove one"
+                )
         ordering.check(self.fields, self.user, self.order)
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
@@ -83,7 +92,9 @@ class Schema:
             rank = column.rank if isinstance(column, Numeric) else None
             leader = None if rank is None else self.columns.get(rank.like)
             if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
-                raise SchemaError(f"column {name!r}, field 'rank': {rank.like!r} is not numeric or is ranked")
+                raise SchemaError(
+                    f"column {name!r}, field 'rank': {rank.like!r} is not numeric or is ranked"
+                )
         if self.constraints:
             public_knowledge.check(self)
 
@@ -94,7 +105,9 @@ class Schema:
         for item in self.fields.values():
             for column in item.parts:
                 if column.name in columns:
-                    raise SchemaError(f"column {item.name!r}: the name {column.name!r} is used twice")
+                    raise SchemaError(
+                        f"column {item.name!r}: the name {column.name!r} is used twice"
+                    )
                 columns[column.name] = column
         return columns
 
@@ -127,22 +140,31 @@ class Schema:
         return tuple(dict.fromkeys((*self.pending, *self.measured, *self.atomic)))
 
     def finished(
-        self, entries: Mapping[str, Mapping[str, Any]], provenance: str = "", max_rows: int | None = None
+        self,
+        entries: Mapping[str, Mapping[str, Any]],
+        provenance: str = "",
+        max_rows: int | None = None,
     ) -> Schema:
-        """The schema with these documents in place of its private columns; max_rows: the bound on rows per
-        user, if the run found it too."""
+        """The schema with these documents in place of its private columns; max_rows: the bound on
+        rows per user, if the run found it too."""
         plain = self.to_plain()
         if max_rows is not None:
             plain["user"] = {**plain["user"], "max_rows": max_rows}
-        plain["columns"] = {name: entries.get(name, entry) for name, entry in plain["columns"].items()}
+        plain["columns"] = {
+            name: entries.get(name, entry) for name, entry in plain["columns"].items()
+        }
         if texts := [t for t in (self.provenance, provenance) if t]:
             plain["provenance"] = "; ".join(texts)
         return Schema.from_dict(plain)
 
     def stand_in(self) -> Schema:
-        """The schema with private columns replaced by stand-ins of a likely number of codes. A run with
-        private domains is planned with it."""
-        return self.finished({n: c.stand_in() for n, c in self.pending.items()}) if self.pending else self
+        """The schema with private columns replaced by stand-ins of a likely number of codes. A run
+        with private domains is planned with it."""
+        return (
+            self.finished({n: c.stand_in() for n, c in self.pending.items()})
+            if self.pending
+            else self
+        )
 
     @cached_property
     def domain(self) -> Domain:
@@ -151,8 +173,8 @@ class Schema:
 
     @cached_property
     def modelled(self) -> Domain:
-        """The domain of a model: all columns except those that are computed from others when rows are
-        written."""
+        """The domain of a model: all columns except those that are computed from others when rows
+        are written."""
         derived = public_knowledge.not_modelled(self)
         return Domain({name: size for name, size in self.domain.items() if name not in derived})
 
@@ -163,7 +185,8 @@ class Schema:
         return hash(self.digest())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickling and copying pass on the document only, not what encoding has cached in this object."""
+        """Pickling and copying pass on the document only, not what encoding has cached in this
+        object."""
         return Schema.from_dict, (self.to_plain(),)
 
     def __repr__(self) -> str:
@@ -175,9 +198,11 @@ class Schema:
         return f"Schema({self.name!r}, {plural(len(self.columns), 'column')}, {whose})"
 
     def select(self, names: Iterable[str]) -> Schema:
-        """The schema with only the fields of these code columns, in the schema's order, and with the
-        constraints that name no other columns."""
-        owners = {getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))}
+        """The schema with only the fields of these code columns, in the schema's order, and with
+        the constraints that name no other columns."""
+        owners = {
+            getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))
+        }
         fields = {k: f for k, f in self.fields.items() if k in owners}
         kept = {c.name for f in fields.values() for c in f.parts}
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
@@ -196,8 +221,11 @@ class Schema:
         return self if dialect is None else replace(self, dialect=Dialect.from_plain(dialect))
 
     def of_users(self) -> dict[str, str]:
-        """What is declared of columns' values in the rows of one user: constant, repeated or free."""
-        return {name: column.user for name, column in self.columns.items() if column.user is not None}
+        """What is declared of columns' values in the rows of one user: constant, repeated or
+        free."""
+        return {
+            name: column.user for name, column in self.columns.items() if column.user is not None
+        }
 
     def describe(self) -> str:
         """A readable table of the columns: name, kind, number of codes, source type, policies."""
@@ -208,7 +236,9 @@ class Schema:
                 lines.append(f"  {name:<{width}}  {c.wanted:<11} private domain  {c.dtype}")
                 continue
             policies = f"null: {_policy(c.null)}, overflow: {_policy(c.overflow)}"
-            lines.append(f"  {name:<{width}}  {c.kind:<11} {c.size:>7} codes  {c.dtype:<8} {policies}")
+            lines.append(
+                f"  {name:<{width}}  {c.kind:<11} {c.size:>7} codes  {c.dtype:<8} {policies}"
+            )
         lines += [f"  constraint {i}: {c.text}" for i, c in enumerate(self.constraints, 1)]
         return "\n".join(lines)
 
@@ -241,8 +271,8 @@ class Schema:
         return plain
 
     def digest(self) -> str:
-        """SHA-256 (hex) of the canonical JSON without the dialect; it depends on the order of columns and on
-        notes."""
+        """SHA-256 (hex) of the canonical JSON without the dialect; it depends on the order of
+        columns and on notes."""
         return self._digest
 
     @cached_property
@@ -289,7 +319,8 @@ class Schema:
 
     @classmethod
     def from_domain(cls, domain: Mapping[str, int] | str | Path, user: str | None = None) -> Schema:
-        """For data that is already coded 0..n-1: from a mapping of columns to n, or mbi's domain.json."""
+        """For data that is already coded 0..n-1: from a mapping of columns to n, or mbi's
+        domain.json."""
         return cls.from_dict(importers.from_domain(domain, user=user))
 
     @classmethod
@@ -303,10 +334,10 @@ class Schema:
     ) -> Schema:
         """From SDV's metadata: its object, a mapping or a .json file. See docs/guide/porting.md.
 
-        table: the name of the table, if the metadata has several. user: the column of ids of the people to
-        protect; default: the metadata's sequence key. columns: documents of columns about which more is
-        public than the metadata says; the values and bounds of other columns are left to the run (`domain =
-        "private"`).
+        table: the name of the table, if the metadata has several. user: the column of ids of the
+        people to protect; default: the metadata's sequence key. columns: documents of columns about
+        which more is public than the metadata says; the values and bounds of other columns are left
+        to the run (`domain = "private"`).
         """
         return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))
 

@@ -19,15 +19,17 @@ _TIME_OF_DAY = ("%H", "%I", "%M", "%S", "%p", "%f", "%T", "%X", "%c")
 def from_sdv(
     metadata: Any, *, table: str | None, user: str | None, columns: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The document of one table. Ids and personal texts (names, addresses) are left out; `provenance` in the
-    document lists them."""
+    """The document of one table. Ids and personal texts (names, addresses) are left out;
+    `provenance` in the document lists them."""
     plain, name = _one_table(_plain(metadata), table)
     listed = plain.get("columns")
     if not isinstance(listed, Mapping) or not listed:
         raise SchemaError("SDV metadata: 'columns' is missing")
     user = user or plain.get("sequence_key")
     if user is not None and user not in listed:
-        raise SchemaError(f"user: the SDV metadata has no column {user!r}; it has {', '.join(listed)}")
+        raise SchemaError(
+            f"user: the SDV metadata has no column {user!r}; it has {', '.join(listed)}"
+        )
     made: dict[str, Any] = {}
     left_out = []
     for column, about in listed.items():
@@ -39,7 +41,9 @@ def from_sdv(
         else:
             made[column] = dict(document)
     if unknown := sorted(set(columns) - set(listed)):
-        raise SchemaError(f"the SDV metadata has no column {unknown[0]!r}; it has {', '.join(listed)}")
+        raise SchemaError(
+            f"the SDV metadata has no column {unknown[0]!r}; it has {', '.join(listed)}"
+        )
     without = f"; without {', '.join(left_out)} (ids, personal texts)" if left_out else ""
     out: dict[str, Any] = {"name": name, "provenance": f"SDV metadata{without}", "columns": made}
     if user is not None:
@@ -53,7 +57,9 @@ def _plain(metadata: Any) -> Mapping[str, Any]:
     if hasattr(metadata, "to_dict"):
         metadata = metadata.to_dict()
     if not isinstance(metadata, Mapping):
-        raise SchemaError(f"SDV metadata: expected a mapping or a path, got {type(metadata).__name__}")
+        raise SchemaError(
+            f"SDV metadata: expected a mapping or a path, got {type(metadata).__name__}"
+        )
     return metadata
 
 
@@ -64,7 +70,9 @@ def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str
     if table is None and len(tables) == 1:
         table = next(iter(tables))
     if table is None or table not in tables:
-        raise SchemaError(f"table: expected one of {', '.join(tables)} (SDV metadata), got {table!r}")
+        raise SchemaError(
+            f"table: expected one of {', '.join(tables)} (SDV metadata), got {table!r}"
+        )
     return tables[table], table
 
 
@@ -76,7 +84,10 @@ def _column(about: Mapping[str, Any]) -> dict[str, Any] | None:
     if kind == "categorical":
         return {"kind": "string", "domain": PRIVATE}
     if kind == "numerical":
-        dtype = dtypes.canonical(str(about.get("computer_representation", "Float")).lower()) or "float64"
+        dtype = (
+            dtypes.canonical(str(about.get("computer_representation", "Float")).lower())
+            or "float64"
+        )
         return {"kind": "numeric", "dtype": dtype, "domain": PRIVATE}
     if kind == "datetime":
         form = about.get("datetime_format") or "%H"

@@ -1,7 +1,8 @@
-"""Writes a schema's document as readable TOML: several items of a list per line, one table per column.
+"""Writes a schema's document as readable TOML: several items of a list per line, one table per
+column.
 
-The libraries that write TOML put every item of a long list on a separate line; a column of 500 values would
-take 500 lines.
+The libraries that write TOML put every item of a long list on a separate line; a column of 500
+values would take 500 lines.
 """
 
 import json
@@ -57,9 +58,12 @@ LEARNT_KEYS |= dict.fromkeys(("categorical", "string"), ("values",))
 """By kind of column: the keys of its table that a draft takes from the data."""
 
 
-def document(plain: Mapping[str, Any], head: Sequence[str] = (), before_columns: Sequence[str] = ()) -> str:
-    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*], [outputs.*],
-    [[constraints]]. `head`, `before_columns`: comments. Lines that `plain["learnt"]` names are marked."""
+def document(
+    plain: Mapping[str, Any], head: Sequence[str] = (), before_columns: Sequence[str] = ()
+) -> str:
+    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*],
+    [outputs.*], [[constraints]]. `head`, `before_columns`: comments. Lines that `plain["learnt"]`
+    names are marked."""
     out = [f"# {line}" for line in head]
     marks = set(plain.get("learnt", ()))
 
@@ -71,7 +75,9 @@ def document(plain: Mapping[str, Any], head: Sequence[str] = (), before_columns:
         return made
 
     skip = ("constraints", "learnt")
-    out += lines("", {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k not in skip})
+    out += lines(
+        "", {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k not in skip}
+    )
     for key in ("user", "dialect"):
         if key in plain:
             out += ["", f"[{key}]", *lines(key, plain[key])]
@@ -89,7 +95,9 @@ def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
     """Names of the lines that a draft took from the data, as in `learnt` of a document."""
     columns = plain["columns"].items()
     keys = {name: LEARNT_KEYS.get(t["kind"], ()) for name, t in columns if t["dtype"] != "bool"}
-    made = [f"columns.{toml_key(n)}.{key}" for n, t in columns for key in t if key in keys.get(n, ())]
+    made = [
+        f"columns.{toml_key(n)}.{key}" for n, t in columns for key in t if key in keys.get(n, ())
+    ]
     rules = ("follows", "table", "order", "require")
     for number, table in enumerate(plain.get("constraints", ()), 1):
         made += [f"constraint {number}: {key}" for key in table if key in rules]
@@ -97,8 +105,8 @@ def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def learnt_marks(text: str) -> list[str]:
-    """Names of the lines of a TOML schema that carry the mark LEARNT: `KEY = VALUE  # LEARNT`, or a line
-    `# LEARNT` before a value of several lines."""
+    """Names of the lines of a TOML schema that carry the mark LEARNT: `KEY = VALUE  # LEARNT`, or a
+    line `# LEARNT` before a value of several lines."""
     made, place, key, waiting, number = [], "", "", False, 0
     for line in map(str.strip, text.splitlines()):
         if line.startswith("#"):
@@ -118,5 +126,6 @@ def learnt_marks(text: str) -> list[str]:
 
 
 def _marked(line: str) -> list[str]:
-    """A line with the mark that it was learnt from data; if it has several lines, the mark precedes them."""
+    """A line with the mark that it was learnt from data; if it has several lines, the mark precedes
+    them."""
     return [f"{line}  # LEARNT"] if "\n" not in line else ["# LEARNT", line]

@@ -1,7 +1,8 @@
-"""Named transforms of whole numbers: the table in which `transform = "NAME"` of a schema is looked up.
+"""Named transforms of whole numbers: the table in which `transform = "NAME"` of a schema is looked
+up.
 
-A transform is a pair of functions on arrays (`split`, `join`) and the numbers of codes of its parts. `divmod`
-and `hhmm` are general; transforms for particular data sets are in `builtin`.
+A transform is a pair of functions on arrays (`split`, `join`) and the numbers of codes of its
+parts. `divmod` and `hhmm` are general; transforms for particular data sets are in `builtin`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,8 @@ Split = tuple[list[np.ndarray], np.ndarray]
 
 
 class NamedTransform(Protocol):
-    """`field` is the schema's entry (`derived.Transform`): its name, `top`, `by`, `max`, `names`, `range`."""
+    """`field` is the schema's entry (`derived.Transform`): its name, `top`, `by`, `max`, `names`,
+    `range`."""
 
     least_top: int = 0
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
@@ -33,8 +35,8 @@ class NamedTransform(Protocol):
         """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""
 
     def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
-        """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one per
-        row."""
+        """int64 values that `split` maps to these parts; `uniform(purpose)` draws from [0, 1), one
+        per row."""
 
 
 class Divmod(NamedTransform):
@@ -56,8 +58,8 @@ class Divmod(NamedTransform):
 
 
 class Clock(NamedTransform):
-    """Clock times written as HHMM, 0 to 2400: codes of the hour (0..24) and, with a second part, of the
-    minute in steps of `by` (default 1). Without it, minutes are drawn evenly on that grid."""
+    """Clock times written as HHMM, 0 to 2400: codes of the hour (0..24) and, with a second part, of
+    the minute in steps of `by` (default 1). Without it, minutes are drawn evenly on that grid."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         if 60 % field.range[1]:
@@ -76,8 +78,8 @@ class Clock(NamedTransform):
 
 
 class Step(NamedTransform):
-    """The number of the coarsest grid of the day in STEPS on which a time lies. It is only counted, never
-    written: a run finds the step of a private column by it."""
+    """The number of the coarsest grid of the day in STEPS on which a time lies. It is only counted,
+    never written: a run finds the step of a private column by it."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         return (len(STEPS),)

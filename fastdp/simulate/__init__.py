@@ -1,5 +1,6 @@
-"""Simulated tables with the columns of the public challenge tables. Rows are drawn from stated rules with a
-seed and contain no real record. Of the package, `errors` and the built-in schemas are used."""
+"""Simulated tables with the columns of the public challenge tables. Rows are drawn from stated
+rules with a seed and contain no real record. Of the package, `errors` and the built-in schemas are
+used."""
 
 from fastdp.simulate.census import census, census_cities
 from fastdp.simulate.flights import flights

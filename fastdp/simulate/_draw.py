@@ -20,8 +20,9 @@ CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it m
 def lookup(weights: ArrayLike) -> np.ndarray:
     """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
-    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row that is its probability
-    rounded to a multiple of 2**-15, so values of smaller probability may never be drawn.
+    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row that is its
+    probability rounded to a multiple of 2**-15, so values of smaller probability may never be
+    drawn.
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     cumulative = np.cumsum(weights, axis=1)
@@ -55,8 +56,8 @@ def in_chunks(
     fill: Callable[[slice, np.random.Generator], None],
     threads: int | None = None,
 ) -> None:
-    """Call `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator, so the
-    result does not depend on `threads`."""
+    """Call `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator,
+    so the result does not depend on `threads`."""
     starts = range(0, rows, CHUNK)
     seeds = streams.spawn(len(starts))
 
@@ -77,8 +78,8 @@ def check_int(name: str, value: Any, low: int, high: int) -> int:
 def owners(
     rows: int, rng: np.random.Generator, draw: Callable[[np.random.Generator, int], np.ndarray]
 ) -> np.ndarray:
-    """int64 rows per user, with sum `rows`. `draw(rng, n)` returns n sizes >= 1; the size of the last user is
-    reduced to reach the sum."""
+    """int64 rows per user, with sum `rows`. `draw(rng, n)` returns n sizes >= 1; the size of the
+    last user is reduced to reach the sum."""
     parts, total = [], 0
     while total < rows:
         part = draw(rng, max(64, (rows - total) // 16))
@@ -94,7 +95,8 @@ def owners(
 
 
 def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> np.ndarray:
-    """int64: `users` different ids in [low, high], in scattered order (start + i * step modulo the range)."""
+    """int64: `users` different ids in [low, high], in scattered order (start + i * step modulo the
+    range)."""
     span = high - low + 1
     step = int(rng.integers(span // 3, span // 2)) | 1
     while np.gcd(step, span) != 1:
@@ -104,5 +106,6 @@ def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> n
 
 
 def drift(year: int, base: int) -> float:
-    """Years since `base`, smoothly limited to -10..10, so that tables of distant years stay plausible."""
+    """Years since `base`, smoothly limited to -10..10, so that tables of distant years stay
+    plausible."""
     return float(10.0 * np.tanh((year - base) / 10.0))

@@ -1,4 +1,5 @@
-"""A city of 77 areas: their positions and popularity. Positions are in miles east and north of the centre.
+"""A city of 77 areas: their positions and popularity. Positions are in miles east and north of the
+centre.
 
 The layout follows the published community areas of Chicago (numbers and rough centroids are public
 geography).
@@ -22,8 +23,8 @@ def positions() -> np.ndarray:
 
 
 def distances() -> np.ndarray:
-    """float64 [78, 78]: driving distance in miles between area codes; code 0 is seven miles from all
-    areas."""
+    """float64 [78, 78]: driving distance in miles between area codes; code 0 is seven miles from
+    all areas."""
     where = positions()
     straight = np.hypot(*(where[:, None] - where[None]).transpose(2, 0, 1))
     miles = np.full((AREAS, AREAS), 7.0)
@@ -34,8 +35,8 @@ def distances() -> np.ndarray:
 
 
 def busyness() -> np.ndarray:
-    """float64 [78]: the popularity of each area code, which decreases steeply from the centre; the sum is
-    1."""
+    """float64 [78]: the popularity of each area code, which decreases steeply from the centre; the
+    sum is 1."""
     where = positions()
     noise = np.random.default_rng(77).normal(0.0, 0.7, AREAS)
     weight = np.empty(AREAS)

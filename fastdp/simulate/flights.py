@@ -1,7 +1,8 @@
 """Simulated departures from three airports, with the columns of a flight table; users are aircraft.
 
-Each aircraft belongs to a carrier and flies its routes; aircraft differ strongly in their number of flights.
-The delay of a flight depends on the hour, the season and the carrier; cancelled flights have no delay.
+Each aircraft belongs to a carrier and flies its routes; aircraft differ strongly in their number of
+flights. The delay of a flight depends on the hour, the season and the carrier; cancelled flights
+have no delay.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _WORLD = 1903
 
 
 def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
-    """`rows` departures as a pyarrow.Table: tailnum, carrier, origin, dest, scheduled, dep_delay (minutes,
-    null if cancelled), distance (miles). Equal arguments give equal tables."""
+    """`rows` departures as a pyarrow.Table: tailnum, carrier, origin, dest, scheduled, dep_delay
+    (minutes, null if cancelled), distance (miles). Equal arguments give equal tables."""
 
     rows = check_int("rows", rows, 0, 20_000_000)
     year = check_int("year", year, 1900, 2200)
@@ -50,11 +51,20 @@ def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
 
     summer = 6 * np.exp(-(((day - 190) / 35.0) ** 2))
     middle = -4 + 0.9 * (hour - 6) + late[carrier] + summer
-    delay = np.rint(middle + rng.exponential(14, rows) - 8 + rng.normal(0, 4, rows)).astype(np.int64)
+    delay = np.rint(middle + rng.exponential(14, rows) - 8 + rng.normal(0, 4, rows)).astype(
+        np.int64
+    )
     cancelled = rng.random(rows) < 0.015 + 0.02 * (origin == 2)
     tails = np.array([f"N{n:05d}" for n in rng.permutation(90_000)[:aircraft] + 10_000])
     miles = np.array(list(DESTINATIONS.values()))
-    out = {"tailnum": tails[who], "carrier": np.array(CARRIERS)[carrier], "origin": np.array(ORIGINS)[origin]}
-    out |= {"dest": np.array(list(DESTINATIONS))[dest], "scheduled": scheduled.astype("datetime64[s]")}
+    out = {
+        "tailnum": tails[who],
+        "carrier": np.array(CARRIERS)[carrier],
+        "origin": np.array(ORIGINS)[origin],
+    }
+    out |= {
+        "dest": np.array(list(DESTINATIONS))[dest],
+        "scheduled": scheduled.astype("datetime64[s]"),
+    }
     out |= {"dep_delay": pa.array(delay, mask=cancelled)}
     return pa.table(out | {"distance": miles[dest] + np.array([0, 12, 6])[origin]})

@@ -1,8 +1,8 @@
 """Simulated households and their persons: two linked tables.
 
-A household has a type, which decides its persons: one head, at most one spouse, children at least 16 years
-younger than the youngest parent, and others who share. Nobody under 16 works; income is the sum of what the
-persons earn; regions differ in tenure, types and income.
+A household has a type, which decides its persons: one head, at most one spouse, children at least
+16 years younger than the youngest parent, and others who share. Nobody under 16 works; income is
+the sum of what the persons earn; regions differ in tenure, types and income.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HEAD, SPOUSE, CHILD, OTHER = range(len(RELATIONS))
 
 
 def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
-    """`rows` households and their persons, as two tables: "households" (household_id, region, type, tenure,
-    income) and "persons" (household_id, relation, age, sex, education, works). Equal arguments give equal
-    tables."""
+    """`rows` households and their persons, as two tables: "households" (household_id, region, type,
+    tenure, income) and "persons" (household_id, relation, age, sex, education, works). Equal
+    arguments give equal tables."""
     rows = check_int("rows", rows, 0, 5_000_000)
     rng = np.random.default_rng((check_int("seed", seed, 0, 2**63 - 1), 0x4053))
     world = np.random.default_rng(_WORLD)
@@ -70,15 +70,22 @@ def households(rows: int, seed: int = 0) -> dict[str, pa.Table]:
     }
 
 
-def _members(kind: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of each person the household's number, the relation and the age; heads come first, then spouses."""
+def _members(
+    kind: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each person the household's number, the relation and the age; heads come first, then
+    spouses."""
     rows = len(kind)
-    head = _adult(rng.normal(np.array([52, 58, 42, 40, 29])[kind], np.array([20, 15, 8, 8, 7])[kind]))
+    head = _adult(
+        rng.normal(np.array([52, 58, 42, 40, 29])[kind], np.array([20, 15, 8, 8, 7])[kind])
+    )
     head = np.maximum(head, np.where((kind == FAMILY) | (kind == LONE_PARENT), 20, 18))
     spouses = ((kind == COUPLE) | (kind == FAMILY)).astype(int)
     children = np.where(kind == FAMILY, 1 + rng.binomial(3, 0.3, rows), 0)
     children = np.where(kind == LONE_PARENT, 1 + rng.binomial(2, 0.25, rows), children)
-    others = np.where(kind == SHARED, 1 + rng.poisson(1.2, rows), rng.random(rows) < 0.03).astype(int)
+    others = np.where(kind == SHARED, 1 + rng.poisson(1.2, rows), rng.random(rows) < 0.03).astype(
+        int
+    )
 
     size = 1 + spouses + children + others
     of = np.repeat(np.arange(rows), size)

@@ -1,8 +1,8 @@
 """Simulated emergency calls with the columns of the 2020 de-identification challenge (sprint 1).
 
-Residents call mostly from the neighbourhood in which they live, and some call repeatedly about the same type
-of incident. The type depends on the kind of neighbourhood and on the season; the distributions of
-neighbourhoods and of types are heavily skewed.
+Residents call mostly from the neighbourhood in which they live, and some call repeatedly about the
+same type of incident. The type depends on the kind of neighbourhood and on the season; the
+distributions of neighbourhoods and of types are heavily skewed.
 """
 
 from __future__ import annotations
@@ -27,11 +27,13 @@ class World:
         t = drift(year, 2019)
         rank = fixed.permutation(NEIGHBORHOODS)
         size = np.exp(-rank / 70.0) + 0.01
-        size *= np.exp(t * fixed.normal(0.0, 0.02, NEIGHBORHOODS) + this_year.normal(0, 0.05, NEIGHBORHOODS))
+        size *= np.exp(
+            t * fixed.normal(0.0, 0.02, NEIGHBORHOODS) + this_year.normal(0, 0.05, NEIGHBORHOODS)
+        )
         self.size = lookup(size)
         self.kind = fixed.integers(0, KINDS, NEIGHBORHOODS).astype(np.uint8)
-        # Neighbourhoods are arranged in a ring; a resident's second neighbourhood is a few steps from the
-        # first.
+        # Neighbourhoods are arranged in a ring; a resident's second neighbourhood is a few steps
+        # from the first.
         self.order = fixed.permutation(NEIGHBORHOODS).astype(np.uint16)
         self.place = np.argsort(self.order).astype(np.int32)
         self.month = lookup(1.0 + 0.18 * np.sin((np.arange(MONTHS) - 3.0) * np.pi / 6.0))
@@ -39,8 +41,8 @@ class World:
 
     @staticmethod
     def _types(fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> np.ndarray:
-        """[kind, month, type]: weights that are Zipf-like over types, times a random factor per kind and
-        type, times a seasonal factor per type."""
+        """[kind, month, type]: weights that are Zipf-like over types, times a random factor per
+        kind and type, times a seasonal factor per type."""
         rank = fixed.permutation(TYPES)
         base = 1.0 / (rank + 3.0) ** 1.3 + 2e-4
         base *= np.exp(t * fixed.normal(0.0, 0.04, TYPES) + this_year.normal(0.0, 0.06, TYPES))
@@ -55,11 +57,14 @@ def _calls_per_resident(rng: np.random.Generator, count: int) -> np.ndarray:
     return np.clip(np.rint(np.exp(rng.normal(0.55, 0.95, count))), 1, MAX_CALLS).astype(np.int64)
 
 
-def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None = None) -> pa.Table:
+def incidents(
+    rows: int, seed: int = 0, year: int = 2019, *, threads: int | None = None
+) -> pa.Table:
     """`rows` incidents as a pyarrow.Table: sim_resident, year, month, neighborhood, incident_type.
 
-    Neighbourhoods (0..277) and types (0..173) are the codes of the sprint 1 parameters; a resident has at
-    most 20 rows. Equal arguments give equal tables for any number of threads; years drift slowly.
+    Neighbourhoods (0..277) and types (0..173) are the codes of the sprint 1 parameters; a resident
+    has at most 20 rows. Equal arguments give equal tables for any number of threads; years drift
+    slowly.
     """
 
     rows = check_int("rows", rows, 0, 200_000_000)
@@ -92,7 +97,9 @@ def incidents(rows: int, seed: int = 0, year: int = 2019, *, threads: int | None
         where = np.where(habit[0] < 0.72, home[residents], second[residents])
         where = np.where(habit[0] > 0.9, pick(world.size, anywhere, rng), where)
         again = insistent[residents] & (habit[1] < 0.6)
-        month = np.where(again & (habit[1] < 0.3), usual_month[residents], pick(world.month, anywhere, rng))
+        month = np.where(
+            again & (habit[1] < 0.3), usual_month[residents], pick(world.month, anywhere, rng)
+        )
         what = pick(world.type, world.kind[where].astype(np.int32) * MONTHS + month, rng)
         out["sim_resident"][part] = ids[residents]
         out["month"][part] = month + 1

@@ -1,8 +1,8 @@
 """Simulated taxi trips with the columns of the 2021 de-identification challenge (sprint 3).
 
-Dependences in the data: a taxi belongs to one company and has habits of shift and area; the dropoff depends
-on pickup and shift; miles depend on the distance between the areas, seconds on miles and traffic, the fare on
-both, the payment type on taxi and fare, and tips on the payment type.
+Dependences in the data: a taxi belongs to one company and has habits of shift and area; the dropoff
+depends on pickup and shift; miles depend on the distance between the areas, seconds on miles and
+traffic, the fare on both, the payment type on taxi and fare, and tips on the payment type.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _WORLD = 2020  # seed of the fixed tables, which do not depend on the caller's s
 
 
 class World:
-    """Everything about a year that is the same for every seed: tables of probabilities and prices."""
+    """Everything about a year that is the same for every seed: tables of probabilities and
+    prices."""
 
     def __init__(self, year: int) -> None:
         fixed = np.random.default_rng(_WORLD)
@@ -54,11 +55,14 @@ class World:
 
     @staticmethod
     def _rosters(fixed: np.random.Generator, t: float) -> np.ndarray:
-        """Shift weights of each roster: all shifts, days, evenings, nights, weekends, office hours."""
+        """Shift weights of each roster: all shifts, days, evenings, nights, weekends, office
+        hours."""
         day, block = np.divmod(np.arange(SHIFTS), 3)
         week = np.array([0.85, 0.9, 1.0, 1.0, 1.05, 1.1, 0.8])[day]
         base = week * np.array([0.62, 1.0, 0.5])[block]
-        tilt = np.array([[1, 1, 1], [0.5, 1.6, 0.5], [0.3, 0.8, 2.5], [3, 0.3, 1], [1, 1, 1], [0.2, 2, 0.4]])
+        tilt = np.array(
+            [[1, 1, 1], [0.5, 1.6, 0.5], [0.3, 0.8, 2.5], [3, 0.3, 1], [1, 1, 1], [0.2, 2, 0.4]]
+        )
         roster = base * tilt[:, block] * np.exp(fixed.normal(0.0, 0.08, (ROSTERS, SHIFTS)))
         weekend = np.isin(day, (0, 6))
         roster[4] *= np.where(weekend, 4.0, 0.6)
@@ -79,8 +83,8 @@ class World:
 
     @staticmethod
     def _pickups(zones: np.ndarray, t: float) -> np.ndarray:
-        """[shift, zone, area] weights of pickups: more at offices by day, at bars by night, and at airports
-        in the early shift and on Sundays."""
+        """[shift, zone, area] weights of pickups: more at offices by day, at bars by night, and at
+        airports in the early shift and on Sundays."""
         day, block = np.divmod(np.arange(SHIFTS), 3)
         out = np.repeat(zones[None], SHIFTS, axis=0)
         weekend = np.isin(day, (0, 6))
@@ -97,9 +101,9 @@ class World:
         return out
 
     def _dropoffs(self, busy: np.ndarray) -> np.ndarray:
-        """[kind of shift, pickup, dropoff] weights: they increase with the dropoff's popularity and decrease
-        with distance; trips from an airport go mostly to the centre, and from unknown areas to unknown
-        areas."""
+        """[kind of shift, pickup, dropoff] weights: they increase with the dropoff's popularity and
+        decrease with distance; trips from an airport go mostly to the centre, and from unknown
+        areas to unknown areas."""
         near = np.exp(-self.miles / 2.0).astype(np.float64)
         weight = busy[None] ** 0.9 * (near + 0.004)
         weight[list(city.AIRPORTS)] = busy[None] * (0.1 + near[list(city.AIRPORTS)])
@@ -115,13 +119,17 @@ class World:
         out[5][:, list(city.NORTH_SIDE)] *= 2.0
         return out
 
-    def _companies(self, fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> None:
-        """Sets the company weights (a few large fleets, many of one car) and, for each company, the weights
-        of zones, rosters and card classes."""
+    def _companies(
+        self, fixed: np.random.Generator, this_year: np.random.Generator, t: float
+    ) -> None:
+        """Sets the company weights (a few large fleets, many of one car) and, for each company, the
+        weights of zones, rosters and card classes."""
         rank = fixed.permutation(COMPANIES)
         size = 1.0 / (rank + 1.6) ** 1.35 + 0.0008
         size[rank >= 1] *= np.exp(fixed.normal(0.0, 0.25, COMPANIES))[rank >= 1]
-        size *= np.exp(t * fixed.normal(0.0, 0.05, COMPANIES) + this_year.normal(0.0, 0.1, COMPANIES))
+        size *= np.exp(
+            t * fixed.normal(0.0, 0.05, COMPANIES) + this_year.normal(0.0, 0.1, COMPANIES)
+        )
         self.company = lookup(size)
         self.zone_of = lookup(fixed.dirichlet([2.0, 4.0, 0.8, 0.9, 0.3, 0.3], COMPANIES) + 0.01)
         self.roster_of = lookup(fixed.dirichlet([2.5, 2.0, 0.8, 0.7, 0.6, 0.9], COMPANIES) + 0.01)
@@ -129,8 +137,8 @@ class World:
 
     @staticmethod
     def _payments(t: float) -> np.ndarray:
-        """[card class x fare level, payment code]: card payment is likelier for higher fares and later
-        years."""
+        """[card class x fare level, payment code]: card payment is likelier for higher fares and
+        later years."""
         score = np.array([-1.3, -0.2, 0.5, 1.6])[:, None] + np.array([-0.25, 0.35, 0.9]) + 0.04 * t
         card = (1.0 / (1.0 + np.exp(-score))).ravel()
         out = np.tile([0.0075, 0.0, 0.0, 0.0, 0.011, 0.003, 0.0008, 0.0001, 0.0001], (card.size, 1))
@@ -142,7 +150,8 @@ class World:
 
 
 def _trips_per_taxi(rng: np.random.Generator, count: int) -> np.ndarray:
-    """int64 trips per taxi, 1 to 200, heavy-tailed: half of the taxis have fewer than 25 trips, some 200."""
+    """int64 trips per taxi, 1 to 200, heavy-tailed: half of the taxis have fewer than 25 trips,
+    some 200."""
     trips = np.exp(rng.normal(3.2, 1.25, count))
     return np.clip(np.rint(trips), 1, MAX_TRIPS).astype(np.int64)
 
@@ -152,14 +161,14 @@ def taxi(
 ) -> pa.Table:
     """`rows` taxi trips as a pyarrow.Table with the columns and dtypes of the sprint 3 parameters.
 
-    Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal tables,
-    for any number of threads. Areas, companies, fares and card use drift slowly from year to year, so that
-    one year can serve as public data for another; use another seed as well, or both tables have the same
-    taxis.
+    Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal
+    tables, for any number of threads. Areas, companies, fares and card use drift slowly from year
+    to year, so that one year can serve as public data for another; use another seed as well, or
+    both tables have the same taxis.
 
     `chained`: the trips of a taxi follow each other, two in five where the last one ended (schema
-    "taxi-chained"): `trip_start`, in quarters of an hour of 26 weeks from the first Sunday of March, takes
-    the place of shift, day and hour."""
+    "taxi-chained"): `trip_start`, in quarters of an hour of 26 weeks from the first Sunday of
+    March, takes the place of shift, day and hour."""
 
     rows = check_int("rows", rows, 0, 200_000_000)
     year = check_int("year", year, 1900, 2200)
@@ -225,12 +234,14 @@ def taxi(
 
 _AREA_VALUE = np.concatenate([[-1], np.arange(1, city.AREAS)]).astype(np.int8)
 _DAY, _BLOCK = np.divmod(np.arange(SHIFTS), 3)
-_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(np.uint8)  # block of the day; plus 3 at weekends
+_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(
+    np.uint8
+)  # block of the day; plus 3 at weekends
 
 
 def _numbers(world, rng, pickup, dropoff, kind, card) -> dict[str, np.ndarray]:
-    """Miles, seconds, payment, fare, tips and total of the trips of one chunk, given pickup, dropoff, kind of
-    shift and card class."""
+    """Miles, seconds, payment, fare, tips and total of the trips of one chunk, given pickup,
+    dropoff, kind of shift and card class."""
     size = len(pickup)
     noise = rng.standard_normal((3, size), dtype=np.float32)
     miles = world.miles.ravel().take(pickup.astype(np.int32) * city.AREAS + dropoff)
@@ -238,7 +249,9 @@ def _numbers(world, rng, pickup, dropoff, kind, card) -> dict[str, np.ndarray]:
     # Speed is lower on short trips and in rush hours; traffic varies more than distance.
     pace = (9.5 + 23.0 * (miles / (miles + 5.0))) * world.speed[kind]
     seconds = (60.0 + 3600.0 * miles / pace) * np.exp(0.35 * noise[1])
-    fare = np.float32(world.flag) + np.float32(world.per_mile) * miles + seconds * np.float32(0.0008)
+    fare = (
+        np.float32(world.flag) + np.float32(world.per_mile) * miles + seconds * np.float32(0.0008)
+    )
     np.rint(fare, out=fare)
     level = (fare >= 12.0).astype(np.uint8) + (fare >= 28.0)
     payment = pick(world.payment, card * FARE_LEVELS + level, rng)

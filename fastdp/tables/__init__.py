@@ -1,6 +1,7 @@
-"""Reads sources and encodes them as tables of codes: `sources` and `objects` (as `parts`), `textblocks`,
-`textlines`, `textvalues`, `identity`, `ingest`, `table`, `idvalues`, `userids`, `bound`.
+"""Reads sources and encodes them as tables of codes: `sources` and `objects` (as `parts`),
+`textblocks`, `textlines`, `textvalues`, `identity`, `ingest`, `table`, `idvalues`, `userids`,
+`bound`.
 
-A table is private unless it was read with `public=True`. Only `engines`, `release`, `run`, `evaluate`,
-`report` and the fits on public data import this folder.
+A table is private unless it was read with `public=True`. Only `engines`, `release`, `run`,
+`evaluate`, `report` and the fits on public data import this folder.
 """

@@ -1,8 +1,9 @@
-"""Drafts a first schema from data, to be edited by hand: a guess of each column's kind, of the columns that
-may hold user ids, and marks on the lines that were learnt from the data.
+"""Drafts a first schema from data, to be edited by hand: a guess of each column's kind, of the
+columns that may hold user ids, and marks on the lines that were learnt from the data.
 
-A schema must be public. A draft from private data is not private: every line marked `LEARNT` (lists, ranges,
-bins) depends on the rows, and must be replaced by public knowledge before anything is released.
+A schema must be public. A draft from private data is not private: every line marked `LEARNT`
+(lists, ranges, bins) depends on the rows, and must be replaced by public knowledge before anything
+is released.
 """
 
 from __future__ import annotations
@@ -29,32 +30,35 @@ from .relations import Columns, plain, propose
 from .whole import other_encoding, parsed, read_whole, type_of_texts
 
 MOST_VALUES = 1000
-"""The longest list of values that is drafted. A text column with more distinct values is taken for an
-identifier or free text, unless its values occur often on average."""
+"""The longest list of values that is drafted. A text column with more distinct values is taken for
+an identifier or free text, unless its values occur often on average."""
 OFTEN = 20
 RANGE = 1000
-"""A column of whole numbers whose range contains at most this many numbers is drafted as that range."""
+"""A column of whole numbers whose range contains at most this many numbers is drafted as that
+range."""
 FEW = 50
-"""A column of whole numbers with a wider range, but at most this many distinct values, is drafted as a
-list."""
+"""A column of whole numbers with a wider range, but at most this many distinct values, is drafted
+as a list."""
 MANY_DATES = 60
 DAYS_LISTED = 370
-"""A span of at most this many days is drafted by its dates, a longer one by year, month and day of the week,
-or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
+"""A span of at most this many days is drafted by its dates, a longer one by year, month and day of
+the week, or by bins of years where a year has fewer than `ROWS_A_YEAR` rows."""
 ROWS_A_YEAR = 100
 EVEN = (
-    "Bins are even with round edges. If the data is public, draft it as public: bins then have equal counts."
+    "Bins are even with round edges. If the data is public, draft it as public: bins then have"
+    " equal counts."
 )
 IDENTIFIERS = 50
-"""Rows from which on values are taken for identifiers; whole numbers without such a name from four times as
-many."""
+"""Rows from which on values are taken for identifiers; whole numbers without such a name from four
+times as many."""
 EMPTY = 0.99
 """A column with this share of nulls is left out: a run would stop at it (`empty_columns`)."""
 _PLAIN = "plain numbers such as 1234.50"
 _CONVERT = dict.fromkeys(("money", "percentage", "number with commas"), _PLAIN)
 _CONVERT |= dict.fromkeys(("date in another form", "time of day"), "2024-12-31 or 2024-12-31 23:59")
 _ID = re.compile(
-    r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$", re.I
+    r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$",
+    re.I,
 )
 _WHO = re.compile(
     r"user|person|people|patient|customer|client|member|resident|house|account|card|device|driver|taxi|tail|"
@@ -65,8 +69,8 @@ _WHO = re.compile(
 
 @dataclass(frozen=True)
 class Candidate:
-    """A column that may hold user ids: `values` is its number of distinct values, `rows` the number of rows,
-    and 99 % of the values occur in at most `usual` rows."""
+    """A column that may hold user ids: `values` is its number of distinct values, `rows` the number
+    of rows, and 99 % of the values occur in at most `usual` rows."""
 
     name: str
     values: int
@@ -74,13 +78,16 @@ class Candidate:
     usual: int
 
     def __str__(self) -> str:
-        return f"{self.name!r} ({self.values:,} values, {self.rows / self.values:.3g} rows each on average)"
+        return (
+            f"{self.name!r} ({self.values:,} values, {self.rows / self.values:.3g} rows each on"
+            " average)"
+        )
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted schema; `save` writes it with marks on the lines that were learnt from the data, `notes` list
-    what else the user has to do."""
+    """A drafted schema; `save` writes it with marks on the lines that were learnt from the data,
+    `notes` list what else the user has to do."""
 
     schema: Schema
     notes: tuple[str, ...] = ()
@@ -90,8 +97,14 @@ class Draft:
     def text(self) -> str:
         """TOML, with comments."""
         head = [
-            "DRAFTED FROM DATA. A schema is public: replace every line marked LEARNT by public knowledge (a",
-            "code book, a price list, a map) and delete the mark. What a marked line says is not protected,",
+            (
+                "DRAFTED FROM DATA. A schema is public: replace every line marked LEARNT by public"
+                " knowledge (a"
+            ),
+            (
+                "code book, a price list, a map) and delete the mark. What a marked line says is"
+                " not protected,"
+            ),
             "and the privacy statement of a run names it.",
             *self.notes,
         ]
@@ -101,9 +114,18 @@ class Draft:
     def _proposed(self) -> list[str]:
         best = self.users[0]
         return [
-            "Whose rows are they? All rows of one user are protected together; without [user] each row is",
-            "protected by itself, and somebody with many rows less. max_rows is a public bound on the rows",
-            "of one user; rows beyond it are left out. How many of them count fully is chosen in the run.",
+            (
+                "Whose rows are they? All rows of one user are protected together; without [user]"
+                " each row is"
+            ),
+            (
+                "protected by itself, and somebody with many rows less. max_rows is a public bound"
+                " on the rows"
+            ),
+            (
+                "of one user; rows beyond it are left out. How many of them count fully is chosen"
+                " in the run."
+            ),
             "[user]",
             f"column = {toml_write.quoted(best.name)}",
             f"max_rows = {best.usual}    # LEARNT: 99 % of the values have at most so many rows",
@@ -127,13 +149,14 @@ def draft(
     dialect: Dialect | Mapping[str, Any] | None = None,
     public: bool = False,
 ) -> Draft:
-    """Draft a first schema for data, to be edited by hand. It contains values and ranges of the data.
+    """Draft a first schema for data, to be edited by hand. It contains values and ranges of the
+    data.
 
-    Texts with few distinct values and booleans become lists; whole numbers become a range, a list or about
-    `bins` bins with round edges and open ends; other numbers become bins, with `digits` if all values have
-    few decimals; dates and times become their parts, clock times written as HHMM hours and minutes.
-    Identifiers, free text, columns of almost only nulls and columns of unknown kinds are left out. Columns
-    that follow from others, and the order of dates, become constraints.
+    Texts with few distinct values and booleans become lists; whole numbers become a range, a list
+    or about `bins` bins with round edges and open ends; other numbers become bins, with `digits` if
+    all values have few decimals; dates and times become their parts, clock times written as HHMM
+    hours and minutes. Identifiers, free text, columns of almost only nulls and columns of unknown
+    kinds are left out. Columns that follow from others, and the order of dates, become constraints.
 
     Parameters
     ----------
@@ -154,7 +177,9 @@ def draft(
     notes = []
     if dialect is None and (encoding := other_encoding(source)) is not None:
         dialect = {"encoding": encoding}
-        notes.append(f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts.")
+        notes.append(
+            f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts."
+        )
     table = read_whole(source, dialect)
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
@@ -185,7 +210,9 @@ def draft(
             notes += looked.notes
     if not entries:
         why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(f"the draft would have no column{why if len(table) else ': no row can be read'}")
+        raise SchemaError(
+            f"the draft would have no column{why if len(table) else ': no row can be read'}"
+        )
     columns = Columns(values, entries)
     proposed = propose(columns)
     origin = f"drafted from {'public ' if public else ''}data"
@@ -206,8 +233,11 @@ def draft(
     return _finished(schema, user, users, left_out, notes)
 
 
-def _constrained(document: Mapping[str, Any], proposed: Sequence[dict[str, Any]]) -> tuple[Schema, list[str]]:
-    """The schema with the proposed constraints, less those that it cannot have, with the reasons."""
+def _constrained(
+    document: Mapping[str, Any], proposed: Sequence[dict[str, Any]]
+) -> tuple[Schema, list[str]]:
+    """The schema with the proposed constraints, less those that it cannot have, with the
+    reasons."""
     kept: list[dict[str, Any]] = []
     refused = []
     for some in ([proposed], [[c] for c in proposed]):
@@ -224,19 +254,29 @@ def _constrained(document: Mapping[str, Any], proposed: Sequence[dict[str, Any]]
 
 
 def _finished(
-    schema: Schema, user: str | None, users: list[Candidate], left_out: dict[str, str], more: list[str]
+    schema: Schema,
+    user: str | None,
+    users: list[Candidate],
+    left_out: dict[str, str],
+    more: list[str],
 ) -> Draft:
     notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
-    ranked = sorted(users, key=lambda u: (u.name != user, not _WHO.search(u.name), -u.rows / u.values))
+    ranked = sorted(
+        users, key=lambda u: (u.name != user, not _WHO.search(u.name), -u.rows / u.values)
+    )
     if user is None and ranked:
-        notes.append(f"Possible user column: {' or '.join(map(str, ranked[:3]))}; see [user] below.")
+        notes.append(
+            f"Possible user column: {' or '.join(map(str, ranked[:3]))}; see [user] below."
+        )
     elif user is None:
         alone = "No column looks like a user id, so each row counts as a separate user."
-        notes.append(f"{alone} If a person may have several rows, name the column of their ids as the user.")
+        notes.append(
+            f"{alone} If a person may have several rows, name the column of their ids as the user."
+        )
     else:
         notes.append(
-            f"Users are the values of {user!r}. A public bound on the rows of one user goes to max_rows; "
-            f"99 % of them have at most {ranked[0].usual:,} here."
+            f"Users are the values of {user!r}. A public bound on the rows of one user goes to"
+            f" max_rows; 99 % of them have at most {ranked[0].usual:,} here."
         )
     return Draft(schema, tuple(notes), tuple(ranked), dict(left_out))
 
@@ -244,7 +284,9 @@ def _finished(
 class _Look:
     """One column of the data, and what its values suggest for the schema."""
 
-    def __init__(self, name: str, column: pa.ChunkedArray, bins: int, public: bool, names: Sequence[str]):
+    def __init__(
+        self, name: str, column: pa.ChunkedArray, bins: int, public: bool, names: Sequence[str]
+    ):
         self.name, self.bins, self.public, self.names = name, bins, public, names
         self.notes: list[str] = []
         self.low: Any
@@ -257,7 +299,9 @@ class _Look:
         self.category = pa.types.is_dictionary(kind)
         if self.category:
             self.dtype = self.dtype or dtypes.name_of(kind.value_type)
-            column = pa.chunked_array([c.dictionary_decode() for c in column.chunks], type=kind.value_type)
+            column = pa.chunked_array(
+                [c.dictionary_decode() for c in column.chunks], type=kind.value_type
+            )
         self.problem = ""
         if self.dtype is None:
             self.problem = f"a {column.type} column cannot be drafted"
@@ -296,31 +340,41 @@ class _Look:
         if rows < IDENTIFIERS or not (self.whole or self.family == "string") or self.category:
             return ""
         if self.whole:
-            every = self.distinct == rows and rows >= 4 * IDENTIFIERS and self.high - self.low >= RANGE
+            every = (
+                self.distinct == rows and rows >= 4 * IDENTIFIERS and self.high - self.low >= RANGE
+            )
             named = bool(_ID.search(self.name)) and self.distinct > 2 * FEW
             looks = f"a number of {self.distinct:,} values that looks like an identifier"
             return looks if every or named else ""
         named = bool(_ID.search(self.name) or _WHO.search(self.name)) and self.distinct > 2 * FEW
-        if self.distinct > 0.9 * rows or self.distinct * OFTEN > max(rows, MOST_VALUES * OFTEN) or named:
+        if (
+            self.distinct > 0.9 * rows
+            or self.distinct * OFTEN > max(rows, MOST_VALUES * OFTEN)
+            or named
+        ):
             return f"a text of {self.distinct:,} values that looks like an identifier or free text"
         return ""
 
     def _check_words(self) -> None:
         kinds = textkinds.count_kinds(self.values)
         most = max(_CONVERT, key=lambda kind: kinds.get(kind, 0))
-        plain = sum(kinds.get(kind, 0) for kind in textkinds.NUMBERS) if _CONVERT[most] == _PLAIN else 0
+        plain = (
+            sum(kinds.get(kind, 0) for kind in textkinds.NUMBERS) if _CONVERT[most] == _PLAIN else 0
+        )
         if kinds.get(most) and kinds[most] + plain > 0.9 * len(self.values):
             self.problem = f"texts of the kind {most!r}: convert them to {_CONVERT[most]}"
 
     @property
     def may_be_user(self) -> bool:
-        """Whether the values may be user ids: they repeat, and look like identifiers, are named like ids or
-        people, or all have equally many rows, as in a panel."""
+        """Whether the values may be user ids: they repeat, and look like identifiers, are named
+        like ids or people, or all have equally many rows, as in a panel."""
         kind = self.whole or self.family == "string"
         if not kind or self.distinct < 2 or 2 * self.distinct > len(self.values):
             return False
         named = self.distinct >= OFTEN / 2 and (_ID.search(self.name) or _WHO.search(self.name))
-        panel = self.distinct > FEW and self.values.value_counts().get_column("count").n_unique() == 1
+        panel = (
+            self.distinct > FEW and self.values.value_counts().get_column("count").n_unique() == 1
+        )
         return bool(self.why or named or panel)
 
     def candidate(self) -> Candidate:
@@ -349,14 +403,18 @@ class _Look:
             return self._clock()
         numbers, digits = self.values.cast(pl.Float64), self._digits()
         if self.public:
-            return _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins) | digits
+            return (
+                _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins) | digits
+            )
         return _bins(numbers, self.whole, self.bins) | digits
 
     def _clock(self) -> dict[str, Any]:
         """Clock times written as HHMM; minutes are a part where they are uneven."""
         minutes = self.values.cast(int) % 100
         by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
-        uneven = (minutes.value_counts()["count"] > 3 * len(minutes) / 60).any()  # also where by is 5 or more
+        uneven = (
+            minutes.value_counts()["count"] > 3 * len(minutes) / 60
+        ).any()  # also where by is 5 or more
         parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
         return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}
 
@@ -368,7 +426,8 @@ class _Look:
         return name
 
     def _digits(self) -> dict[str, Any]:
-        """The option `digits` (number of decimals) if all values have at most four decimals, else nothing."""
+        """The option `digits` (number of decimals) if all values have at most four decimals, else
+        nothing."""
         if self.family == "decimal":
             return {"digits": dtypes.decimal_scale(self.dtype or "")}
         if self.family != "float":
@@ -388,18 +447,26 @@ class _Look:
             if (midnight := (seconds == 0).sum() / len(seconds)) >= MIDNIGHT:
                 step = 86_400
                 if midnight < 1:
-                    self.notes.append(f"{self.name!r}: {1 - midnight:.1%} have a time of day, left out.")
+                    self.notes.append(
+                        f"{self.name!r}: {1 - midnight:.1%} have a time of day, left out."
+                    )
             else:
                 step = next(s for s in STEPS if bool((seconds % s == 0).all()))
         if days >= DAYS_LISTED and len(self.values) < ROWS_A_YEAR * years:
-            wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins)
+            wide = next(
+                w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins
+            )
             ends = range(self.low.year // wide, self.high.year // wide + 2)
             edges = [f"{min(max(1, y * wide), 9999):04d}-01-01" for y in ends]
-            return {"kind": "numeric", "edges": edges} | ({"dtype": "date32"} if step == 86_400 else {})
+            return {"kind": "numeric", "edges": edges} | (
+                {"dtype": "date32"} if step == 86_400 else {}
+            )
         parts = ("date",) if days < DAYS_LISTED else ("year", "month", "day_of_week")
         made: dict[str, Any] = {
             "kind": "timestamp",
-            "parts": {p: self._fresh(p) for p in (*parts, *(() if step in (0, 86_400) else ("hour",)))},
+            "parts": {
+                p: self._fresh(p) for p in (*parts, *(() if step in (0, 86_400) else ("hour",)))
+            },
             "min": str(self.low)[:10],
             "max": str(self.high)[:10],
         }
@@ -426,13 +493,18 @@ def _bins(values: Any, whole: bool, bins: int) -> dict[str, Any]:
 
 
 def _even_bins(values: Any, digits: int | None, bins: int) -> dict[str, Any]:
-    """About `bins` bins of equal counts, open above; a value that fills several gets one of its own."""
+    """About `bins` bins of equal counts, open above; a value that fills several gets one of its
+    own."""
     at = [float(values.quantile(i / bins, "lower")) for i in range(bins)]
     edges = set(at)
     if digits is not None:
         edges |= {round(a + 10.0**-digits, digits) for a, b in pairwise(at) if a == b}
     listed = sorted(int(e) if e % 1 == 0 else e for e in edges)
-    return {"kind": "numeric", "edges": [*listed, "inf"], "max": max(float(values.max()), listed[-1])}
+    return {
+        "kind": "numeric",
+        "edges": [*listed, "inf"],
+        "max": max(float(values.max()), listed[-1]),
+    }
 
 
 def _multiple(i: int, step: float) -> float:
@@ -441,8 +513,8 @@ def _multiple(i: int, step: float) -> float:
 
 
 def _round_step(step: float) -> float:
-    """The smallest number of the form 1, 2 or 5 times a power of ten that is at least `step`; 1 for a
-    constant column."""
+    """The smallest number of the form 1, 2 or 5 times a power of ten that is at least `step`; 1 for
+    a constant column."""
     if step <= 0:
         return 1
     power = 10.0 ** math.floor(math.log10(step))

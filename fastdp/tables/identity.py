@@ -1,4 +1,5 @@
-"""Whether two sources share rows: the same files (by device and inode), or frames that share memory."""
+"""Whether two sources share rows: the same files (by device and inode), or frames that share
+memory."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,11 +13,11 @@ from . import sources
 
 
 def overlap(one: Any, other: Any) -> bool:
-    """Whether both sources contain the same file (also through a folder, a glob or a link) or the same rows
-    in memory.
+    """Whether both sources contain the same file (also through a folder, a glob or a link) or the
+    same rows in memory.
 
-    Compares files and memory addresses, never values: it does not recognise a copy, nor the rows that a query
-    (a LazyFrame, a relation) will read.
+    Compares files and memory addresses, never values: it does not recognise a copy, nor the rows
+    that a query (a LazyFrame, a relation) will read.
     """
     same = one is other or bool(_files(one) & _files(other))
     return same or _meet(sorted(_rows(one)), sorted(_rows(other)))
@@ -32,7 +33,9 @@ def _files(source: Any) -> set[tuple[int, int]]:
             names = [path for path, _ in sources.files(os.fspath(source))]
         except DataError:  # there is no such file: opening the source will raise this error again
             return set()
-    elif type(source).__module__.startswith("pyarrow") and isinstance(getattr(source, "files", None), list):
+    elif type(source).__module__.startswith("pyarrow") and isinstance(
+        getattr(source, "files", None), list
+    ):
         names = source.files
     places = set()
     for name in names:
@@ -45,8 +48,8 @@ def _files(source: Any) -> set[tuple[int, int]]:
 
 
 def _rows(source: Any) -> Iterator[tuple[int, int]]:
-    """Address ranges [start, end) in memory of the values of frames, series and arrays, by column; none
-    for any other object."""
+    """Address ranges [start, end) in memory of the values of frames, series and arrays, by column;
+    none for any other object."""
     module, parts = type(source).__module__.split(".")[0], list[Any]()
     if isinstance(source, pa.Array):
         yield from _array(source)
@@ -63,7 +66,9 @@ def _rows(source: Any) -> Iterator[tuple[int, int]]:
     elif module == "polars" and hasattr(source, "get_columns"):
         parts = source.get_columns()
     elif module == "polars" and hasattr(source, "get_chunks"):
-        parts = [chunk.to_arrow(compat_level=pl.CompatLevel.newest()) for chunk in source.get_chunks()]
+        parts = [
+            chunk.to_arrow(compat_level=pl.CompatLevel.newest()) for chunk in source.get_chunks()
+        ]
     elif module == "pandas" and hasattr(source, "columns"):
         parts = [source.iloc[:, position] for position in range(source.shape[1])]
     elif module == "pandas":

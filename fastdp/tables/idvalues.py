@@ -1,9 +1,10 @@
-"""The value of a user id: every source passes its ids through `normal`, so that one value is one user.
+"""The value of a user id: every source passes its ids through `normal`, so that one value is one
+user.
 
-Numbers are compared by value, whatever their type and spelling: 7, 7.0 and Decimal("7.00") are one id, and so
-are 0 and -0. Times with a zone are compared as points in time; a date is the start of its day. Null and NaN
-are not ids. Texts are compared byte by byte, unless the schema gives the user column a type of numbers or
-times: then they are compared by what they spell.
+Numbers are compared by value, whatever their type and spelling: 7, 7.0 and Decimal("7.00") are one
+id, and so are 0 and -0. Times with a zone are compared as points in time; a date is the start of
+its day. Null and NaN are not ids. Texts are compared byte by byte, unless the schema gives the user
+column a type of numbers or times: then they are compared by what they spell.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from .textvalues import buffers_of
 
 _NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4000}))?")
 _PLAIN_DIGITS = 38
-"""Whole numbers of at most this many digits are written without an exponent; `fdp_lines_shortest` in
-csrc/lines.c has the same limit."""
+"""Whole numbers of at most this many digits are written without an exponent; `fdp_lines_shortest`
+in csrc/lines.c has the same limit."""
 _MOST_BITS = 14_000
 """Python does not write larger whole numbers in decimal (its limit is 4,300 digits)."""
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -32,8 +33,8 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
 def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
-    """Ids of any source in the form in which they are hashed; null if there is no id. `dtype`: the type of
-    the user column in the schema. The value of one id never depends on the others."""
+    """Ids of any source in the form in which they are hashed; null if there is no id. `dtype`: the
+    type of the user column in the schema. The value of one id never depends on the others."""
 
     t = pa.types
     if isinstance(ids, pa.ExtensionArray):
@@ -45,7 +46,9 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     kind = ids.type
     if t.is_floating(kind):
         return pc.if_else(pc.is_nan(ids), pa.scalar(None, kind), ids)
-    if t.is_date64(kind):  # the type allows milliseconds within a day, which are not part of the date
+    if t.is_date64(
+        kind
+    ):  # the type allows milliseconds within a day, which are not part of the date
         whole = np.asarray(ids.view(pa.int64()).fill_null(0))
         return pc.subtract(ids.view(pa.int64()), pa.array(whole % 86_400_000)).view(kind)
     if t.is_string_view(kind) or t.is_binary_view(kind) or t.is_fixed_size_binary(kind):
@@ -64,11 +67,14 @@ def has_id(ids: pa.Array) -> np.ndarray | None:
 def is_text(kind: pa.DataType) -> bool:
 
     t = pa.types
-    return t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)
+    return (
+        t.is_string(kind) or t.is_large_string(kind) or t.is_binary(kind) or t.is_large_binary(kind)
+    )
 
 
 def _spelled(ids: pa.Array, family: str) -> pa.Array:
-    """Texts by the numbers or times that they spell, as bytes; each distinct text is parsed once."""
+    """Texts by the numbers or times that they spell, as bytes; each distinct text is parsed
+    once."""
 
     if family == "int":
         plain = ids.view(pa.binary()) if pa.types.is_string(ids.type) else ids
@@ -82,13 +88,15 @@ def _spelled(ids: pa.Array, family: str) -> pa.Array:
 
 
 def number_spelled(text: bytes) -> bytes | None:
-    """The one spelling of the number that a text spells; None for NaN. A text that is not a number is
-    returned unchanged."""
+    """The one spelling of the number that a text spells; None for NaN. A text that is not a number
+    is returned unchanged."""
     body = text.strip()
     if body.isdigit() and len(body) <= _PLAIN_DIGITS:
         return body.lstrip(b"0") or b"0"
     match = _NUMBER.fullmatch(body)
-    sign, whole, fraction, exponent = (part or b"" for part in match.groups()) if match else [b""] * 4
+    sign, whole, fraction, exponent = (
+        (part or b"" for part in match.groups()) if match else [b""] * 4
+    )
     if not whole and not fraction:
         word = body.lower().lstrip(b"+-")
         if word in (b"inf", b"infinity"):
@@ -108,8 +116,8 @@ def number_spelled(text: bytes) -> bytes | None:
 
 
 def time_spelled(text: bytes) -> bytes | None:
-    """The one spelling of the date or time that a text spells (ISO 8601, at most microseconds). A text that
-    is neither is returned unchanged."""
+    """The one spelling of the date or time that a text spells (ISO 8601, at most microseconds). A
+    text that is neither is returned unchanged."""
     try:
         moment = datetime.datetime.fromisoformat(text.decode("ascii").strip())
     except ValueError:
@@ -131,7 +139,8 @@ def _moment(moment: datetime.date) -> bytes:
 
 
 def of_object(value: Any) -> bytes | None:
-    """The id that a Python object is; None for null and NaN. Never raises for objects of database drivers."""
+    """The id that a Python object is; None for null and NaN. Never raises for objects of database
+    drivers."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None:
         return None
@@ -147,5 +156,7 @@ def of_object(value: Any) -> bytes | None:
     if isinstance(value, float):
         return number_spelled(b"%d" % value if value.is_integer() else repr(value).encode())
     if isinstance(value, datetime.date):
-        return _moment(value) if value == value else None  # pandas' NaT is a date, and not equal to itself
+        return (
+            _moment(value) if value == value else None
+        )  # pandas' NaT is a date, and not equal to itself
     return str(value).encode("utf-8", "surrogatepass")

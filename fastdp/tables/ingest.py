@@ -1,8 +1,8 @@
 """Reads sources: threads encode units of Arrow batches, which are joined in order into a `Table`.
 
-At most 1.5 times as many units as threads, or two more, are in memory at once. Codes stay in memory up to
-SPOOL_ROWS rows; beyond that they are written to unnamed temporary files, which are mapped into memory after
-reading, so that the operating system decides which pages stay in memory.
+At most 1.5 times as many units as threads, or two more, are in memory at once. Codes stay in memory
+up to SPOOL_ROWS rows; beyond that they are written to unnamed temporary files, which are mapped
+into memory after reading, so that the operating system decides which pages stay in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
 
 JOINED = 1 << 26
-"""Bytes of columns that are joined at a time, at four a row, if they are more than one. A matter of time."""
+"""Bytes of columns that are joined at a time, at four a row, if they are more than one. A matter of
+time."""
 
 
 class Encoded(Struct, frozen=True, eq=False):
@@ -143,8 +144,8 @@ def read(
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Call a function that reads private rows; texts of its errors are replaced if they could contain
-    rows."""
+    """Call a function that reads private rows; texts of its errors are replaced if they could
+    contain rows."""
     return redact_errors(
         call,
         "not enough memory for the private data",
@@ -162,7 +163,8 @@ def read_parts(
     threads: int | None = None,
     users: UserIndex | None = None,
 ) -> Table:
-    """`read` of opened parts. Error texts may contain private values, so the caller must use `guarded`."""
+    """`read` of opened parts. Error texts may contain private values, so the caller must use
+    `guarded`."""
     wanted, threads = checked_columns(parts, schema), _threads.resolve(threads)
     if users is None and schema.user is not None:
         users = UserIndex(schema.user, threads=threads)
@@ -205,12 +207,18 @@ class Gathering:
                 column.spill()
         except OSError as error:
             where = tempfile.gettempdir()
-            raise DataError(f"cannot write temporary codes to {where!r}: {error.strerror}") from None
+            raise DataError(
+                f"cannot write temporary codes to {where!r}: {error.strerror}"
+            ) from None
 
     def table(self, public: bool = False, malformed: int = 0) -> Table:
         team = Team(self.threads)
         codes = dict(zip(self._columns, _finished(list(self._columns.values()), team)))
-        about: dict[str, Any] = {"dropped": self.dropped, "null_ids": self.null_ids, "malformed": malformed}
+        about: dict[str, Any] = {
+            "dropped": self.dropped,
+            "null_ids": self.null_ids,
+            "malformed": malformed,
+        }
         if (users := self.users) is not None:
             spilled, (numbers,) = self._places.file is not None, _finished([self._places], team)
             about |= {"user": numbers if spilled else users.number(numbers, team)}
@@ -218,9 +226,12 @@ class Gathering:
         return Table(self.schema, codes, rows=self.rows, public=public, **about)
 
 
-def checked_columns(parts: Sequence[Part], schema: Schema, users: UserIndex | None = None) -> list[str]:
-    """Names of the columns to read, the user column last; DataError if a part lacks one of them or has it in
-    a type that cannot be read. `users`: has the kind of ids of tables that are linked with this one."""
+def checked_columns(
+    parts: Sequence[Part], schema: Schema, users: UserIndex | None = None
+) -> list[str]:
+    """Names of the columns to read, the user column last; DataError if a part lacks one of them or
+    has it in a type that cannot be read. `users`: has the kind of ids of tables that are linked
+    with this one."""
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
@@ -231,15 +242,17 @@ def checked_columns(parts: Sequence[Part], schema: Schema, users: UserIndex | No
 
 
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIndex) -> None:
-    """Checks names and types of a part's columns before any row is read; one error lists all problems.
-    `users` has the kind of ids of the parts before."""
+    """Checks names and types of a part's columns before any row is read; one error lists all
+    problems. `users` has the kind of ids of the parts before."""
 
     problems = []
     for name in wanted:
         times = part.times(name)
         if times == 0:
             near = nearest(name, part.schema.names)
-            problems.append(f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}")
+            problems.append(
+                f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}"
+            )
         elif times > 1:
             problems.append(f"column {name!r} occurs {times} times: rename one")
     if problems:
@@ -247,7 +260,10 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
         raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)
     typed = [n for n in wanted if n in types]
-    fields = [pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n) for n in typed]
+    fields = [
+        pa.field(n, dtypes.arrow(types[n])) if part.is_text(n) else part.schema.field(n)
+        for n in typed
+    ]
     problems = encode.type_problems(schema.fields.values(), pa.schema(fields))
     if schema.user is not None:
         kind = pa.binary() if part.is_text(schema.user) else part.schema.field(schema.user).type
@@ -260,7 +276,8 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
 
 
 def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
-    """Raise DataError if offsets or indices of Arrow tables and files point outside their buffers."""
+    """Raise DataError if offsets or indices of Arrow tables and files point outside their
+    buffers."""
     for part in parts:
         for unit in sources.guarded(part.where, part.units(wanted, None)) if part.arrow else ():
             for _ in sources.guarded(part.where, unit()):
@@ -268,23 +285,34 @@ def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
 
 
 def encoded(
-    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], users: UserIndex | None, threads: int
+    parts: Sequence[Part],
+    schema: Schema,
+    wanted: Sequence[str],
+    users: UserIndex | None,
+    threads: int,
 ) -> Iterator[Encoded]:
-    """Encoded batches in the order of the source, for any number of threads; ids are not looked up."""
+    """Encoded batches in the order of the source, for any number of threads; ids are not looked
+    up."""
     return of_batches(
         parts, schema, wanted, partial(_encode, schema=schema, users=users, find=False), threads
     )
 
 
 def of_batches(
-    parts: Sequence[Part], schema: Schema, wanted: Sequence[str], one: Callable[..., Made], threads: int
+    parts: Sequence[Part],
+    schema: Schema,
+    wanted: Sequence[str],
+    one: Callable[..., Made],
+    threads: int,
 ) -> Iterator[Made]:
-    """What `one(batch, part, position)` makes of every batch of the parts, in the order of the batches; at
-    most `threads + ahead` units are started and not yet consumed. The positions of rows are in their order.
-    Batches of a unit that is decoded faster than they are used (a row group of Parquet) go to other threads,
-    too, but no more than `spare` at a time. Where there are twice as many threads as units, several share the
-    columns of each."""
-    units = ((p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user)))
+    """What `one(batch, part, position)` makes of every batch of the parts, in the order of the
+    batches; at most `threads + ahead` units are started and not yet consumed. The positions of rows
+    are in their order. Batches of a unit that is decoded faster than they are used (a row group of
+    Parquet) go to other threads, too, but no more than `spare` at a time. Where there are twice as
+    many threads as units, several share the columns of each."""
+    units = (
+        (p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user))
+    )
     found = ((part, unit, number * POSITION) for number, (part, unit) in enumerate(units, 1))
 
     def batches(part: Part, unit: Unit, position: int, *shared: Any) -> Iterator[tuple]:
@@ -302,7 +330,10 @@ def of_batches(
     def share(calls: Sequence[Callable[[], Any]]) -> list[Any]:
         futures = [pool.submit(call) for call in calls[1:]]
         first = calls[0]()
-        return [first, *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:]))]
+        return [
+            first,
+            *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:])),
+        ]
 
     def work(part: Part, unit: Unit, position: int) -> list[Any]:
         made: list[Any] = []
@@ -332,7 +363,12 @@ def source_types(schema: Schema) -> dict[str, str]:
 
 
 def _encode(
-    batch: pa.RecordBatch, part: Part, position: int, schema: Schema, users: UserIndex | None, find: bool
+    batch: pa.RecordBatch,
+    part: Part,
+    position: int,
+    schema: Schema,
+    users: UserIndex | None,
+    find: bool,
 ) -> Encoded:
 
     if part.text or part.any_name:

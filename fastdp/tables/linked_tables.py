@@ -1,18 +1,21 @@
 """Linked tables as tables with users: the unit of privacy is a key with its rows in all tables.
 
-The parents' table has one row per key: the parent's columns, and for each child table the number of the key's
-rows, in bins. A child's table has the key's rows of that table, each with the columns of its parent and with
-the number of the key's rows beside its own, and with its place among them where an order is declared. Every
-row of these tables is a function of the rows of its own
-key, whatever the data holds:
+The parents' table has one row per key: the parent's columns, and for each child table the number of
+the key's rows, in bins. A child's table has the key's rows of that table, each with the columns of
+its parent and with the number of the key's rows beside its own, and with its place among them where
+an order is declared. Every row of these tables is a function of the rows of its own key, whatever
+the data holds:
 
-- of several parent rows of one key the first by a hash of the key's value and the row's codes counts;
+- of several parent rows of one key the first by a hash of the key's value and the row's codes
+  counts;
 - a parent without child rows is a parent with 0 rows;
-- child rows whose key no parent row has are left out, or their key is a parent whose columns are all null;
+- child rows whose key no parent row has are left out, or their key is a parent whose columns are
+  all null;
 - rows without a key are left out, or each is a key of its own.
 
-So a data set with one key more has one more row in the parents' table, and in each child's table the rows of
-one more user; no other row changes. Proof of the guarantee: docs/explain/linked-releases.md.
+So a data set with one key more has one more row in the parents' table, and in each child's table
+the rows of one more user; no other row changes. Proof of the guarantee:
+docs/explain/linked-releases.md.
 """
 
 from collections.abc import Mapping
@@ -46,10 +49,10 @@ LEFT_OUT = ("source", "rank", "user", "role")
 class Links:
     """What a linked schema makes of its tables; public facts only.
 
-    `schemas`: of the parents' table and of each child's table, as they are counted. `counts`: the column of
-    each child's number of rows. `places`: the column of a row's place among the rows of its parent, of
-    children that declare an order. `joined`: of each child, the parent's columns by their names beside its
-    rows.
+    `schemas`: of the parents' table and of each child's table, as they are counted. `counts`: the
+    column of each child's number of rows. `places`: the column of a row's place among the rows of
+    its parent, of children that declare an order. `joined`: of each child, the parent's columns by
+    their names beside its rows.
     """
 
     linked: LinkedSchema
@@ -73,11 +76,13 @@ class Links:
         return {name: {f"{linked.parent}.{a}": a for a in own} for name in linked.children}
 
     def most_rows(self, child: str) -> int:
-        """The most rows of one parent that are told apart: the schema's bound, or the largest clip."""
+        """The most rows of one parent that are told apart: the schema's bound, or the largest
+        clip."""
         return choice_bound(self.linked.tables[child])
 
     def edges(self, child: str) -> np.ndarray:
-        """Lower edges of the bins of a child's number of rows: 0, 1, 2, ..., then four per octave."""
+        """Lower edges of the bins of a child's number of rows: 0, 1, 2, ..., then four per
+        octave."""
         return np.array((0, *size_bins(self.most_rows(child))), np.int64)
 
     def place_codes(self, place: np.ndarray, child: str) -> np.ndarray:
@@ -94,20 +99,30 @@ class Links:
     def schemas(self) -> tuple[Schema, ...]:
         linked = self.linked
         parent = linked.tables[linked.parent].to_plain()
-        columns = parent["columns"] | {self.counts[c]: self._count_entry(c) for c in linked.children}
-        made = [Schema.from_dict({**parent, "user": {**parent["user"], "max_rows": 1}, "columns": columns})]
+        columns = parent["columns"] | {
+            self.counts[c]: self._count_entry(c) for c in linked.children
+        }
+        made = [
+            Schema.from_dict(
+                {**parent, "user": {**parent["user"], "max_rows": 1}, "columns": columns}
+            )
+        ]
         for name in linked.children:
             own = linked.tables[name].to_plain()
             user = {k: v for k, v in parent["user"].items() if k != "max_rows"}
             if "max_rows" in own["user"]:
                 user["max_rows"] = own["user"]["max_rows"]
-            columns = {n: {k: v for k, v in e.items() if k != "source"} for n, e in own["columns"].items()}
+            columns = {
+                n: {k: v for k, v in e.items() if k != "source"} for n, e in own["columns"].items()
+            }
             more = {self.counts[name]: self._count_entry(name)}
             if name in self.places:
                 more[self.places[name]] = self._count_entry(name, first=1)
             for column, entry in (more | self._entries(name)).items():
                 if column in columns:
-                    raise SchemaError(f"table {name!r}, column {column!r}: linked tables use this name")
+                    raise SchemaError(
+                        f"table {name!r}, column {column!r}: linked tables use this name"
+                    )
                 columns[column] = entry
             made.append(Schema.from_dict({**own, "user": user, "columns": columns}))
         return tuple(made)
@@ -119,28 +134,34 @@ class Links:
         return {"kind": "numeric", "dtype": "int64", "edges": edges, "max": most, **policies}
 
     def _entries(self, child: str) -> dict[str, Any]:
-        """Documents of the parent's columns beside a child's rows. Parts of derived columns are codes."""
+        """Documents of the parent's columns beside a child's rows. Parts of derived columns are
+        codes."""
         parent = self.linked.tables[self.linked.parent]
         plain = {n: f.to_plain() for n, f in parent.fields.items() if not isinstance(f, Derived)}
         simple = {n: {k: v for k, v in e.items() if k not in LEFT_OUT} for n, e in plain.items()}
-        sizes = {name: parent.domain[a] for name, a in self.joined[child].items() if a not in simple}
+        sizes = {
+            name: parent.domain[a] for name, a in self.joined[child].items() if a not in simple
+        }
         codes = Schema.from_domain(sizes).to_plain()["columns"] if sizes else {}
         joined = self.joined[child].items()
         return {name: codes[name] if name in codes else simple[a] for name, a in joined}
 
     @cached_property
     def no_parent(self) -> dict[str, int] | None:
-        """Codes of a parent whose columns are all null; None if no table keeps orphans. SchemaError if
-        a column leaves out rows with nulls."""
+        """Codes of a parent whose columns are all null; None if no table keeps orphans. SchemaError
+        if a column leaves out rows with nulls."""
         parent = self.linked.tables[self.linked.parent]
         if "keep" not in self.linked.orphans.values():
             return None
-        types = {source: pa.nulls(1, dtypes.arrow(kind)) for source, kind in source_types(parent).items()}
+        types = {
+            source: pa.nulls(1, dtypes.arrow(kind)) for source, kind in source_types(parent).items()
+        }
         codes, keep = encode.encode_batch(parent, pa.record_batch(types))
         if keep is not None and not keep.all():
             raise SchemaError(
-                f"orphans = 'keep' counts a key without a parent row as a parent whose columns are all null, "
-                f"but a column of {self.linked.parent!r} has null = 'drop'; give it another policy"
+                "orphans = 'keep' counts a key without a parent row as a parent whose columns are"
+                f" all null, but a column of {self.linked.parent!r} has null = 'drop'; give it"
+                " another policy"
             )
         return {name: int(column[0]) for name, column in codes.items()}
 
@@ -148,7 +169,8 @@ class Links:
 def read_linked(
     sources: Mapping[str, Any], links: Links, threads: int | None = None
 ) -> tuple[list[Table], dict[str, dict[str, int]]]:
-    """(the parents' table and each child's table, PRIVATE numbers of rows that were read by table)."""
+    """(the parents' table and each child's table, PRIVATE numbers of rows that were read by
+    table)."""
     return guarded(lambda: _read(sources, links, _threads.resolve(threads)))
 
 
@@ -166,8 +188,8 @@ def _read(sources: Mapping[str, Any], links: Links, threads: int):
 
 
 def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Table]:
-    """The parents' table and each child's table. `read`: the tables as they are, whose users are numbered
-    alike; `hashes`: of the users' id values."""
+    """The parents' table and each child's table. `read`: the tables as they are, whose users are
+    numbered alike; `hashes`: of the users' id values."""
     linked, keys = links.linked, len(hashes)
     parents = read[linked.parent]
     if parents.user is None or any(t.user is None for t in read.values()):
@@ -183,7 +205,9 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
         kept |= counts[name] > 0
     own = {}
     for name, column in parents.codes.items():
-        own[name] = np.full(keys, 0 if links.no_parent is None else links.no_parent[name], column.dtype)
+        own[name] = np.full(
+            keys, 0 if links.no_parent is None else links.no_parent[name], column.dtype
+        )
         own[name][known] = column[row[known]]
     for name in linked.children:
         bins = np.searchsorted(links.edges(name), counts[name], "right") - 1
@@ -192,12 +216,19 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
     codes = {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain}
     numbers = np.arange(len(at), dtype=np.uint32)
     own_hashes = np.ascontiguousarray(hashes[at])
-    parent = Table(links.schemas[0], codes, rows=len(at), user=numbers, users=len(at), user_hash=own_hashes)
+    parent = Table(
+        links.schemas[0], codes, rows=len(at), user=numbers, users=len(at), user_hash=own_hashes
+    )
     children = zip(links.schemas[1:], linked.children)
-    return [parent, *(_child(read[n], s, own, counts[n] > 0, hashes, links, n) for s, n in children)]
+    return [
+        parent,
+        *(_child(read[n], s, own, counts[n] > 0, hashes, links, n) for s, n in children),
+    ]
 
 
-def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes, links: Links, name) -> Table:
+def _child(
+    table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes, links: Links, name
+) -> Table:
     """A child's rows of the keys that are kept, with their parents' columns."""
     assert table.user is not None
     here = kept[table.user]
@@ -216,8 +247,8 @@ def _child(table: Table, schema: Schema, own: Columns, kept: np.ndarray, hashes,
 
 
 def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:
-    """int64[keys]: the row of each key that counts, -1 if it has none: the first by a hash of the key's
-    value and the row's codes."""
+    """int64[keys]: the row of each key that counts, -1 if it has none: the first by a hash of the
+    key's value and the row's codes."""
     assert table.user is not None
     order = np.lexsort((row_hashes(table, hashes), table.user))
     user = table.user[order]
@@ -236,7 +267,8 @@ def row_hashes(table: Table, hashes: np.ndarray) -> np.ndarray:
 
 
 def places(key: np.ndarray, codes: np.ndarray, ties: np.ndarray) -> np.ndarray:
-    """int64: the place (1, 2, ...) of each row among the rows of its key, by code, then by `ties`."""
+    """int64: the place (1, 2, ...) of each row among the rows of its key, by code, then by
+    `ties`."""
     order = np.lexsort((ties, codes, key))
     of = key[order]
     out = np.empty(len(key), np.int64)

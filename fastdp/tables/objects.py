@@ -21,8 +21,8 @@ from .parts import Part, Unit, checked, cut
 
 
 def open_object(source: Any) -> Part:
-    """The part of an object that is not a path. Each Arrow batch is checked for offsets outside its buffers,
-    since it may come from a file or from another process."""
+    """The part of an object that is not a path. Each Arrow batch is checked for offsets outside its
+    buffers, since it may come from a file or from another process."""
 
     module = type(source).__module__.split(".")[0]
     where = f"<{module}.{type(source).__name__}>"
@@ -44,11 +44,13 @@ def open_object(source: Any) -> Part:
     if module == "pyarrow" and hasattr(source, "get_fragments"):
         if type(getattr(source, "format", None)).__name__ in ("CsvFileFormat", "JsonFileFormat"):
             raise UsageError(
-                "an Arrow dataset of text files cannot be read: one damaged line can hide others; give "
-                "the paths of the files, and a dialect if they need one"
+                "an Arrow dataset of text files cannot be read: one damaged line can hide others;"
+                " give the paths of the files, and a dialect if they need one"
             )
         sizes = {"batch_size": parts.BATCH_ROWS, "batch_readahead": 4, "fragment_readahead": 1}
-        return _of_batches(where, source.schema, lambda columns: source.to_batches(columns=columns, **sizes))
+        return _of_batches(
+            where, source.schema, lambda columns: source.to_batches(columns=columns, **sizes)
+        )
     if module in ("duckdb", "_duckdb") and hasattr(source, "columns"):
         return of_duckdb(source, where)
     if isinstance(source, sql.Query):
@@ -62,10 +64,13 @@ def open_object(source: Any) -> Part:
             if module != "pyspark":
                 raise
             return of_table(source.toArrow())
-        return _of_batches(where, reader.schema, lambda columns: (b.select(columns) for b in reader))
+        return _of_batches(
+            where, reader.schema, lambda columns: (b.select(columns) for b in reader)
+        )
     raise UsageError(
-        f"cannot read a {type(source).__name__}: give a path, a list of paths, a polars, pandas or pyarrow "
-        "frame, a DuckDB relation, fastdp.sql(connection, query), or an object with __arrow_c_stream__"
+        f"cannot read a {type(source).__name__}: give a path, a list of paths, a polars, pandas or"
+        " pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or an object with"
+        " __arrow_c_stream__"
     )
 
 
@@ -87,9 +92,13 @@ def _each(batches: Iterable[Any], work: Callable[[Any], Any] = cut) -> Iterator[
         yield partial(work, batch)
 
 
-def _of_batches(where: str, schema: pa.Schema, batches: Callable[[list[str]], Any], arrow=False) -> Part:
+def _of_batches(
+    where: str, schema: pa.Schema, batches: Callable[[list[str]], Any], arrow=False
+) -> Part:
     """The part of an untrusted producer; batches(columns): its Arrow batches with these columns."""
-    return Part(where, schema, lambda columns, user: _each(batches(list(columns)), checked), arrow=arrow)
+    return Part(
+        where, schema, lambda columns, user: _each(batches(list(columns)), checked), arrow=arrow
+    )
 
 
 def of_table(table: pa.Table) -> Part:
@@ -102,8 +111,9 @@ def of_table(table: pa.Table) -> Part:
 
 
 def _pandas(frame: Any, where: str) -> Part:
-    """The part of a pandas frame or series. A column of Python objects is text, as from a database driver,
-    since its Arrow type would depend on all values; so is one of categories of several types."""
+    """The part of a pandas frame or series. A column of Python objects is text, as from a database
+    driver, since its Arrow type would depend on all values; so is one of categories of several
+    types."""
 
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
@@ -143,7 +153,8 @@ def _from_polars(piece: Any) -> list[pa.RecordBatch]:
 
 
 def _lazy(frame: Any, where: str) -> Part:
-    """The part of a polars LazyFrame, run by its streaming engine; only the needed columns are computed."""
+    """The part of a polars LazyFrame, run by its streaming engine; only the needed columns are
+    computed."""
 
     try:
         schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema
@@ -165,8 +176,8 @@ def _lazy(frame: Any, where: str) -> Part:
 def _stream(frame: Any) -> Iterator[Any]:
     """The rows of a LazyFrame in order; the engine runs a few batches ahead of the consumer.
 
-    Uses `sink_batches`, which raises if a thread of the engine panics. `collect_batches` would end without an
-    error, so that one bad row would remove other rows.
+    Uses `sink_batches`, which raises if a thread of the engine panics. `collect_batches` would end
+    without an error, so that one bad row would remove other rows.
     """
     waiting: queue.Queue[Any] = queue.Queue(2)
     stopped = threading.Event()
@@ -200,8 +211,8 @@ def _stream(frame: Any) -> Iterator[Any]:
 
 
 def of_duckdb(relation: Any, where: str) -> Part:
-    """The part of a DuckDB relation. Names and types come from an empty result; only the needed columns are
-    computed."""
+    """The part of a DuckDB relation. Names and types come from an empty result; only the needed
+    columns are computed."""
     names = list(relation.columns)
     quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
     schema = relation.limit(0).to_arrow_table().schema

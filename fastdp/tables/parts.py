@@ -1,5 +1,5 @@
-"""A source consists of parts (a file, a frame or a stream), and a part of units; a unit is a function that a
-thread calls to get record batches."""
+"""A source consists of parts (a file, a frame or a stream), and a part of units; a unit is a
+function that a thread calls to get record batches."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from msgspec import Struct, field
 from .._util.lazy import pa
 
 BATCH_ROWS = 1 << 17
-"""Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows, and one row
-group of Parquet, or one block of text, per thread."""
+"""Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows,
+and one row group of Parquet, or one block of text, per thread."""
 
 Unit = Callable[..., Iterable["pa.RecordBatch"]]
-"""Of a part that knows its number of units: also with (sets, share), which reads its columns in so many sets;
-`share` calls functions, on several threads if some are free, and returns their results."""
+"""Of a part that knows its number of units: also with (sets, share), which reads its columns in so
+many sets; `share` calls functions, on several threads if some are free, and returns their results.
+"""
 
 
 class Tally:
-    """The number of malformed lines that were read: PRIVATE, for the data's owner only. Several threads may
-    add at the same time."""
+    """The number of malformed lines that were read: PRIVATE, for the data's owner only. Several
+    threads may add at the same time."""
 
     def __init__(self) -> None:
         self.lines = 0
@@ -35,11 +36,11 @@ class Tally:
 class Part(Struct, frozen=True):
     """One file, or one frame or stream: where it is (for errors), its Arrow schema, and its rows.
 
-    text: columns whose values are text from a file or from the name of a folder, to be parsed by the schema's
-    types. any_name: a column of any name can be read, as text; it is null in rows that do not have it (JSON
-    lines). hint: added to the error if columns are missing; says what may be the reason. arrow: the rows are
-    Arrow data as their writer made them and can be read again, so `ingest.check_structure` reads them ahead.
-    count: the number of units, if known.
+    text: columns whose values are text from a file or from the name of a folder, to be parsed by
+    the schema's types. any_name: a column of any name can be read, as text; it is null in rows that
+    do not have it (JSON lines). hint: added to the error if columns are missing; says what may be
+    the reason. arrow: the rows are Arrow data as their writer made them and can be read again, so
+    `ingest.check_structure` reads them ahead. count: the number of units, if known.
     """
 
     where: str
@@ -68,23 +69,25 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """`cut` of a batch from an untrusted producer: ArrowInvalid if offsets or indices point outside its
-    buffers. Values are not checked: bad UTF-8, a decimal beyond its precision or a date64 within a day is a
-    value outside the domain of its row."""
+    """`cut` of a batch from an untrusted producer: ArrowInvalid if offsets or indices point outside
+    its buffers. Values are not checked: bad UTF-8, a decimal beyond its precision or a date64
+    within a day is a value outside the domain of its row."""
     for column in batch.columns:
         _as_stored(column).validate(full=True)
     yield from cut(batch)
 
 
 def _as_stored(array: pa.Array) -> pa.Array:
-    """The array on the same buffers in a type of which any value is valid: texts as bytes; decimals, dates
-    and times as the numbers or bytes that are stored for them."""
+    """The array on the same buffers in a type of which any value is valid: texts as bytes;
+    decimals, dates and times as the numbers or bytes that are stored for them."""
 
     if isinstance(array, pa.ExtensionArray):
         return _as_stored(array.storage)
     kind, t = array.type, pa.types
     if t.is_dictionary(kind):
-        return pa.DictionaryArray.from_arrays(array.indices, _as_stored(array.dictionary), safe=False)
+        return pa.DictionaryArray.from_arrays(
+            array.indices, _as_stored(array.dictionary), safe=False
+        )
     if t.is_string(kind):
         return array.view(pa.binary())
     if t.is_large_string(kind):

@@ -1,7 +1,8 @@
-"""Relations between columns that a draft proposes as constraints: parts of a date or clock time, columns that
-follow from another by a table, order of dates, and the time zone in which parts agree.
+"""Relations between columns that a draft proposes as constraints: parts of a date or clock time,
+columns that follow from another by a table, order of dates, and the time zone in which parts agree.
 
-They look at all rows, so a draft marks each of them LEARNT: the data's owner keeps those that are rules.
+They look at all rows, so a draft marks each of them LEARNT: the data's owner keeps those that are
+rules.
 """
 
 from __future__ import annotations
@@ -20,23 +21,31 @@ from ..schema.fields import parse_field
 
 LEAST_ROWS = 50
 ROWS_PER_VALUE = 20
-"""A column determines another only if each of its values has this many rows on average: fewer agree by
-chance."""
+"""A column determines another only if each of its values has this many rows on average: fewer agree
+by chance."""
 MOST_VALUES = 1000
 SAMPLE = 5_000
 ORDER_CELLS = 1 << 20
 """Order is proposed where the codes of both columns have at most this many combinations."""
 ZONES = (
-    "America/New_York America/Chicago America/Denver America/Los_Angeles America/Sao_Paulo Europe/London "
-    "Europe/Paris Europe/Moscow Asia/Kolkata Asia/Shanghai Asia/Tokyo Australia/Sydney"
+    "America/New_York America/Chicago America/Denver America/Los_Angeles America/Sao_Paulo"
+    " Europe/London Europe/Paris Europe/Moscow Asia/Kolkata Asia/Shanghai Asia/Tokyo"
+    " Australia/Sydney"
 ).split()
 """Zones that are tried for times in UTC whose parts stand in columns of their own."""
-PARTS = {"year": (1, 9999), "month": (1, 12), "day": (1, 31), "hour": (0, 23), "day_of_week": (0, 6)}
+PARTS = {
+    "year": (1, 9999),
+    "month": (1, 12),
+    "day": (1, 31),
+    "hour": (0, 23),
+    "day_of_week": (0, 6),
+}
 """Parts of a time, and the range of each."""
 
 
 class Columns(Struct):
-    """Drafted columns: their values with nulls, and their documents, which the functions here may change."""
+    """Drafted columns: their values with nulls, and their documents, which the functions here may
+    change."""
 
     values: Mapping[str, pl.Series]
     entries: dict[str, dict[str, Any]]
@@ -78,7 +87,9 @@ def _set_zones(columns: Columns) -> None:
             continue
 
         times = columns.values[name].head(SAMPLE)
-        best = max(("UTC", *ZONES), key=lambda zone: _agreeing(times.dt.convert_time_zone(zone), numbers))
+        best = max(
+            ("UTC", *ZONES), key=lambda zone: _agreeing(times.dt.convert_time_zone(zone), numbers)
+        )
         entry["dtype"] = entry["dtype"].replace("tz=UTC", f"tz={best}")
         local = columns.values[name].dt.convert_time_zone(best)
         entry |= {"min": str(local.min())[:10], "max": str(local.max())[:10]}
@@ -97,7 +108,8 @@ def _agree(number: pl.Series, part: pl.Series) -> bool:
 
 
 def _parts(columns: Columns) -> list[dict[str, Any]]:
-    """`follows` for columns that are a part of a time or clock time, and `require` where several are one."""
+    """`follows` for columns that are a part of a time or clock time, and `require` where several
+    are one."""
     expressions: dict[str, tuple[pl.Series, str, str]] = {}
     for name in columns.named("timestamp"):
         for part in PARTS:
@@ -130,8 +142,8 @@ def _parts(columns: Columns) -> list[dict[str, Any]]:
 
 
 def _can_tell(entry: dict[str, Any], name: str, part: str) -> bool:
-    """Whether the drafted parts of a time determine this one; days of the month in place of days of the week
-    where they are asked for."""
+    """Whether the drafted parts of a time determine this one; days of the month in place of days of
+    the week where they are asked for."""
     parts = entry["parts"]
     if part == "day" and "date" not in parts and "day_of_week" in parts:
         parts["day"] = parts.pop("day_of_week").removesuffix("_of_week")
@@ -141,11 +153,15 @@ def _can_tell(entry: dict[str, Any], name: str, part: str) -> bool:
 def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
     """Columns that another one determines, by a table of its values."""
     rows = len(next(iter(columns.values.values())))
-    names = [n for n in columns.of_kind("categorical", "integer", "numeric") if not columns.is_time(n)]
+    names = [
+        n for n in columns.of_kind("categorical", "integer", "numeric") if not columns.is_time(n)
+    ]
     distinct = {n: columns.values[n].drop_nulls().n_unique() for n in names}
     place = {n: i for i, n in enumerate(names)}
     most = min(MOST_VALUES, rows / ROWS_PER_VALUE)
-    able = [n for n in columns.of_kind("categorical", "integer") if n in distinct and n not in following]
+    able = [
+        n for n in columns.of_kind("categorical", "integer") if n in distinct and n not in following
+    ]
     sources = [n for n in able if 1 < distinct[n] <= most]
     made = []
     for column in names:
@@ -160,7 +176,10 @@ def _tables(columns: Columns, following: set[str]) -> list[dict[str, Any]]:
             listed = sorted(pairs.drop_nulls().rows(), key=lambda pair: (str(type(pair[0])), pair))
             _as_list(columns.entries[column], [b for _, b in listed])
             own = columns.entries[source]
-            whole = own["kind"] == "categorical" or len({a for a, _ in listed}) == own["max"] - own["min"] + 1
+            whole = (
+                own["kind"] == "categorical"
+                or len({a for a, _ in listed}) == own["max"] - own["min"] + 1
+            )
             if own["null"] == "code" or not whole:
                 columns.entries[column]["null"] = "code"
             table = [[plain(a), plain(b)] for a, b in listed]
@@ -197,7 +216,10 @@ def _orders(columns: Columns) -> list[dict[str, Any]]:
         first, second = columns.values[a], columns.values[b]
         if first.dtype != second.dtype or (first > second).any() or not (first < second).mean():
             continue
-        if math.prod(c.size for n in (a, b) for c in parse_field(n, columns.entries[n]).parts) <= ORDER_CELLS:
+        if (
+            math.prod(c.size for n in (a, b) for c in parse_field(n, columns.entries[n]).parts)
+            <= ORDER_CELLS
+        ):
             note = "A rule? It holds in every row of the data. If it is not one, delete it."
             made.append({"order": [a, b], "note": note})
     return made

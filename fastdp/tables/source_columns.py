@@ -1,5 +1,5 @@
-"""A schema with private domains from the columns of a source. It uses their names and types, which are
-public, and reads no row."""
+"""A schema with private domains from the columns of a source. It uses their names and types, which
+are public, and reads no row."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from . import sources
 
 
 def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
-    """The schema in which every column of the source has `domain = "private"` and the kind that its type
-    suggests; a boolean column is complete, since its values are public. What the texts of a column are, is
-    found in the run; in text files, which have no types, of every column. A column whose type suggests no
-    kind, such as a list or nothing but nulls, is left out with a warning."""
+    """The schema in which every column of the source has `domain = "private"` and the kind that its
+    type suggests; a boolean column is complete, since its values are public. What the texts of a
+    column are, is found in the run; in text files, which have no types, of every column. A column
+    whose type suggests no kind, such as a list or nothing but nulls, is left out with a warning."""
     first = sources.open_parts(source, dialect)[0]
     if first.hint and (dialect is None or dialect.delimiter is None):
         raise DataError(f"{first.where}: {first.hint.removeprefix('; ')}")
@@ -31,7 +31,11 @@ def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = No
         if entry is not None and field.name:
             columns[field.name] = entry
             continue
-        why = f"columns of type {field.type} are not supported" if field.name else "row numbers have no name"
+        why = (
+            f"columns of type {field.type} are not supported"
+            if field.name
+            else "row numbers have no name"
+        )
         LOG.warning("fastdp: warning: column %r is left out: %s", field.name, why)
     if first.any_name:
         raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")

@@ -1,7 +1,7 @@
 """Opens sources as parts, whose units give Arrow record batches with only the requested columns.
 
-Opening a source reads names and types only, so that errors in them are raised before any row is read. The
-texts of Arrow's errors can quote rows, so they are never passed on.
+Opening a source reads names and types only, so that errors in them are raised before any row is
+read. The texts of Arrow's errors can quote rows, so they are never passed on.
 """
 
 from __future__ import annotations
@@ -24,22 +24,27 @@ from . import objects, parts, textlines
 from .parts import Part, Unit, checked
 
 SHARED_ROWS = 1 << 20
-"""The most rows of a row group whose columns are read by several threads: all of them are in memory then."""
+"""The most rows of a row group whose columns are read by several threads: all of them are in memory
+then."""
 
 
 def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
-    """The parts of a source in a fixed order (files by name). DataError if one cannot be opened. dialect: the
-    dialect of text files."""
+    """The parts of a source in a fixed order (files by name). DataError if one cannot be opened.
+    dialect: the dialect of text files."""
     dialect = Dialect() if dialect is None else dialect
     if isinstance(source, str | os.PathLike):
-        return [_open_file(path, partition, dialect) for path, partition in files(os.fspath(source))]
+        return [
+            _open_file(path, partition, dialect) for path, partition in files(os.fspath(source))
+        ]
     if isinstance(source, Mapping):
         return [objects.of_table(pa.table(dict(source)))]
     if isinstance(source, list | tuple):
         if not source:
             raise UsageError("the list of sources is empty")
         if isinstance(source[0], Mapping):
-            raise UsageError("a list of dicts states no types; use polars.DataFrame(rows, schema=...)")
+            raise UsageError(
+                "a list of dicts states no types; use polars.DataFrame(rows, schema=...)"
+            )
         return [part for item in source for part in open_parts(item, dialect)]
     return [objects.open_object(source)]
 
@@ -50,7 +55,9 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
     if os.path.isdir(path):
         root = Path(path)
         names = {file: file.relative_to(root).parts for file in root.rglob("*") if file.is_file()}
-        paths = sorted(file for file in names if not any(p.startswith((".", "_")) for p in names[file]))
+        paths = sorted(
+            file for file in names if not any(p.startswith((".", "_")) for p in names[file])
+        )
         if not paths:
             raise DataError(f"folder {path!r} contains no files")
         return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
@@ -105,12 +112,14 @@ def _broken(where: str, error: BaseException) -> DataError | MemoryError:
         return MemoryError(f"not enough memory, or no thread, to read {where!r}")
     if isinstance(error, OSError) and error.strerror:
         return DataError(f"file {where!r} cannot be read: {error.strerror}")
-    return DataError(f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})")
+    return DataError(
+        f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})"
+    )
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; an error while reading them becomes a DataError that names the source but no
-    row, a lack of memory a MemoryError, after which a run can be resumed."""
+    """Yields the batches; an error while reading them becomes a DataError that names the source but
+    no row, a lack of memory a MemoryError, after which a run can be resumed."""
 
     try:
         yield from batches
@@ -134,11 +143,13 @@ def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
     numbers = range(metadata.num_row_groups) if groups is None else groups
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-        # String ids are read as dictionary arrays, so that each distinct id is hashed once per batch.
+        # String ids are read as dictionary arrays, so that each distinct id is hashed once per
+        # batch.
         encoded = [user] if user in columns and _is_text(schema.field(user).type) else None
 
         def opened() -> pq.ParquetFile:
-            # The footer is read once for all; the file is closed with the last of what was read from it.
+            # The footer is read once for all; the file is closed with the last of what was read
+            # from it.
             return pq.ParquetFile(pa.memory_map(path), metadata=metadata, read_dictionary=encoded)
 
         def some(number: int, names: list[str]) -> pa.Table:
@@ -197,7 +208,11 @@ def _with_partition(part: Part, partition: dict[str, str]) -> Part:
     """The part with the values in the names of its Hive folders as constant columns of text."""
 
     null = "__HIVE_DEFAULT_PARTITION__"
-    texts = {k: None if v == null else v.encode() for k, v in partition.items() if k not in part.schema.names}
+    texts = {
+        k: None if v == null else v.encode()
+        for k, v in partition.items()
+        if k not in part.schema.names
+    }
     extra = {name: pa.scalar(text, pa.binary()) for name, text in texts.items()}
     schema = part.schema
     for name in extra:
@@ -208,7 +223,11 @@ def _with_partition(part: Part, partition: dict[str, str]) -> Part:
 
         def widened(unit: Unit, *shared: Any) -> Iterator[pa.RecordBatch]:
             for batch in unit(*shared):
-                own = {name: pa.repeat(extra[name], batch.num_rows) for name in columns if name in extra}
+                own = {
+                    name: pa.repeat(extra[name], batch.num_rows)
+                    for name in columns
+                    if name in extra
+                }
                 arrays = [own[name] if name in own else batch.column(name) for name in columns]
                 yield pa.record_batch(arrays, names=list(columns))
 

@@ -1,9 +1,9 @@
 """Queries as sources: the rows of a `select` on a connection of DuckDB, ADBC or any DB-API driver.
 
-Rows are streamed, a few batches in memory at a time. DuckDB and ADBC return Arrow data with the database's
-types. A plain DB-API driver returns Python objects, whose types may change from row to row: each object is
-written as text and parsed by its column's type in the schema, as in a text file, so that the values read from
-one row never depend on another row.
+Rows are streamed, a few batches in memory at a time. DuckDB and ADBC return Arrow data with the
+database's types. A plain DB-API driver returns Python objects, whose types may change from row to
+row: each object is written as text and parsed by its column's type in the schema, as in a text
+file, so that the values read from one row never depend on another row.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from . import idvalues, parts
 from .parts import Part, Unit, checked, cut
 
 URI = "FASTDP_SQL_URI"
-"""The environment variable with the database's URI for the command line; the URI may contain a password."""
+"""The environment variable with the database's URI for the command line; the URI may contain a
+password."""
 
 MOST_DIGITS = 400
 """Decimals with more digits before or after the point are written with an exponent."""
@@ -33,7 +34,8 @@ MOST_DIGITS = 400
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """The rows of a query; a source for `fastdp.read` and `fastdp.synthesize`, which run the query."""
+    """The rows of a query; a source for `fastdp.read` and `fastdp.synthesize`, which run the
+    query."""
 
     connection: Any = field(repr=False)
     query: str
@@ -59,8 +61,13 @@ def sql(connection: Any, query: str) -> Query:
         raise UsageError(
             "sql: expected a connection, then the query as a text: sql(db, 'select * from trips')"
         )
-    if not (callable(getattr(connection, "cursor", None)) or callable(getattr(connection, "execute", None))):
-        raise UsageError(f"sql: {type(connection).__name__} is not a DuckDB, ADBC or DB-API connection")
+    if not (
+        callable(getattr(connection, "cursor", None))
+        or callable(getattr(connection, "execute", None))
+    ):
+        raise UsageError(
+            f"sql: {type(connection).__name__} is not a DuckDB, ADBC or DB-API connection"
+        )
     return Query(connection, query)
 
 
@@ -102,8 +109,9 @@ def _arrow(cursor: Any, own: bool) -> Part:
 
 
 def _rows(cursor: Any, own: bool) -> Part:
-    """The part of a cursor of any DB-API driver; all columns are text. The thread that iterates over units
-    fetches the rows, which is the thread that opened the connection; any thread may convert them to Arrow."""
+    """The part of a cursor of any DB-API driver; all columns are text. The thread that iterates
+    over units fetches the rows, which is the thread that opened the connection; any thread may
+    convert them to Arrow."""
 
     if cursor.description is None:
         raise DataError("<sql>: the statement returns no rows; write a select")
@@ -127,13 +135,15 @@ def _texts(
 ) -> Iterator[pa.RecordBatch]:
 
     columns = list(zip(*rows, strict=True))
-    arrays = [column_of_objects(columns[i], name == user) for i, name in zip(at, names, strict=True)]
+    arrays = [
+        column_of_objects(columns[i], name == user) for i, name in zip(at, names, strict=True)
+    ]
     yield from cut(pa.record_batch(arrays, names=names))
 
 
 def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
-    """`text` of each value, or `idvalues.of_object` of user ids; if all are strings, or all integers of 64
-    bits, Arrow converts them at once."""
+    """`text` of each value, or `idvalues.of_object` of user ids; if all are strings, or all
+    integers of 64 bits, Arrow converts them at once."""
 
     kinds = set(map(type, values)) - {type(None)}
     try:
@@ -167,18 +177,22 @@ def text(value: Any) -> bytes | None:
 
 def connect(uri: str | None = None) -> Any:
     """A connection to the database with this URI (None: the environment variable FASTDP_SQL_URI):
-    `sqlite:///FILE` or `duckdb:///FILE` (with a fourth slash for an absolute path), both opened read-only, or
-    `postgresql://...`, which needs the package `adbc-driver-postgresql`. Error texts do not contain the
-    URI."""
+    `sqlite:///FILE` or `duckdb:///FILE` (with a fourth slash for an absolute path), both opened
+    read-only, or `postgresql://...`, which needs the package `adbc-driver-postgresql`. Error texts
+    do not contain the URI."""
     uri = os.environ.get(URI) if uri is None else uri
     if not uri:
-        raise UsageError(f"--sql: set {URI} in the environment, for example {URI}=sqlite:///trips.db")
+        raise UsageError(
+            f"--sql: set {URI} in the environment, for example {URI}=sqlite:///trips.db"
+        )
     scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
     try:
         if scheme in ("sqlite", "duckdb"):
             file = path.removeprefix("/")
             if not os.path.exists(file):
-                raise DataError(f"{URI}: no such file ({scheme}:///here.db, or {scheme}:////from/root.db)")
+                raise DataError(
+                    f"{URI}: no such file ({scheme}:///here.db, or {scheme}:////from/root.db)"
+                )
             if scheme == "sqlite":
                 import sqlite3
                 from pathlib import Path
@@ -192,9 +206,13 @@ def connect(uri: str | None = None) -> Any:
 
             return dbapi.connect(uri)
     except ImportError as error:
-        raise UsageError(f"{URI}: {scheme} needs the package {str(error.name).split('.')[0]!r}") from None
+        raise UsageError(
+            f"{URI}: {scheme} needs the package {str(error.name).split('.')[0]!r}"
+        ) from None
     except (DataError, UsageError):
         raise
     except Exception as error:
         raise DataError(f"{URI}: cannot connect ({type(error).__name__})") from None
-    raise UsageError(f"{URI}: expected a URL that begins with sqlite://, duckdb:// or postgresql://")
+    raise UsageError(
+        f"{URI}: expected a URL that begins with sqlite://, duckdb:// or postgresql://"
+    )

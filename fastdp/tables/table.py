@@ -1,8 +1,8 @@
 """Tables: one contiguous column of codes per attribute, and a dense user number per row.
 
-A table is private unless it was read with `public=True`. Neither `repr` nor an error text shows anything
-about the rows of a private table, not even their number. Columns are in memory, or in memory-mapped files
-that are deleted with the table.
+A table is private unless it was read with `public=True`. Neither `repr` nor an error text shows
+anything about the rows of a private table, not even their number. Columns are in memory, or in
+memory-mapped files that are deleted with the table.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ..schema import Schema
 from .userids import numbered
 
 MAX_ROWS = (1 << 42) - 1
-"""With at most this many rows, neither an int64 sum of weights in units of 2^-20 rows can overflow, nor the
-difference of such a sum from an estimate."""
+"""With at most this many rows, neither an int64 sum of weights in units of 2^-20 rows can overflow,
+nor the difference of such a sum from an estimate."""
 
 
 def code_dtype(size: int) -> np.dtype:
@@ -36,10 +36,10 @@ def code_dtype(size: int) -> np.dtype:
 class Table:
     """Coded rows under a public schema. Made by `fastdp.read` or `Table.from_codes`.
 
-    codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped);
-    user: uint32 user number of each row (0..users-1), None if each row is its own user;
-    user_hash: uint64 hash of each user's id value; every choice among the rows of a user is keyed by it;
-    null_ids: how many rows of the source have no user id, dropped or not (private unless public).
+    codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped); user: uint32 user
+    number of each row (0..users-1), None if each row is its own user; user_hash: uint64 hash of
+    each user's id value; every choice among the rows of a user is keyed by it; null_ids: how many
+    rows of the source have no user id, dropped or not (private unless public).
     """
 
     def __init__(
@@ -57,7 +57,9 @@ class Table:
         malformed: int = 0,
     ):
         if rows > MAX_ROWS:
-            raise DataError(f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums")
+            raise DataError(
+                f"the table has more than {MAX_ROWS} rows, the limit for exact int64 sums"
+            )
         self.schema = schema
         self.codes = dict(codes)
         self.rows = rows
@@ -78,25 +80,29 @@ class Table:
         user: np.ndarray | None = None,
         public: bool = False,
     ) -> Table:
-        """A table from arrays that are already coded 0..n-1, and an array of user ids. Rows without an id
-        (null, NaN) are left out, or each is a user of its own, as the schema says.
+        """A table from arrays that are already coded 0..n-1, and an array of user ids. Rows without
+        an id (null, NaN) are left out, or each is a user of its own, as the schema says.
 
-        Raises DataError if a column is missing, has another length or is not of integers, or has a code
-        outside its domain.
+        Raises DataError if a column is missing, has another length or is not of integers, or has a
+        code outside its domain.
         """
         schema = as_schema(schema, user=None if user is None else "user")
         checked: dict[str, np.ndarray] = {}
         if user is not None:
             user = np.asarray(user)
             if user.ndim != 1:
-                raise DataError(f"user: expected the ids as a 1-D array, got {user.ndim} dimensions")
+                raise DataError(
+                    f"user: expected the ids as a 1-D array, got {user.ndim} dimensions"
+                )
         rows = None if user is None else len(user)
         for name, size in schema.domain.items():
             if name not in codes:
                 raise DataError(f"column {name!r} is missing")
             column = np.asarray(codes[name])
             if column.ndim != 1 or column.dtype.kind not in "iub":
-                raise DataError(f"column {name!r}: expected codes as a 1-D integer array, got {column.dtype}")
+                raise DataError(
+                    f"column {name!r}: expected codes as a 1-D integer array, got {column.dtype}"
+                )
             rows = len(column) if rows is None else rows
             if len(column) != rows:
                 raise DataError(f"column {name!r} has a different length than the other columns")
@@ -106,7 +112,9 @@ class Table:
         index = users = hashes = None
         null_ids = 0
         if user is None and schema.user is not None:
-            raise DataError(f"user= is missing: give the ids of the schema's user column {schema.user!r}")
+            raise DataError(
+                f"user= is missing: give the ids of the schema's user column {schema.user!r}"
+            )
         if user is not None and schema.user is None:
             raise DataError("user= gives ids, but the schema has no user column")
         if user is not None:
@@ -117,7 +125,12 @@ class Table:
                 checked = {name: column[has_id] for name, column in checked.items()}
             users = len(hashes)
         kept = (rows or 0) if index is None else len(index)
-        own: dict[str, Any] = {"user": index, "users": users, "user_hash": hashes, "null_ids": null_ids}
+        own: dict[str, Any] = {
+            "user": index,
+            "users": users,
+            "user_hash": hashes,
+            "null_ids": null_ids,
+        }
         return cls(schema, checked, rows=kept, public=public, dropped=(rows or 0) - kept, **own)
 
     @property
@@ -125,8 +138,8 @@ class Table:
         return self.schema.domain
 
     def as_truth(self) -> Table:
-        """The same rows, declared public by the caller: results computed from this table may be shown, and
-        have no privacy guarantee."""
+        """The same rows, declared public by the caller: results computed from this table may be
+        shown, and have no privacy guarantee."""
         twin = copy.copy(self)
         twin.public = True
         return twin
@@ -167,7 +180,11 @@ class Table:
 def as_schema(
     schema: Schema | Domain | Mapping[str, int] | str | os.PathLike[str], user: str | None = None
 ) -> Schema:
-    """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of codes), the
-    schema of columns that are already coded."""
+    """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of
+    codes), the schema of columns that are already coded."""
 
-    return Schema.of(schema) if not isinstance(schema, Mapping) else Schema.from_domain(schema, user=user)
+    return (
+        Schema.of(schema)
+        if not isinstance(schema, Mapping)
+        else Schema.from_domain(schema, user=user)
+    )

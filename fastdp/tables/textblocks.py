@@ -1,8 +1,9 @@
 """The bytes of a text file as UTF-8, in blocks of whole lines.
 
-Lines end at LF (0x0A). Each line is transcoded independently, except in UTF-16 and UTF-32, in which 0x0A need
-not end a line: a file is transcoded as a whole if its dialect declares one of these encodings. A line that
-cannot be decoded becomes a line that is not valid UTF-8, so that it is malformed.
+Lines end at LF (0x0A). Each line is transcoded independently, except in UTF-16 and UTF-32, in which
+0x0A need not end a line: a file is transcoded as a whole if its dialect declares one of these
+encodings. A line that cannot be decoded becomes a line that is not valid UTF-8, so that it is
+malformed.
 """
 
 from __future__ import annotations
@@ -68,21 +69,28 @@ class _Transcoded:
 
 
 def open_bytes(path: str, dialect: Dialect) -> Any:
-    """A stream of the file's bytes, decompressed as the suffix of its name says; UTF-16 and UTF-32 are
-    transcoded to UTF-8."""
+    """A stream of the file's bytes, decompressed as the suffix of its name says; UTF-16 and UTF-32
+    are transcoded to UTF-8."""
 
-    codec = next((codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None)
-    stream = pa.CompressedInputStream(pa.OSFile(path), codec) if codec else open(path, "rb", buffering=0)
+    codec = next(
+        (codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None
+    )
+    stream = (
+        pa.CompressedInputStream(pa.OSFile(path), codec) if codec else open(path, "rb", buffering=0)
+    )
     return _Transcoded(stream, dialect.encoding) if dialect.encoding in WHOLE_ENCODINGS else stream
 
 
 def transcoder(encoding: str) -> Callable[[Any], Any]:
-    """A function that transcodes whole lines from this encoding to UTF-8, each line independently."""
+    """A function that transcodes whole lines from this encoding to UTF-8, each line
+    independently."""
     if encoding in ("utf-8", *WHOLE_ENCODINGS):
         return lambda block: block
     if encoding not in LINE_ENCODINGS:
         table = byte_table(encoding)
-        return lambda b: codecs.charmap_decode(b, "strict", table)[0].encode("utf-8", "surrogateescape")
+        return lambda b: codecs.charmap_decode(b, "strict", table)[0].encode(
+            "utf-8", "surrogateescape"
+        )
 
     def one(line: bytes) -> bytes:
         try:
@@ -94,8 +102,8 @@ def transcoder(encoding: str) -> Callable[[Any], Any]:
 
 
 def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
-    """Yields (bytes of whole lines, number of lines that were left out because they are longer than `limit`),
-    in the order of the stream; the last block may end without LF."""
+    """Yields (bytes of whole lines, number of lines that were left out because they are longer than
+    `limit`), in the order of the stream; the last block may end without LF."""
     carry, left_out, skipping = b"", 0, False
     while chunk := stream.read(size):
         start = 0
@@ -125,21 +133,31 @@ def body(path: str, dialect: Dialect, header: bool) -> Iterator[tuple[bytes, int
 
 
 def pieces(path: str, dialect: Dialect, header: bool) -> Iterator[Callable[[], tuple[Block, int]]]:
-    """Functions that return what `body` yields. Of a plain file each reads its own bytes, so that threads
-    share the reading: the lines that begin in its BLOCK bytes."""
-    if not os.path.isfile(path) or stem(path) != path.lower() or dialect.encoding in WHOLE_ENCODINGS:
+    """Functions that return what `body` yields. Of a plain file each reads its own bytes, so that
+    threads share the reading: the lines that begin in its BLOCK bytes."""
+    if (
+        not os.path.isfile(path)
+        or stem(path) != path.lower()
+        or dialect.encoding in WHOLE_ENCODINGS
+    ):
         yield from (lambda found=found: found for found in body(path, dialect, header))
     else:
-        yield from (partial(_lines, path, at, header) for at in range(0, os.path.getsize(path), BLOCK))
+        yield from (
+            partial(_lines, path, at, header) for at in range(0, os.path.getsize(path), BLOCK)
+        )
 
 
 def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
-    """The lines that begin in the BLOCK bytes from `start` on, without the header at 0; of a line that is too
-    long, enough bytes to be too long."""
+    """The lines that begin in the BLOCK bytes from `start` on, without the header at 0; of a line
+    that is too long, enough bytes to be too long."""
     with open(path, "rb") as file:
         at = file.seek(max(start - 1, 0))
-        text = file.read(start - at + BLOCK + BLOCK // 64)  # most lines end within the last of these bytes
-        bound = start - at + BLOCK - 1  # the next piece begins with what follows an LF here or later
+        text = file.read(
+            start - at + BLOCK + BLOCK // 64
+        )  # most lines end within the last of these bytes
+        bound = (
+            start - at + BLOCK - 1
+        )  # the next piece begins with what follows an LF here or later
         if not (end := text.find(b"\n", bound) + 1):
             text += file.read(MAX_LINE)
             end = text.find(b"\n", bound) + 1 or len(text)
@@ -156,8 +174,12 @@ def first_line(path: str, dialect: Dialect) -> str:
                 line += chunk
         line = line.partition(b"\n")[0]
         if len(line) > MAX_LINE:
-            raise DataError(f"{path!r}: the first line is too long; it should hold the column names")
+            raise DataError(
+                f"{path!r}: the first line is too long; it should hold the column names"
+            )
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeError:
-        raise DataError(f"{path!r}: the line of names is not {dialect.encoding}; set the encoding") from None
+        raise DataError(
+            f"{path!r}: the line of names is not {dialect.encoding}; set the encoding"
+        ) from None
     return text.removeprefix("\ufeff").removesuffix("\r")

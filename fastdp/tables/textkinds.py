@@ -1,5 +1,5 @@
-"""The kind of a text: a whole number, a date, money. Used to report problems of a column and to draft a
-schema; kinds are reported, values are not."""
+"""The kind of a text: a whole number, a date, money. Used to report problems of a column and to
+draft a schema; kinds are reported, values are not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ KINDS = {
     "blank text": r"^\s*$",
     "word for missing (NA, null, ...)": MISSING,
     "whole number": r"^\s*[+-]?\d+\s*$",
-    "number with a point": r"^\s*[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?\d+[eE][+-]?\d+\s*$",
+    "number with a point": (
+        r"^\s*[+-]?(\d+\.\d*|\.\d+)([eE][+-]?\d+)?\s*$|^\s*[+-]?\d+[eE][+-]?\d+\s*$"
+    ),
     "money": r"^\s*[+-]?[$€£¥]\s*[+-]?[\d.,]+\s*$|^\s*[+-]?[\d.,]+\s*([$€£¥]|EUR|USD|GBP|CHF)\s*$",
     "percentage": r"^\s*[+-]?[\d.,]+\s*%\s*$",
     "number with commas": r"^\s*[+-]?\d[\d.,' ]*\d\s*$",
@@ -27,12 +29,17 @@ KINDS = {
     "truth value": r"(?i)^\s*(true|false|yes|no|t|f|y|n)\s*$",
     "word with blanks around it": r"^\s+\S.*$|^.*\S\s+$",
 }
-"""The kind of a text is the first whose pattern matches, in this order; if none does, it is `WORD`."""
+"""The kind of a text is the first whose pattern matches, in this order; if none does, it is `WORD`.
+"""
 WORD = "word"
-NUMBERS, _TIMES = {"whole number", "number with a point"}, {"ISO date", "ISO time", "ISO time with a zone"}
+NUMBERS, _TIMES = (
+    {"whole number", "number with a point"},
+    {"ISO date", "ISO time", "ISO time with a zone"},
+)
 READABLE = {"int": {"whole number"}, "float": NUMBERS, "decimal": NUMBERS, "date": _TIMES}
 READABLE |= {"timestamp": _TIMES, "bool": {"truth value", "whole number"}, "string": {*KINDS, WORD}}
-"""By family of types (`schema.dtypes.family`): the kinds of text that are read as values of that family."""
+"""By family of types (`schema.dtypes.family`): the kinds of text that are read as values of that
+family."""
 
 
 def series(texts: pa.Array | pa.ChunkedArray) -> pl.Series:

@@ -1,9 +1,10 @@
-"""Text files as parts: every physical line is read independently, by the compiled automaton of `_core.lines`.
+"""Text files as parts: every physical line is read independently, by the compiled automaton of
+`_core.lines`.
 
-Law. The result of a line (a row, no row, or a malformed row) is a function of that line, the dialect and
-MAX_LINE alone. It does not depend on where the file is cut into blocks, nor on the thread that reads it. Two
-kinds of dialect break this rule and must be declared (`Dialect.trusts_writer`): newlines in values, and
-UTF-16 or UTF-32.
+Law. The result of a line (a row, no row, or a malformed row) is a function of that line, the
+dialect and MAX_LINE alone. It does not depend on where the file is cut into blocks, nor on the
+thread that reads it. Two kinds of dialect break this rule and must be declared
+(`Dialect.trusts_writer`): newlines in values, and UTF-16 or UTF-32.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .textblocks import Block
 
 
 def kind_of(path: str) -> Callable[[str, Dialect], Part] | None:
-    """The function that opens a text file of this name; None if the name is not that of a text file."""
+    """The function that opens a text file of this name; None if the name is not that of a text
+    file."""
     name = textblocks.stem(path)
     if name.endswith((".csv", ".tsv")):
         return delimited
@@ -36,27 +38,37 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
     """Names of the fields of a delimited file."""
     if isinstance(dialect.header, tuple):
         return list(dialect.header)
-    style: dict[str, Any] = {"quotechar": dialect.quote} if dialect.quote else {"quoting": csv.QUOTE_NONE}
+    style: dict[str, Any] = (
+        {"quotechar": dialect.quote} if dialect.quote else {"quoting": csv.QUOTE_NONE}
+    )
     if dialect.escape:
         style["escapechar"] = dialect.escape
     line = textblocks.first_line(path, dialect)
     try:
-        names = next(csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), [])
+        names = next(
+            csv.reader([line], delimiter=dialect.delimiter or ",", strict=True, **style), []
+        )
     except csv.Error:
-        raise DataError(f"{path!r}: the line of column names does not parse; set the dialect") from None
+        raise DataError(
+            f"{path!r}: the line of column names does not parse; set the dialect"
+        ) from None
     if not names:
         raise DataError(f"{path!r}: the first line is empty; it should hold the column names")
     return names
 
 
 def delimited(path: str, dialect: Dialect) -> Part:
-    """The part of a delimited file. Every column is binary: values are parsed later by the schema's types, so
-    no value can fail to parse here."""
+    """The part of a delimited file. Every column is binary: values are parsed later by the schema's
+    types, so no value can fail to parse here."""
 
     dialect = dialect.named(textblocks.stem(path))
     names, header = names_of(path, dialect), dialect.header is True
     rule = _rule(dialect)
-    tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
+    tally, keep, transcode = (
+        Tally(),
+        dialect.malformed == "null",
+        textblocks.transcoder(dialect.encoding),
+    )
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         column = np.full(len(names), -1, np.int32)
@@ -80,9 +92,11 @@ def delimited(path: str, dialect: Dialect) -> Part:
 
 
 def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
-    """A hint for error texts if the names in the header, which are public, look as if the file had another
-    delimiter; else an empty text."""
-    marks = {mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter}
+    """A hint for error texts if the names in the header, which are public, look as if the file had
+    another delimiter; else an empty text."""
+    marks = {
+        mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter
+    }
     best = max(marks, key=lambda mark: marks[mark])
     if marks[best] < len(names):
         return ""
@@ -94,25 +108,32 @@ def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
 def _rule(dialect: Dialect) -> core.Dialect:
     marks = (dialect.delimiter, dialect.quote, dialect.escape)
     delimiter, quote, escape = (ord(m) if m else -1 for m in marks)
-    return core.Dialect(delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null])
+    return core.Dialect(
+        delimiter, quote, escape, dialect.newlines, [text.encode() for text in dialect.null]
+    )
 
 
 def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int) -> list[int]:
-    """Line numbers (from 1, including the header) of the first malformed lines, at most `most`; PRIVATE, for
-    the data's owner. Empty if lines are not read independently (newlines in values, UTF-16, UTF-32), or if
-    the file is not a text file. Lines that are left out because of their length count in the numbering, but
-    their own numbers are not returned."""
+    """Line numbers (from 1, including the header) of the first malformed lines, at most `most`;
+    PRIVATE, for the data's owner. Empty if lines are not read independently (newlines in values,
+    UTF-16, UTF-32), or if the file is not a text file. Lines that are left out because of their
+    length count in the numbering, but their own numbers are not returned."""
     kind = kind_of(path) or (delimited if dialect.delimiter is not None else None)
     dialect = dialect.named(textblocks.stem(path)) if kind is delimited else dialect
     if kind is None or dialect.trusts_writer:
         return []
-    transcode, header = textblocks.transcoder(dialect.encoding), kind is delimited and dialect.header is True
+    transcode, header = (
+        textblocks.transcoder(dialect.encoding),
+        kind is delimited and dialect.header is True,
+    )
     if kind is delimited:
         rule, column = _rule(dialect), np.full(len(names_of(path, dialect)), -1, np.int32)
         column[0] = 0
 
         def wrong(block: bytes) -> int:
-            return core.split(transcode(block), rule, column, 1, textblocks.MAX_LINE, False, True)[2]
+            return core.split(transcode(block), rule, column, 1, textblocks.MAX_LINE, False, True)[
+                2
+            ]
 
     else:
         keys = core.Texts([name.encode() for name in columns])
@@ -134,10 +155,14 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
 
 
 def json_lines(path: str, dialect: Dialect) -> Part:
-    """The part of a file with one JSON object per line. Any key can be read as a column: which keys occur is
-    not checked, since that depends on the rows."""
+    """The part of a file with one JSON object per line. Any key can be read as a column: which keys
+    occur is not checked, since that depends on the rows."""
 
-    tally, keep, transcode = Tally(), dialect.malformed == "null", textblocks.transcoder(dialect.encoding)
+    tally, keep, transcode = (
+        Tally(),
+        dialect.malformed == "null",
+        textblocks.transcoder(dialect.encoding),
+    )
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         keys = core.Texts([name.encode() for name in columns])
@@ -154,10 +179,13 @@ def json_lines(path: str, dialect: Dialect) -> Part:
 
 
 def _cut(
-    read: Callable[[Block], pa.RecordBatch], tally: Tally, keep: bool, piece: Callable[[], tuple[Block, int]]
+    read: Callable[[Block], pa.RecordBatch],
+    tally: Tally,
+    keep: bool,
+    piece: Callable[[], tuple[Block, int]],
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a piece of text. For each line that was left out because of its length, `keep` puts a
-    malformed line (not valid UTF-8) in its place; otherwise it is added to the tally."""
+    """The rows of a piece of text. For each line that was left out because of its length, `keep`
+    puts a malformed line (not valid UTF-8) in its place; otherwise it is added to the tally."""
     block, left_out = piece()
     if keep and left_out:
         block = b"\xff\n" * left_out + block
@@ -166,8 +194,8 @@ def _cut(
 
 
 def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
-    """The blocks. In place of each line that was left out because of its length stands another one that is
-    too long: whatever record it lies in is malformed and ends with it."""
+    """The blocks. In place of each line that was left out because of its length stands another one
+    that is too long: whatever record it lies in is malformed and ends with it."""
     for block, left_out in blocks:
         for _ in range(left_out):
             yield b"\xff" * (textblocks.MAX_LINE + 1) + b"\n"
@@ -175,11 +203,14 @@ def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
 
 
 def _records(
-    texts: Iterator[bytes], split: Callable[..., tuple[pa.RecordBatch, int]], tally: Tally, keep: bool
+    texts: Iterator[bytes],
+    split: Callable[..., tuple[pa.RecordBatch, int]],
+    tally: Tally,
+    keep: bool,
 ) -> Iterator[Unit]:
-    """Units of a file whose values may contain newlines. The end of a record is known only after all records
-    before it were read, so units are made in order. A record longer than MAX_LINE is malformed and ends at
-    the first LF after MAX_LINE bytes."""
+    """Units of a file whose values may contain newlines. The end of a record is known only after
+    all records before it were read, so units are made in order. A record longer than MAX_LINE is
+    malformed and ends at the first LF after MAX_LINE bytes."""
     carry, skipping = b"", False
     for text in texts:
         if skipping:

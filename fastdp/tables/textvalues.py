@@ -1,8 +1,9 @@
-"""Parses text as values, for sources that have only text (CSV, Hive folders), by the schema's types; types
-are never guessed.
+"""Parses text as values, for sources that have only text (CSV, Hive folders), by the schema's
+types; types are never guessed.
 
-Text that is not a value of its column's type becomes null and follows the column's null policy; whole numbers
-too large for 64 bits are outside the domain. The value of one text never depends on other texts.
+Text that is not a value of its column's type becomes null and follows the column's null policy;
+whole numbers too large for 64 bits are outside the domain. The value of one text never depends on
+other texts.
 """
 
 from __future__ import annotations
@@ -34,20 +35,24 @@ def utf8(text: bytes) -> str | None:
 
 
 def to_text(raw: pa.Array, mended: bool = True) -> pa.Array:
-    """Binary as UTF-8; bytes that are not UTF-8 become the replacement character, or null unless `mended`."""
+    """Binary as UTF-8; bytes that are not UTF-8 become the replacement character, or null unless
+    `mended`."""
     try:
         return raw.cast(pa.large_string())
     except pa.ArrowInvalid:
         read = partial(str, encoding="utf-8", errors="replace") if mended else utf8
-        return pa.array([None if b is None else read(b) for b in raw.to_pylist()], pa.large_string())
+        return pa.array(
+            [None if b is None else read(b) for b in raw.to_pylist()], pa.large_string()
+        )
 
 
 def parse(raw: pa.Array, dtype: str) -> pa.Array:
-    """Parse texts as values of a type (`dtypes`); each value depends on its text alone. A text that is not a
-    value of the type does not raise an error.
+    """Parse texts as values of a type (`dtypes`); each value depends on its text alone. A text that
+    is not a value of the type does not raise an error.
 
-    If a text in an integer column is not an integer, the column is returned as text: as floats, integers
-    beyond 2^53 would change. Columns of text are returned as bytes, which need not be UTF-8.
+    If a text in an integer column is not an integer, the column is returned as text: as floats,
+    integers beyond 2^53 would change. Columns of text are returned as bytes, which need not be
+    UTF-8.
     """
 
     family = dtypes.family(dtype)
@@ -56,14 +61,18 @@ def parse(raw: pa.Array, dtype: str) -> pa.Array:
     if family == "string":
         return raw.cast(pa.large_binary())
     with muted():
-        return _parse(pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars(), family, dtype).to_arrow()
+        return _parse(
+            pl.Series(pl.from_arrow(to_text(raw))).str.strip_chars(), family, dtype
+        ).to_arrow()
 
 
 def parse_columns(raw: Mapping[str, pa.Array], types: Mapping[str, str]) -> dict[str, pa.Array]:
-    """`parse` of columns of one length. Columns of whole numbers are read together, since every call gives
-    Python's lock back and has to wait for it."""
+    """`parse` of columns of one length. Columns of whole numbers are read together, since every
+    call gives Python's lock back and has to wait for it."""
 
-    whole = [name for name in raw if dtypes.family(types[name]) == "int" and not raw[name].null_count]
+    whole = [
+        name for name in raw if dtypes.family(types[name]) == "int" and not raw[name].null_count
+    ]
     buffers = {name: found for name in whole if (found := buffers_of(raw[name])) is not None}
     numbers, every = lines.whole_columns(list(buffers.values()))
     joint = pa.Array.from_buffers(pa.int64(), numbers.size, [None, pa.py_buffer(numbers)])
@@ -73,8 +82,8 @@ def parse_columns(raw: Mapping[str, pa.Array], types: Mapping[str, str]) -> dict
 
 
 def buffers_of(raw: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
-    """Offsets, bytes and validity bitmap (None: all are valid) of a binary array whose bitmap begins at a
-    byte; else None."""
+    """Offsets, bytes and validity bitmap (None: all are valid) of a binary array whose bitmap
+    begins at a byte; else None."""
 
     if not pa.types.is_binary(raw.type) or not len(raw) or raw.offset % 8:
         return None
@@ -94,7 +103,9 @@ def _all_whole(raw: pa.Array) -> pa.Array | None:
     if buffers is None or numbers is None:
         return None
     valid = None if buffers[2] is None else pa.py_buffer(buffers[2])
-    return pa.Array.from_buffers(pa.int64(), len(raw), [valid, pa.py_buffer(numbers)], raw.null_count)
+    return pa.Array.from_buffers(
+        pa.int64(), len(raw), [valid, pa.py_buffer(numbers)], raw.null_count
+    )
 
 
 def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
@@ -119,8 +130,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
     dates = text.str.strptime(pl.Date, "%Y-%m-%d", strict=False, exact=True).cast(pl.Datetime("us"))
     times = _first_read(dates, pl.Datetime("us"), text, _TIMES)
     if zone:
-        # Polars cannot convert times further from 1970 than _FARTHEST. Such times are outside every domain,
-        # and so is the limit.
+        # Polars cannot convert times further from 1970 than _FARTHEST. Such times are outside every
+        # domain, and so is the limit.
         times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
         if (fixed := dtypes.zone(zone).utcoffset(None)) is not None:
             times, zone = times - fixed, "UTC"
@@ -130,7 +141,9 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
     return times
 
 
-def _first_read(times: pl.Series, kind: pl.Datetime, text: pl.Series, forms: Sequence[str]) -> pl.Series:
+def _first_read(
+    times: pl.Series, kind: pl.Datetime, text: pl.Series, forms: Sequence[str]
+) -> pl.Series:
     """The times; where they are null, the texts read by the first of the forms that fits."""
     for form in forms:
         if not (times.is_null() & text.is_not_null()).any():

@@ -1,9 +1,9 @@
 """Maps user ids of any type to dense numbers, batch by batch. `idvalues` says which ids are equal.
 
-Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and decimals by
-a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a public hash of the *value*
-of the id: every random choice among the rows of one user is keyed by this hash, so that no choice depends on
-other users in the table.
+Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and
+decimals by a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a
+public hash of the *value* of the id: every random choice among the rows of one user is keyed by
+this hash, so that no choice depends on other users in the table.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .sql import column_of_objects
 
 
 class Prepared(Struct, frozen=True, eq=False):
-    """Ids of one batch, not yet looked up. texts: public hashes of texts; None for ids of one word. codes:
-    for a dictionary array, the position of each row's id among the distinct values."""
+    """Ids of one batch, not yet looked up. texts: public hashes of texts; None for ids of one word.
+    codes: for a dictionary array, the position of each row's id among the distinct values."""
 
     kind: str
     key: np.ndarray
@@ -42,8 +42,8 @@ class Prepared(Struct, frozen=True, eq=False):
 
 
 class Found(Struct, frozen=True, eq=False):
-    """Ids of one batch with places in the index, and which of them may be new to it. rows: the place of each
-    row's id."""
+    """Ids of one batch with places in the index, and which of them may be new to it. rows: the
+    place of each row's id."""
 
     position: int
     place: np.ndarray
@@ -56,15 +56,19 @@ POSITION = 1 << 32
 
 
 class UserIndex:
-    """Numbers ids by the order of their first rows. Any thread may `prepare` batches and `find` their ids;
-    then one thread settles the batches in order, after which places can be replaced by numbers."""
+    """Numbers ids by the order of their first rows. Any thread may `prepare` batches and `find`
+    their ids; then one thread settles the batches in order, after which places can be replaced by
+    numbers."""
 
     def __init__(self, column: str = "user", secret: bytes | None = None, threads: int = 1):
-        """secret: the key (16 bytes) of the hashes of texts, which must be equal in all processes that
-        prepare batches of one table; None: a random key. threads: how many will call `find`."""
+        """secret: the key (16 bytes) of the hashes of texts, which must be equal in all processes
+        that prepare batches of one table; None: a random key. threads: how many will call `find`.
+        """
         self.column = column
         self.kind: str | None = None
-        self._secret = np.frombuffer(secrets.token_bytes(16) if secret is None else secret, np.uint64)
+        self._secret = np.frombuffer(
+            secrets.token_bytes(16) if secret is None else secret, np.uint64
+        )
         self._ids: Any = None
         self._threads, self._lock = threads, threading.Lock()
 
@@ -72,7 +76,8 @@ class UserIndex:
         return 0 if self._ids is None else len(self._ids)
 
     def prepare(self, ids: pa.Array) -> Prepared:
-        """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in `add`."""
+        """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in
+        `add`."""
 
         ids = idvalues.normal(ids)
         ids = ids.cast(pa.int64()) if pa.types.is_null(ids.type) else ids
@@ -86,18 +91,28 @@ class UserIndex:
         if pa.types.is_uint64(kind):
             return self._words("uint64", _values(ids, np.uint64), valid)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            ids = ids if pa.types.is_int64(kind) else ids.cast(pa.int64())  # a cast waits for Python's lock
+            ids = (
+                ids if pa.types.is_int64(kind) else ids.cast(pa.int64())
+            )  # a cast waits for Python's lock
             return self._words("integer", _values(ids, np.uint64), valid)
         if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-            view = ids.view(pa.int32()).cast(pa.int64()) if kind.bit_width == 32 else ids.view(pa.int64())
+            view = (
+                ids.view(pa.int32()).cast(pa.int64())
+                if kind.bit_width == 32
+                else ids.view(pa.int64())
+            )
             return self._words(f"{kind}", _values(view, np.uint64), valid)
         if pa.types.is_decimal(kind):
-            # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a kind of
-            # their own, different from texts.
-            return self._strings(ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places")
+            # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a
+            # kind of their own, different from texts.
+            return self._strings(
+                ids.cast(pa.large_string()), valid, f"decimal with {kind.scale} places"
+            )
         if idvalues.is_text(kind):
             return self._strings(ids, valid)
-        raise DataError(f"user column {self.column!r}: expected integers, texts, dates or bytes, got {kind}")
+        raise DataError(
+            f"user column {self.column!r}: expected integers, texts, dates or bytes, got {kind}"
+        )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
 
@@ -116,8 +131,8 @@ class UserIndex:
         return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
-        """Hashes each dictionary value that occurs in the batch once; values that do not occur in it are not
-        users. The dictionary has no nulls (`idvalues.normal`)."""
+        """Hashes each dictionary value that occurs in the batch once; values that do not occur in
+        it are not users. The dictionary has no nulls (`idvalues.normal`)."""
 
         codes = _values(ids.indices.cast(pa.int64()), np.int64)
         missing = ids.indices.is_null().to_numpy(zero_copy_only=False)
@@ -138,22 +153,32 @@ class UserIndex:
             )
 
     def find(self, batch: Prepared, position: int = POSITION) -> Found:
-        """Looks ids up and enters new ones. position: of the first row, in the order of all rows that are not
-        settled. Rows of a dictionary array without an id come after the others of their batch."""
+        """Looks ids up and enters new ones. position: of the first row, in the order of all rows
+        that are not settled. Rows of a dictionary array without an id come after the others of
+        their batch."""
         with self._lock:
             self.agree(batch.kind)
             if self._ids is None:
                 words = 2 if batch.kind.startswith(("string", "decimal")) else 1
                 self._ids = bound.Ids(words, int(self._secret[0]), self._threads)
         key, texts, valid, codes = batch.key, batch.texts, batch.valid, batch.codes
-        if codes is not None and texts is not None and (nulls := np.count_nonzero(missing := codes < 0)):
+        if (
+            codes is not None
+            and texts is not None
+            and (nulls := np.count_nonzero(missing := codes < 0))
+        ):
             codes = np.where(missing, len(texts) + np.cumsum(missing) - 1, codes)
             valid = (np.arange(len(texts) + nulls) < len(texts)).view(np.uint8)
-            key, texts = np.append(key, np.zeros(2 * nulls, np.uint64)), np.resize(texts, len(valid))
+            key, texts = (
+                np.append(key, np.zeros(2 * nulls, np.uint64)),
+                np.resize(texts, len(valid)),
+            )
         try:
             place, fresh = self._ids.find(key, texts, valid, position)
         except OverflowError as error:
-            raise DataError("the table has more than 2^32-2 distinct users, which is the limit") from error
+            raise DataError(
+                "the table has more than 2^32-2 distinct users, which is the limit"
+            ) from error
         return Found(position, place, fresh, place if codes is None else place[codes])
 
     def settle(self, batch: Found) -> None:
@@ -178,8 +203,8 @@ class UserIndex:
 
 
 def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(uint32 number of each id, public hash of each user, which ids are neither null nor NaN) of a whole
-    array. `dtype`: the type of the user column in the schema."""
+    """(uint32 number of each id, public hash of each user, which ids are neither null nor NaN) of a
+    whole array. `dtype`: the type of the user column in the schema."""
 
     array = None
     if ids.dtype.kind in "biufSUMm":
@@ -188,7 +213,9 @@ def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray
     elif ids.dtype.kind == "O":
         array = column_of_objects(ids.tolist(), True)
     if array is None:
-        raise DataError(f"user: expected ids that are numbers, texts, dates or times, got {ids.dtype}")
+        raise DataError(
+            f"user: expected ids that are numbers, texts, dates or times, got {ids.dtype}"
+        )
     index, array = UserIndex(), idvalues.normal(array, dtype)
     numbers = index.add(index.prepare(array))
     has_id = idvalues.has_id(array)

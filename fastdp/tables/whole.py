@@ -1,7 +1,9 @@
-"""Reads a whole source with all its columns as one Arrow table; the types of text columns are guessed.
+"""Reads a whole source with all its columns as one Arrow table; the types of text columns are
+guessed.
 
-Only for public data, or for results that only the data's owner sees (drafts of schemas, scores): types are
-guessed from all values, so the value of one row can depend on other rows. Runs never read this way.
+Only for public data, or for results that only the data's owner sees (drafts of schemas, scores):
+types are guessed from all values, so the value of one row can depend on other rows. Runs never read
+this way.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ WHOLE_DIGITS = 18
 
 
 def other_encoding(source: Any) -> str | None:
-    """The encoding that text files seem to have where more lines are not UTF-8 than are UTF-8 beyond
-    ASCII; None elsewhere. For the data's owner: it looks at all bytes."""
+    """The encoding that text files seem to have where more lines are not UTF-8 than are UTF-8
+    beyond ASCII; None elsewhere. For the data's owner: it looks at all bytes."""
     if isinstance(source, list | tuple):
         return next((found for item in source if (found := other_encoding(item)) is not None), None)
     if not isinstance(source, str | os.PathLike):
@@ -40,17 +42,21 @@ def other_encoding(source: Any) -> str | None:
             for line in () if block.isascii() else block.split(b"\n"):
                 if not line.isascii():
                     wrong = textvalues.utf8(line) is None
-                    good, bad, odd = good + (not wrong), bad + wrong, odd | set(line if wrong else b"")
+                    good, bad, odd = (
+                        good + (not wrong),
+                        bad + wrong,
+                        odd | set(line if wrong else b""),
+                    )
         if bad > good:
             return "latin-1" if odd & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "cp1252"
     return None
 
 
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
-    """All columns and rows of any source that `fastdp.read` takes; text files are read line by line, as in
-    runs. Keys of JSON lines under which there are arrays or objects become columns of nulls of type struct.
-    DataError if a name is there more than once, or the header looks delimited by another mark than the one
-    that a file of its name has."""
+    """All columns and rows of any source that `fastdp.read` takes; text files are read line by
+    line, as in runs. Keys of JSON lines under which there are arrays or objects become columns of
+    nulls of type struct. DataError if a name is there more than once, or the header looks delimited
+    by another mark than the one that a file of its name has."""
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
@@ -66,7 +72,9 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         units = sources.guarded(part.where, part.units(names, None))
         batches = [batch for unit in units for batch in sources.guarded(part.where, unit())]
         if not batches:
-            types = [pa.binary() if part.any_name else part.schema.field(name).type for name in names]
+            types = [
+                pa.binary() if part.any_name else part.schema.field(name).type for name in names
+            ]
             batches = [pa.record_batch([pa.array([], kind) for kind in types], names)]
         columns = {}
         for i, name in enumerate(names):
@@ -80,13 +88,15 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         first = kinds.setdefault(field.name, field.type)
         if pa.types.is_string(first) != pa.types.is_string(field.type):
             text = f"column {field.name!r} is {first} in one, {field.type} in another"
-            raise DataError(f"the sources' values cannot be put together: {text}; read them one by one")
+            raise DataError(
+                f"the sources' values cannot be put together: {text}; read them one by one"
+            )
     return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _keys(path: str) -> tuple[list[str], list[str]]:
-    """(keys of the objects of a JSON lines file, keys under which some have an array or object), in their
-    order of appearance. A line with the latter is malformed for who reads such a key."""
+    """(keys of the objects of a JSON lines file, keys under which some have an array or object), in
+    their order of appearance. A line with the latter is malformed for who reads such a key."""
     import json
 
     nested: dict[str, bool] = {}
@@ -98,12 +108,14 @@ def _keys(path: str) -> tuple[list[str], list[str]]:
                 continue
             for key, value in row.items() if isinstance(row, dict) else ():
                 nested[key] = nested.get(key, False) or isinstance(value, dict | list)
-    return [key for key, deep in nested.items() if not deep], [key for key, deep in nested.items() if deep]
+    return [key for key, deep in nested.items() if not deep], [
+        key for key, deep in nested.items() if deep
+    ]
 
 
 def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of text as values of the type that all its texts have; unchanged if they have several
-    types."""
+    """A column of text as values of the type that all its texts have; unchanged if they have
+    several types."""
 
     texts = textkinds.series(column)
     dtype = type_of_texts(texts)
@@ -119,8 +131,8 @@ def parsed(texts: pl.Series, dtype: str) -> pa.Array:
 
 
 def type_of_texts(texts: pl.Series) -> str:
-    """The type (`schema.dtypes`) that all texts have. Whole numbers with leading zeros or too many digits are
-    taken for identifiers, whose type is text."""
+    """The type (`schema.dtypes`) that all texts have. Whole numbers with leading zeros or too many
+    digits are taken for identifiers, whose type is text."""
     kinds = {kind for kind in textkinds.count_kinds(texts) if kind not in MISSING}
     if not kinds:
         return "string"
@@ -136,6 +148,10 @@ def type_of_texts(texts: pl.Series) -> str:
     ):
         if kinds <= fine:
             return dtype
-    if kinds == {"truth value"} and set(texts.str.to_lowercase().unique()) <= {"true", "false", None}:
+    if kinds == {"truth value"} and set(texts.str.to_lowercase().unique()) <= {
+        "true",
+        "false",
+        None,
+    }:
         return "bool"
     return "string"

@@ -1,6 +1,6 @@
-"""Constants of users and of rows, brought into line. The table of users says how many users of each size
-have a constant, with much noise; the model of rows says how many of their rows have it, with little noise,
-but of large users only as many rows as the clip lets count."""
+"""Constants of users and of rows, brought into line. The table of users says how many users of each
+size have a constant, with much noise; the model of rows says how many of their rows have it, with
+little noise, but of large users only as many rows as the clip lets count."""
 
 import math
 from collections.abc import Container
@@ -11,24 +11,31 @@ from msgspec.structs import replace
 from .people import Codes, Groups, People
 
 MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
-"""The most by which a constant's share is changed in one turn over all constants, how much more often than
-the mean a row is kept at most, and how many turns there are."""
+"""The most by which a constant's share is changed in one turn over all constants, how much more
+often than the mean a row is kept at most, and how many turns there are."""
 LEAST = 1e-5
 """A share that counts as nothing."""
 
 
 def balanced(
-    people: People, rows: Codes, clip: int, groups: Groups, sigma: float, measured: Container[str] = ()
+    people: People,
+    rows: Codes,
+    clip: int,
+    groups: Groups,
+    sigma: float,
+    measured: Container[str] = (),
 ) -> tuple[People, dict[str, np.ndarray]]:
-    """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the model of
-    rows say; for each constant [groups of rows, codes] how often a row is kept so that its share is the one
-    of all rows of these users, as far as it stands out of noise).
-    `groups`: those of users that rows tell apart; `sigma`: standard error of the table of users; `measured`:
+    """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the
+    model of rows say; for each constant [groups of rows, codes] how often a row is kept so that its
+    share is the one of all rows of these users, as far as it stands out of noise). `groups`: those
+    of users that rows tell apart; `sigma`: standard error of the table of users; `measured`:
     constants of which the model knows how many rows each group has."""
     table, group, (name, edges) = people.table, people.group, groups
     if not table:
         return people, {}
-    users, capped, whole = (people.sizes.rows_by(people.groups, edges, m) for m in (1, clip, np.inf))
+    users, capped, whole = (
+        people.sizes.rows_by(people.groups, edges, m) for m in (1, clip, np.inf)
+    )
     of_group, count = np.maximum(users.sum(axis=1), 1e-9), len(users)
     capped, whole = (x / of_group[:, None] for x in (capped, whole))
     size = {c: max(int(x[c].max(initial=0)) + 1 for x in (table, rows)) for c in table}
@@ -38,12 +45,21 @@ def balanced(
     for _ in range(SWEEPS):
         weight = weight * (of_group / np.maximum(np.bincount(group, weight, count), 1e-9))[group]
         for c, n in size.items():
-            to = (capped, goal[c]) if c in measured else (capped.sum(1)[:, None], goal[c].sum(0)[None])
-            weight = weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
+            to = (
+                (capped, goal[c])
+                if c in measured
+                else (capped.sum(1)[:, None], goal[c].sum(0)[None])
+            )
+            weight = (
+                weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
+            )
     for c, n in size.items():
         there = _tally(group, table[c], weight, count, n)
         seen, all_rows = (np.maximum(x.T @ there, 1e-9) for x in (capped, whole))
-        doubt = np.square(whole[:, :, None] / all_rows - capped[:, :, None] / seen).sum(axis=0) * sigma**2
+        doubt = (
+            np.square(whole[:, :, None] / all_rows - capped[:, :, None] / seen).sum(axis=0)
+            * sigma**2
+        )
         lift = np.log(_ratio(all_rows, goal[c]))
         goal[c] = goal[c] * np.exp(lift * np.maximum(1 - doubt / np.maximum(lift**2, 1e-9), 0.0))
     keep = {c: np.ones(goal[c].shape) for c in size}
@@ -57,20 +73,26 @@ def balanced(
 
 def _tally(at: np.ndarray, codes: np.ndarray, weight: np.ndarray, *shape: int) -> np.ndarray:
     """[groups, codes] sums of weights."""
-    return np.bincount(at.astype(np.int64) * shape[1] + codes, weight, math.prod(shape)).reshape(shape)
+    return np.bincount(at.astype(np.int64) * shape[1] + codes, weight, math.prod(shape)).reshape(
+        shape
+    )
 
 
 def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
-    """The factors by which shares along the last axis become those wanted, as far as MOST allows."""
-    one, other = (x / np.maximum(x.sum(axis=-1, keepdims=True), 1e-9) + LEAST for x in (wanted, there))
+    """The factors by which shares along the last axis become those wanted, as far as MOST
+    allows."""
+    one, other = (
+        x / np.maximum(x.sum(axis=-1, keepdims=True), 1e-9) + LEAST for x in (wanted, there)
+    )
     return np.where(there > 0, np.clip(one / other, 1 / MOST, MOST), 1.0)
 
 
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of rows], by
-    which the codes come nearer to the shares of `goal` [groups of rows, codes], with the least change in
-    relative entropy: a step of Newton, which changes users the more the more rows they have. Where users of
-    a group are in several groups of rows, each of these counts by its part of their rows."""
+    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of
+    rows], by which the codes come nearer to the shares of `goal` [groups of rows, codes], with the
+    least change in relative entropy: a step of Newton, which changes users the more the more rows
+    they have. Where users of a group are in several groups of rows, each of these counts by its
+    part of their rows."""
     out, own = np.ones(there.shape), rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9)
     for x, part, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, own.T, goal):
         now = x @ (there * out)

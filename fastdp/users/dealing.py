@@ -1,8 +1,8 @@
-"""Deals synthetic rows to synthetic users: constant columns decide which rows a user may get, urns which
-of these it gets.
+"""Deals synthetic rows to synthetic users: constant columns decide which rows a user may get, urns
+which of these it gets.
 
-Every row is used once, by users who have its constants but for a few rows at the end of each segment (users
-with the same constants), so all marginals stay those of the row model.
+Every row is used once, by users who have its constants but for a few rows at the end of each
+segment (users with the same constants), so all marginals stay those of the row model.
 """
 
 import numpy as np
@@ -15,23 +15,26 @@ from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
 
 CHUNK_ROWS = 1 << 14
-"""Rows that are dealt together. Chunks are independent of each other: threads share them, and memory is about
-16 (features + 1) bytes for each row of a chunk and thread."""
+"""Rows that are dealt together. Chunks are independent of each other: threads share them, and
+memory is about 16 (features + 1) bytes for each row of a chunk and thread."""
 TRIAL_ROWS = 1 << 17
 """Rows of the trial dealings that set the urns' parameters."""
 TRIALS = 6
 CANDIDATES, MORE_CANDIDATES, MOST_LOOKED_AT = 16, 64, 1 << 25
-"""Rows that are proposed for each place (chosen on flights and Chicago trips). Where users fall short of
-their agreement by more than MOST_SHORT, MORE_CANDIDATES are proposed, but not more than MOST_LOOKED_AT for
-all rows together (chosen on panels of patients, players and counties, docs/research/users.md)."""
+"""Rows that are proposed for each place (chosen on flights and Chicago trips). Where users fall
+short of their agreement by more than MOST_SHORT, MORE_CANDIDATES are proposed, but not more than
+MOST_LOOKED_AT for all rows together (chosen on panels of patients, players and counties,
+docs/research/users.md)."""
 MOST_JOINT, MOST_NEAR, LEAST_EXCESS, SURE = 3, 4, 0.25, 3.0
-"""Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most, and by
-which part, and by how many standard errors, users repeat them more often than urns of single columns bring
-about (chosen on flights and Chicago trips; groups of codes without an order have a tenth at most)."""
+"""Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most,
+and by which part, and by how many standard errors, users repeat them more often than urns of single
+columns bring about (chosen on flights and Chicago trips; groups of codes without an order have a
+tenth at most)."""
 MOST_SHORT, MIXED_COST = 0.1, 0.05
-"""Rows of the smallest users are dealt together with those of the next group of users, where users of a group
-fall short of their agreement by more than MOST_SHORT of it for want of rows that agree, and if the shortfall
-becomes smaller by MIXED_COST (chosen on events and patients, docs/guide/users.md, at epsilon 10)."""
+"""Rows of the smallest users are dealt together with those of the next group of users, where users
+of a group fall short of their agreement by more than MOST_SHORT of it for want of rows that agree,
+and if the shortfall becomes smaller by MIXED_COST (chosen on events and patients,
+docs/guide/users.md, at epsilon 10)."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
@@ -39,11 +42,12 @@ DENSE = 1 << 20
 
 
 class Dealer(Struct, frozen=True, eq=False):
-    """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column and for
-    each pair of columns in `joint`, which users repeat together. `groups`: the rows' column of groups of
-    users by their number of rows, which decides as constants do which rows a user may get ("": none), and
-    the groups' lower edges. `mixed`: so many groups are not told apart from the one after them, counted from
-    the smallest users. `candidates`: rows that are proposed for each place."""
+    """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column
+    and for each pair of columns in `joint`, which users repeat together. `groups`: the rows' column
+    of groups of users by their number of rows, which decides as constants do which rows a user may
+    get ("": none), and the groups' lower edges. `mixed`: so many groups are not told apart from the
+    one after them, counted from the smallest users. `candidates`: rows that are proposed for each
+    place."""
 
     people: People
     roles: Roles
@@ -54,10 +58,12 @@ class Dealer(Struct, frozen=True, eq=False):
     mixed: int = 0
     candidates: int = CANDIDATES
 
-    def deal(self, codes: Codes, seed: int, threads: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """(codes, uint32 user number of each row): the rows of `codes`, where a few have their user's
-        constants in place of their own; with an order, user after user and each user's in order. Depends on
-        rows and seed alone."""
+    def deal(
+        self, codes: Codes, seed: int, threads: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """(codes, uint32 user number of each row): the rows of `codes`, where a few have their
+        user's constants in place of their own; with an order, user after user and each user's in
+        order. Depends on rows and seed alone."""
         return self._dealt(codes, seed, threads)[:2]
 
     def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
@@ -72,13 +78,17 @@ class Dealer(Struct, frozen=True, eq=False):
         of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
         groups = codes[column][first] if column else np.zeros(len(first), np.int64)
         of_user = _with_rows(np.bincount(of_row), wanted, of_user, (groups, group), generator)
-        order = np.lexsort((wanted, of_user))  # so that large users leave enough of each value to small ones
+        order = np.lexsort(
+            (wanted, of_user)
+        )  # so that large users leave enough of each value to small ones
         wanted, of_user = wanted[order], of_user[order]
         take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
         owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
         moved = np.flatnonzero(of_row[take] != of_user[owner])
-        out = {name: codes[name] for name in codes if name in self.roles.constant or name not in names}
+        out = {
+            name: codes[name] for name in codes if name in self.roles.constant or name not in names
+        }
         fixed_here = [n for n in (*self.roles.constant, *self.roles.following) if n in codes]
         for name in fixed_here if len(moved) else ():
             out[name] = codes[name].copy()
@@ -110,16 +120,26 @@ class Dealer(Struct, frozen=True, eq=False):
             return owner, equal, None, None
         held = values[: len(names)]
         chunks, users = (user_start, row_start), (sizes, group)
-        sequence, *sums = self.order.exchanged(codes, take, chunks, held, users, owner, seed, threads, tries)
+        sequence, *sums = self.order.exchanged(
+            codes, take, chunks, held, users, owner, seed, threads, tries
+        )
         return owner, equal, sequence, sums
 
 
 def dealer(
-    people: People, rates: Rates, roles: Roles, codes: Codes, seed, threads, groups=ALL, order=None, rows=0
+    people: People,
+    rates: Rates,
+    roles: Roles,
+    codes: Codes,
+    seed,
+    threads,
+    groups=ALL,
+    order=None,
+    rows=0,
 ) -> Dealer:
-    """The dealer of `rows` rows whose users agree as the rates say, and whose rows follow each other as
-    `order`, an (Order, Goal) or None, says: parameters by the urn's formula, then corrected by trial dealings
-    of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
+    """The dealer of `rows` rows whose users agree as the rates say, and whose rows follow each
+    other as `order`, an (Order, Goal) or None, says: parameters by the urn's formula, then
+    corrected by trial dealings of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
     some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
     if not len(next(iter(some.values()))):
@@ -139,7 +159,10 @@ def _agreeing(made: Dealer, rates: Rates, some, seed: int, threads: int, most: i
     for mixed in range(len(made.groups[1])):
         tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
         if short > MOST_SHORT and most > made.candidates:
-            made, some = replace(made, candidates=most), {n: c[: TRIAL_ROWS // 2] for n, c in some.items()}
+            made, some = (
+                replace(made, candidates=most),
+                {n: c[: TRIAL_ROWS // 2] for n, c in some.items()},
+            )
             tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
         cost = max(short, MOST_SHORT) + MIXED_COST * mixed
         if cost < least:
@@ -150,8 +173,12 @@ def _agreeing(made: Dealer, rates: Rates, some, seed: int, threads: int, most: i
 
 
 def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
-    """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are dealt."""
-    place, by_chance = [rates.columns.index(name) for name in roles.dealt], chance(some, roles.dealt)
+    """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are
+    dealt."""
+    place, by_chance = (
+        [rates.columns.index(name) for name in roles.dealt],
+        chance(some, roles.dealt),
+    )
     lift = rates.overall[place] - by_chance
     drawn = shrunk(lift, rates.error[place]) / np.where(lift == 0, 1.0, lift)
     goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
@@ -168,7 +195,9 @@ def _repeating(made: Dealer, rates, some, seed, threads) -> tuple[Dealer, float]
         return made, short
     roles, tuned = made.roles, dict(zip(made.roles.dealt, made.alpha.T))
     beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
-    roles = replace(roles, avoided=(*roles.avoided, *beside))  # else who repeats weeks would repeat days
+    roles = replace(
+        roles, avoided=(*roles.avoided, *beside)
+    )  # else who repeats weeks would repeat days
     goal, alpha = _goal(roles, rates, some)
     alpha = np.stack([tuned.get(n, start) for n, start in zip(roles.dealt, alpha.T)], axis=1)
     more = np.append(alpha, np.full(aims.shape, 100.0), axis=1)
@@ -177,10 +206,11 @@ def _repeating(made: Dealer, rates, some, seed, threads) -> tuple[Dealer, float]
 
 
 def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tuple[Dealer, float]:
-    """The dealer with the parameters by which trial dealings come nearest to the goal, and the part of the
-    agreement beyond chance by which columns fall short of it. An urn adds the lift
-    1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of alpha
-    by the log-odds of the lift, at most by 1; the mean over the second half of the trials counts."""
+    """The dealer with the parameters by which trial dealings come nearest to the goal, and the part
+    of the agreement beyond chance by which columns fall short of it. An urn adds the lift 1 / (1 +
+    alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of
+    alpha by the log-odds of the lift, at most by 1; the mean over the second half of the trials
+    counts."""
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
     base, _ = _agreement(at_random, some, seed, threads)
     sign, log_alpha, tried = np.sign(made.alpha), np.log(np.abs(made.alpha)), []
@@ -188,7 +218,9 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
         now, users = _agreement(made, some, seed + trial, threads)
         more = _log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base))
         move = np.clip(np.where(sign > 0, more, np.log(goal / now)), -1, 1)
-        log_alpha = np.where(users > 0, np.clip(log_alpha + move, -5, np.where(sign > 0, 9, 0)), log_alpha)
+        log_alpha = np.where(
+            users > 0, np.clip(log_alpha + move, -5, np.where(sign > 0, 9, 0)), log_alpha
+        )
         tried.append(log_alpha)
         made = replace(made, alpha=sign * np.exp(log_alpha))
     single = [True] * len(made.roles.dealt) + [isinstance(f[1], int) for f in made.joint]
@@ -199,7 +231,8 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
 
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """(agreement [groups, features], users [groups, 1] with two rows or more) of a trial dealing."""
+    """(agreement [groups, features], users [groups, 1] with two rows or more) of a trial
+    dealing."""
     _, _, (wanted, equal, _) = made._dealt(some, seed, threads)
     group = np.searchsorted(GROUPS, wanted, "right") - 1
     users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
@@ -207,8 +240,8 @@ def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray,
 
 
 def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
-    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs]): those that users repeat
-    more often than urns of single columns bring about, by more than noise."""
+    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs]): those that users
+    repeat more often than urns of single columns bring about, by more than noise."""
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
     now, users = _agreement(watched, some, seed, threads)
@@ -229,24 +262,28 @@ def _log_odds(p: np.ndarray) -> np.ndarray:
 
 
 def _segments(names, codes: Codes, fixed: Codes, users: int):
-    """(segment of each row, segment of each user, -1 where no row has its constants, a row of each segment).
-    A segment: rows with the same codes in the columns `names`."""
+    """(segment of each row, segment of each user, -1 where no row has its constants, a row of each
+    segment). A segment: rows with the same codes in the columns `names`."""
     of_row, of_user = (np.zeros(n, np.int64) for n in (len(next(iter(codes.values()))), users))
     first = np.zeros(min(1, len(of_row)), np.int64)
     for name in names:
         size = int(max(x[name].max(initial=0) for x in (codes, fixed))) + 1
         key = np.where(of_user < 0, -1, of_user * size + fixed[name])
-        there, first, of_row = np.unique(of_row * size + codes[name], return_index=True, return_inverse=True)
+        there, first, of_row = np.unique(
+            of_row * size + codes[name], return_index=True, return_inverse=True
+        )
         at = np.minimum(np.searchsorted(there, key), len(there) - 1)
         of_user = np.where(there[at] == key, at, -1)
     return of_row, of_user, first
 
 
 def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> np.ndarray:
-    """The segment of each user. Users for whom their segment has no rows left get one of their own group that
-    has some; `group`: that of each segment, that of each user."""
+    """The segment of each user. Users for whom their segment has no rows left get one of their own
+    group that has some; `group`: that of each segment, that of each user."""
     left, found = rows.astype(float), segment.copy()
-    order = np.lexsort((wanted, segment))  # small users first: few large ones would take the rows of many
+    order = np.lexsort(
+        (wanted, segment)
+    )  # small users first: few large ones would take the rows of many
     before = np.cumsum(wanted[order]) - wanted[order]
     before -= before[np.searchsorted(segment[order], segment[order])]
     fits = before + generator.random(len(order)) * wanted[order] < left[segment[order]]
@@ -275,7 +312,8 @@ def _joined(codes: Codes, feature: tuple) -> np.ndarray:
 
 
 def _chosen(segment: np.ndarray, need: np.ndarray) -> np.ndarray:
-    """The rows, segment after segment as many as its users need: its own, then those that others leave."""
+    """The rows, segment after segment as many as its users need: its own, then those that others
+    leave."""
     order = np.argsort(segment, kind="stable")
     of = segment[order]
     rank = np.arange(len(order)) - np.searchsorted(of, of)
@@ -287,7 +325,8 @@ def _chosen(segment: np.ndarray, need: np.ndarray) -> np.ndarray:
 
 
 def _chunks(wanted: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(first user, first row) of each chunk: segments, large ones in parts of about CHUNK_ROWS rows."""
+    """(first user, first row) of each chunk: segments, large ones in parts of about CHUNK_ROWS
+    rows."""
     rows = np.concatenate([[0], np.cumsum(wanted)]).astype(np.int64)
     if rows[-1] >= 1 << 32:
         raise UsageError("users can be assigned to fewer than 2^32 rows at once")

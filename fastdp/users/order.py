@@ -1,5 +1,6 @@
-"""How synthetic users' rows follow each other: what is asked, what follows from the answers, and the exchange
-of rows that brings it about (docs/guide/order.md). Post-processing of released numbers."""
+"""How synthetic users' rows follow each other: what is asked, what follows from the answers, and
+the exchange of rows that brings it about (docs/guide/order.md). Post-processing of released
+numbers."""
 
 from __future__ import annotations
 
@@ -25,9 +26,10 @@ KINDS = (2, 16, 128)
 """Groups of users, by their number of rows, whose neighbours' agreement is asked for."""
 LEAST_LIFT, SPREAD = 0.02, 0.1
 SURE = 3.0
-"""A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE standard
-errors; rows are exchanged for numbers that differ from the released ones by SURE standard errors. SPREAD:
-standard deviation that is expected between groups (flights 0.12, events 0.15, simulated trips 0.01)."""
+"""A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE
+standard errors; rows are exchanged for numbers that differ from the released ones by SURE standard
+errors. SPREAD: standard deviation that is expected between groups (flights 0.12, events 0.15,
+simulated trips 0.01)."""
 TRIES = 48
 """Exchanges that are tried for each row (chosen on Chicago trips)."""
 MOST_TIMES = 1 << 32
@@ -35,32 +37,39 @@ MOST_TIMES = 1 << 32
 
 
 def to_ask(schema: Schema, domain: Domain, roles: Roles) -> Succession:
-    """What is asked about the order: pairs of columns with the same labels, then each column that is not
-    constant with itself; at most MOST_ASKED numbers for them."""
+    """What is asked about the order: pairs of columns with the same labels, then each column that
+    is not constant with itself; at most MOST_ASKED numbers for them."""
     order = schema.order_columns
     own = [n for n in roles.repeated if n in domain]
     own += [n for n in domain if n not in (*own, *roles.constant)]
     own = [n for n in own if n not in order and 1 < domain[n] <= MOST_CODES]
-    values = [n for n in own if not isinstance(schema.columns[n], Numeric)]  # the same bins are not one thing
+    values = [
+        n for n in own if not isinstance(schema.columns[n], Numeric)
+    ]  # the same bins are not one thing
     labels = {n: (domain[n], tuple(schema.columns[n].labels())) for n in values}
-    pairs = [(x, y) for x in values for y in values if x != y and labels[x] == labels[y]][: MOST_ASKED // 4]
+    pairs = [(x, y) for x in values for y in values if x != y and labels[x] == labels[y]][
+        : MOST_ASKED // 4
+    ]
     pairs += [(x, x) for x in own][: MOST_ASKED - 2 * len(pairs)]
     gaps = (domain.cells(order) - 1).bit_length() + 1
     return Succession(order, tuple(pairs), gaps, min(MOST_ENDS, domain[order[0]]), KINDS)
 
 
 class Order(Struct, frozen=True, eq=False):
-    """`key`: what was asked, of which only the chains remain as pairs; `shift`: by how much the means over
-    users of its numbers should move (near, gaps, first, last)."""
+    """`key`: what was asked, of which only the chains remain as pairs; `shift`: by how much the
+    means over users of its numbers should move (near, gaps, first, last)."""
 
     key: Succession
     sizes: Mapping[str, int]
     shift: np.ndarray
     described: Mapping[str, Any]
 
-    def exchanged(self, codes, take, chunks, values, users, owner, seed: int, threads: int, tries=TRIES):
-        """(rows in order, sums before, sums after): rows, given by `take`, user after user in order. `owner`
-        is changed in place. chunks: (first user, first row) of each; users: (rows, group) of each."""
+    def exchanged(
+        self, codes, take, chunks, values, users, owner, seed: int, threads: int, tries=TRIES
+    ):
+        """(rows in order, sums before, sums after): rows, given by `take`, user after user in
+        order. `owner` is changed in place. chunks: (first user, first row) of each; users: (rows,
+        group) of each."""
         from .._core import deal as core
 
         columns = [codes[name].astype(np.int64) for name in self.key.order]
@@ -71,13 +80,17 @@ class Order(Struct, frozen=True, eq=False):
             sides[:, i] = [codes[name][take] for name in pair]
         held = (values, users[0], users[1], len(GROUPS), _kinds(users[0]), len(KINDS))
         times = (cell.astype(np.uint32), end.astype(np.uint32), self.key.ends)
-        pairs = (sides[0], sides[1], np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32))
+        pairs = (
+            sides[0],
+            sides[1],
+            np.array([self.sizes[x] for x, _ in self.key.pairs], np.uint32),
+        )
         rest: tuple = (self.key.gaps, self.shift, tries, owner, seed, threads)
         return core.order_rows(chunks[1], chunks[0], *held, *times, *pairs, *rest)
 
     def aimed(self, before: np.ndarray, wanted: np.ndarray, goal: Goal) -> Order:
-        """The order whose users move from what a trial dealing brought about, users with `wanted` rows, to
-        the goal, where the difference stands out of noise."""
+        """The order whose users move from what a trial dealing brought about, users with `wanted`
+        rows, to the goal, where the difference stands out of noise."""
         many = np.bincount(_kinds(wanted)[wanted > 1], minlength=len(KINDS))
         pairs, rest = len(self.key.pairs), [many.sum(), len(wanted)]
         ends = 2 * self.key.ends
@@ -93,8 +106,8 @@ def _kinds(rows: np.ndarray) -> np.ndarray:
 
 
 class Goal(Struct, frozen=True, eq=False):
-    """An order's numbers (near, gaps, first, last), divided by the users with two rows or more, and their
-    standard errors."""
+    """An order's numbers (near, gaps, first, last), divided by the users with two rows or more, and
+    their standard errors."""
 
     rates: np.ndarray
     errors: np.ndarray
@@ -109,7 +122,9 @@ def order_of(
     there = np.maximum(parts["users"], 1.0)
     by_kind = parts["near"].reshape(len(key.pairs), len(KINDS))
     many, doubt = max(float(parts["users"].sum()), 1.0), sigma / 2 / there
-    near, across = (np.clip((1 + x / many) / 2, 0.0, 1.0) for x in (by_kind.sum(axis=1), parts["any"]))
+    near, across = (
+        np.clip((1 + x / many) / 2, 0.0, 1.0) for x in (by_kind.sum(axis=1), parts["any"])
+    )
     error = float(sigma * np.sqrt(len(KINDS)) / many / 2)
     weight = 1 / (1 + (doubt / SPREAD) ** 2)
     rate = weight * np.clip((1 + by_kind / there) / 2, 0.0, 1.0) + (1 - weight) * near[:, None]
@@ -126,8 +141,15 @@ def order_of(
     goals = [rate[chosen].ravel(), *(parts[name] / many for name in ("gaps", "first", "last"))]
     doubts = np.tile(np.hypot(weight * doubt, (1 - weight) * error), len(chosen))
     margins = [doubts, np.full(sum(map(len, goals[1:])), sigma / many)]
-    asked = [[*pair, round(float(n), 6), round(float(o), 6)] for pair, n, o in zip(key.pairs, near, other)]
-    described: dict[str, Any] = {"columns": list(key.order), "pairs": asked, "standard_error": error}
+    asked = [
+        [*pair, round(float(n), 6), round(float(o), 6)]
+        for pair, n, o in zip(key.pairs, near, other)
+    ]
+    described: dict[str, Any] = {
+        "columns": list(key.order),
+        "pairs": asked,
+        "standard_error": error,
+    }
     described["chains"] = [list(key.pairs[i]) for i in chosen]
     pairs = tuple(key.pairs[i] for i in chosen)
     kept = Succession(key.order, pairs, key.gaps, key.ends, key.edges)

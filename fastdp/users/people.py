@@ -1,5 +1,5 @@
-"""Synthetic users: how many rows they have, by released histograms, and which constants, by the model of a
-released table of users."""
+"""Synthetic users: how many rows they have, by released histograms, and which constants, by the
+model of a released table of users."""
 
 from __future__ import annotations
 
@@ -15,32 +15,36 @@ Groups = tuple[str, tuple[int, ...]]
 ALL: Groups = "", (1,)
 Z95 = 1.96
 OCTAVE = (1.0, 1.25, 1.5, 1.75)
-"""Bins of rows per user start at these multiples of powers of 2; they divide the bins of the histogram by
-which clips are chosen (`privacy.clip.size_edges`)."""
+"""Bins of rows per user start at these multiples of powers of 2; they divide the bins of the
+histogram by which clips are chosen (`privacy.clip.size_edges`)."""
 CROWDED = 4.0
-"""A bin of that histogram is divided into single numbers of rows where each of them would have CROWDED
-standard errors of users or more, if all had the same: panels have one number of rows for all users."""
+"""A bin of that histogram is divided into single numbers of rows where each of them would have
+CROWDED standard errors of users or more, if all had the same: panels have one number of rows for
+all users."""
 MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
 SMOOTHED = 4
 """Times that bins of rows per user are smoothed, each by the users found before."""
 AFTER, SHORT = 5, 2.0
-"""Bins after the last one that stands out which may hold users who do not stand out, and the standard errors
-by which users may have fewer rows than were counted before more bins are added. Both, and CROWDED, were
-chosen on 19 generated distributions of rows per user (geometric, negative binomial, lognormal, gamma,
-Weibull, Pareto, uniform, constant; 545 to 20,000 users) at epsilon 1 and 10."""
+"""Bins after the last one that stands out which may hold users who do not stand out, and the
+standard errors by which users may have fewer rows than were counted before more bins are added.
+Both, and CROWDED, were chosen on 19 generated distributions of rows per user (geometric, negative
+binomial, lognormal, gamma, Weibull, Pareto, uniform, constant; 545 to 20,000 users) at epsilon 1
+and 10."""
 LEAST_DROP = 0.8
-"""Rows per user have a Pareto tail if users become fewer by a factor of 2 to this power, from each of the
-last three octaves that stand out to the next (chosen on 23 generated distributions of rows per user)."""
+"""Rows per user have a Pareto tail if users become fewer by a factor of 2 to this power, from each
+of the last three octaves that stand out to the next (chosen on 23 generated distributions of rows
+per user)."""
 LEAST_LOST = 0.05
-"""Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out less than
-this share of the rows, their noise costs more (chosen on the tables of docs/guide/users.md at epsilon 10: 3 %
-are left out of purchases and patients, which lose by groups, 8 % of simulated trips, which gain)."""
+"""Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out
+less than this share of the rows, their noise costs more (chosen on the tables of
+docs/guide/users.md at epsilon 10: 3 % are left out of purchases and patients, which lose by groups,
+8 % of simulated trips, which gain)."""
 
 
 def size_bins(bound: int, coarse: Histogram | None = None, sigma: float = 0.0) -> tuple[int, ...]:
-    """Lower edges of bins of rows per user up to the public bound, of which users will be counted with the
-    standard error `sigma`."""
+    """Lower edges of bins of rows per user up to the public bound, of which users will be counted
+    with the standard error `sigma`."""
     powers = [1 << k for k in range(max(1, int(bound).bit_length()))]
     edges = {p * m for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound}
     if coarse is not None:
@@ -50,7 +54,8 @@ def size_bins(bound: int, coarse: Histogram | None = None, sigma: float = 0.0) -
 
 
 class Histogram(Struct, frozen=True, eq=False):
-    """Noisy numbers of users in bins of rows per user (lower `edges`), each with standard error `sigma`."""
+    """Noisy numbers of users in bins of rows per user (lower `edges`), each with standard error
+    `sigma`."""
 
     edges: tuple[int, ...]
     values: np.ndarray
@@ -72,10 +77,10 @@ def rows_limit(coarse: Histogram, bound: int) -> int:
 
 
 def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[int, ...]:
-    """Lower edges of groups of users by rows, by which the rows' model may tell rows apart: near the clip
-    times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user at most the
-    clip; where no two have, half as many, or a quarter. One group where the clip leaves out less than
-    LEAST_LOST of the rows."""
+    """Lower edges of groups of users by rows, by which the rows' model may tell rows apart: near
+    the clip times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user
+    at most the clip; where no two have, half as many, or a quarter. One group where the clip leaves
+    out less than LEAST_LOST of the rows."""
     last = last_bin(coarse.values, np.full(len(coarse.values), coarse.sigma))
     sizes, users = _mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
@@ -96,9 +101,12 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
 
 
 def last_bin(values: np.ndarray, errors: np.ndarray) -> int:
-    """The last bin that has users for sure, alone or together with bins before it; 0 where none has."""
+    """The last bin that has users for sure, alone or together with bins before it; 0 where none
+    has."""
     upto, noise = (np.append(0.0, np.cumsum(x)) for x in (values, errors**2))
-    bar = math.sqrt(2 * math.log(10 * len(upto) * len(values)))  # noise lifts some sum above it in one of 20
+    bar = math.sqrt(
+        2 * math.log(10 * len(upto) * len(values))
+    )  # noise lifts some sum above it in one of 20
     for k in reversed(range(len(values))):
         found = np.flatnonzero(upto[k + 1 :] - upto[k] > bar * np.sqrt(noise[k + 1 :] - noise[k]))
         if len(found):
@@ -114,8 +122,8 @@ def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
 
 
 class Sizes(Struct, frozen=True, eq=False):
-    """`users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their noise;
-    `rows`: the number of rows; `error`: its standard error, as far as users stand out of
+    """`users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their
+    noise; `rows`: the number of rows; `error`: its standard error, as far as users stand out of
     noise; `interval`: where it lies with probability 0.95, if no user has more than `bound` rows;
     `seen_interval`: the same for the number of rows, of each user at most `most`."""
 
@@ -128,15 +136,21 @@ class Sizes(Struct, frozen=True, eq=False):
     interval: tuple[int, int] = (0, 0)
     seen_interval: tuple[int, int] = (0, 0)
 
-    def rows_by(self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf) -> np.ndarray:
-        """Rows, of each user at most `most`, by the groups of users that start at `groups` and at `edges`."""
+    def rows_by(
+        self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf
+    ) -> np.ndarray:
+        """Rows, of each user at most `most`, by the groups of users that start at `groups` and at
+        `edges`."""
         one, other = (np.searchsorted(e, self.edges, "right") - 1 for e in (groups, edges))
         out = np.zeros((len(groups), len(edges)))
-        np.add.at(out, (one, other), self.users * np.minimum(_mean_rows(self.edges, self.bound), most))
+        np.add.at(
+            out, (one, other), self.users * np.minimum(_mean_rows(self.edges, self.bound), most)
+        )
         return out
 
     def groups(self, least: float) -> tuple[int, ...]:
-        """Lower edges of groups of about as many users each, at least `least`; at most MOST_GROUPS."""
+        """Lower edges of groups of about as many users each, at least `least`; at most
+        MOST_GROUPS."""
         count = int(np.clip(self.users.sum() / max(least, 1e-9), 1, MOST_GROUPS))
         parts = np.arange(1, count) / count * self.users.sum()
         cuts = np.searchsorted(np.cumsum(self.users), parts) + 1
@@ -149,8 +163,8 @@ class Sizes(Struct, frozen=True, eq=False):
         return [*self.edges, self.bound + 1][last + 1] - 1
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
-        """Numbers of rows of so many users, inside a bin by a smooth curve through the shares of users up to
-        its ends."""
+        """Numbers of rows of so many users, inside a bin by a smooth curve through the shares of
+        users up to its ends."""
         from scipy.interpolate import PchipInterpolator
 
         ends = np.append(0.0, np.cumsum(self.users + 1e-12))
@@ -162,9 +176,9 @@ class Sizes(Struct, frozen=True, eq=False):
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
-    """Rows per user by all that was released about them, combined by least squares. The number of rows is the
-    mean of the users' rows and of the count, to which users beyond its limit are added; its interval does
-    without those who do not stand out."""
+    """Rows per user by all that was released about them, combined by least squares. The number of
+    rows is the mean of the users' rows and of the count, to which users beyond its limit are added;
+    its interval does without those who do not stand out."""
     bins, means = len(fine.edges), _mean_rows(fine.edges, bound)
     inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
     if coarse is not None:
@@ -174,7 +188,10 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
         right = right + sums.T @ coarse.values / coarse.sigma**2
     spread = np.linalg.inv(inverse)
     values, errors = spread @ right, np.sqrt(np.diag(spread))
-    there, upto = last_bin(values, errors) + 1, np.minimum(means, count.most) / (count.most * count.sigma)
+    there, upto = (
+        last_bin(values, errors) + 1,
+        np.minimum(means, count.most) / (count.most * count.sigma),
+    )
     inverse, right = inverse + np.outer(upto, upto), right + upto * count.value / count.sigma
     users = _smoothed(inverse, right, values, errors.min(), there)
     while there < bins and upto @ users < count.value / count.sigma - SHORT:
@@ -199,18 +216,23 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
     if tail.any():
         spread = np.linalg.inv(inverse)
         weight = np.linalg.solve(spread[there:, there:], tail[there:])
-        part = weight @ (spread @ right)[there:] / (weight @ tail[there:])  # that the releases bear out
+        part = (
+            weight @ (spread @ right)[there:] / (weight @ tail[there:])
+        )  # that the releases bear out
         users = np.maximum(users, np.clip(part, 0.0, 1.0) * tail)
     rows += float(np.where(certain, 0.0, users) @ np.maximum(means - count.most, 0.0))
-    rows = max(low, (rows + float(users @ means)) / 2)  # noise in the one and smoothing in the other
+    rows = max(
+        low, (rows + float(users @ means)) / 2
+    )  # noise in the one and smoothing in the other
     intervals = [(low, math.ceil(max(end, rows))) for end in (max(high), high[0])]
     return Sizes(fine.edges, bound, users, rows, error, int(most), *intervals)
 
 
 def _smoothed(inverse, right, values, error: float, there: int) -> np.ndarray:
-    """Users of each bin, smoothed: neighbours are expected to differ by about as many users as they have, or
-    by a quarter of a standard error. The count of rows is kept. AFTER bins after the last one that stands
-    out, which have too few users to stand out one by one, hold as many as the sums allow."""
+    """Users of each bin, smoothed: neighbours are expected to differ by about as many users as they
+    have, or by a quarter of a standard error. The count of rows is kept. AFTER bins after the last
+    one that stands out, which have too few users to stand out one by one, hold as many as the sums
+    allow."""
     from scipy.optimize import nnls
 
     last = min(there + AFTER, len(values))
@@ -224,10 +246,13 @@ def _smoothed(inverse, right, values, error: float, there: int) -> np.ndarray:
 
 
 def _tail(edges: tuple[int, ...], bound: int, users: np.ndarray, there: int) -> np.ndarray:
-    """Users of the bins from `there` on if the three octaves before have a Pareto tail, else 0. Its index is
-    theirs, or the larger one to which theirs grows. It ends where less than one user is left."""
+    """Users of the bins from `there` on if the three octaves before have a Pareto tail, else 0. Its
+    index is theirs, or the larger one to which theirs grows. It ends where less than one user is
+    left."""
     ends, upto = np.append(edges, bound + 1.0), np.append(0.0, np.cumsum(users))
-    octaves = np.maximum(np.diff(np.interp(ends[there] / 2.0 ** np.arange(4)[::-1], ends, upto)), 1e-9)
+    octaves = np.maximum(
+        np.diff(np.interp(ends[there] / 2.0 ** np.arange(4)[::-1], ends, upto)), 1e-9
+    )
     drops = np.log2(octaves[:-1] / octaves[1:])
     if there == len(users) or ends[there] < 16 or drops.min() < LEAST_DROP:
         return np.zeros(len(users))
@@ -242,9 +267,9 @@ def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
 
 
 class People(Struct, frozen=True, eq=False):
-    """`table`: users drawn from the model of the table of users, by group: the codes of their constants.
-    `group`: the group of each, by number of rows, with the lower edges `groups`; `weight`: how often each is
-    taken, in proportion to others of its group."""
+    """`table`: users drawn from the model of the table of users, by group: the codes of their
+    constants. `group`: the group of each, by number of rows, with the lower edges `groups`;
+    `weight`: how often each is taken, in proportion to others of its group."""
 
     sizes: Sizes
     groups: tuple[int, ...] = (1,)
@@ -254,15 +279,15 @@ class People(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, sizes: Sizes, groups: tuple[int, ...], name: str, drawn: Codes) -> People:
-        """Users with the rows per user of `sizes`, whose constants are those of the users in `drawn`, which
-        have their groups in column `name`."""
+        """Users with the rows per user of `sizes`, whose constants are those of the users in
+        `drawn`, which have their groups in column `name`."""
         order = np.argsort(drawn[name], kind="stable")
         table = {column: codes[order] for column, codes in drawn.items() if column != name}
         return cls(sizes, groups, drawn[name][order].astype(np.int64), table, np.ones(len(order)))
 
     def draw(self, rows: int, generator: np.random.Generator) -> np.ndarray:
-        """Rows of each of the users whose rows add up to `rows`; the last may have fewer rows than it was
-        drawn with."""
+        """Rows of each of the users whose rows add up to `rows`; the last may have fewer rows than
+        it was drawn with."""
         found, have = [np.empty(0, np.int64)], 0
         mean = self.sizes.rows_by((1,), (1,)).sum() / self.sizes.users.sum()
         while have < rows:

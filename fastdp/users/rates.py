@@ -1,4 +1,5 @@
-"""Agreement rates from released sums, and what they say about each column: constant, repeated or free."""
+"""Agreement rates from released sums, and what they say about each column: constant, repeated or
+free."""
 
 from __future__ import annotations
 
@@ -16,40 +17,43 @@ if TYPE_CHECKING:
     from .people import Histogram
 
 GROUPS = (2, 4, 16, 64, 256, 1024)
-"""Groups of users, by their number of rows, whose rates are released (a single row agrees with nothing)."""
+"""Groups of users, by their number of rows, whose rates are released (a single row agrees with
+nothing)."""
 
 # Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
 LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.003
-"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above LEAST_LIFT
-and above twice its standard error. Then all columns are repeated whose lift, shrunk by its noise, is above
-SHRUNK_LIFT."""
+"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above
+LEAST_LIFT and above twice its standard error. Then all columns are repeated whose lift, shrunk by
+its noise, is above SHRUNK_LIFT."""
 CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
-"""A column is constant if its agreement is above CONSTANT less two standard errors and above LEAST_CONSTANT,
-and its lift above CONSTANT_LIFT by two standard errors."""
+"""A column is constant if its agreement is above CONSTANT less two standard errors and above
+LEAST_CONSTANT, and its lift above CONSTANT_LIFT by two standard errors."""
 MOST_AVOIDED = 0.75
-"""A column is avoided if its agreement is below this part of chance by two standard errors (chosen on panels
-of patients and workers, docs/research/users.md)."""
+"""A column is avoided if its agreement is below this part of chance by two standard errors (chosen
+on panels of patients and workers, docs/research/users.md)."""
 MOST_PAIRS, MOST_NEAR, WIDTHS = 24, 10, (4, 16, 64, 256)
-"""Pairs of columns and groups of neighbouring codes whose agreement is asked for; how many of the latter, and
-how many codes a group has (at most a half of all)."""
+"""Pairs of columns and groups of neighbouring codes whose agreement is asked for; how many of the
+latter, and how many codes a group has (at most a half of all)."""
 DECLINE, SPREAD, LEAST_SPREAD = 0.75, 0.3, 0.02
-"""The lift of a group of users is expected to be DECLINE of that of the group before, as who has more rows
-has more values, with a standard deviation of SPREAD of the column's lift, at least LEAST_SPREAD. Chosen on 14
-tables other than flights and trips, at epsilon 1, 3 and 10 (docs/research/users.md)."""
+"""The lift of a group of users is expected to be DECLINE of that of the group before, as who has
+more rows has more values, with a standard deviation of SPREAD of the column's lift, at least
+LEAST_SPREAD. Chosen on 14 tables other than flights and trips, at epsilon 1, 3 and 10
+(docs/research/users.md)."""
 EACH = np.eye(len(GROUPS) - 1, len(GROUPS))
 
 
 Feature = tuple[str, str | int]
-"""A pair of columns, or a column and how many neighbouring codes count as one (`userkeys.Agreement`)."""
+"""A pair of columns, or a column and how many neighbouring codes count as one
+(`userkeys.Agreement`)."""
 Declared = Mapping[str, str]
 NOTHING: Declared = MappingProxyType({})
 
 
 class Rates(Struct, frozen=True, eq=False):
-    """`overall`: the agreement of each column, the mean over users with two rows or more, with its standard
-    `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other. `together`:
-    how often two rows agree in both columns of each of `pairs`, with the standard error `pairs_error`.
-    `users`: how many have two rows or more, if known."""
+    """`overall`: the agreement of each column, the mean over users with two rows or more, with its
+    standard `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other.
+    `together`: how often two rows agree in both columns of each of `pairs`, with the standard error
+    `pairs_error`. `users`: how many have two rows or more, if known."""
 
     columns: tuple[str, ...]
     overall: np.ndarray
@@ -75,10 +79,11 @@ def rates_of(
     sizes: Histogram | None = None,
     by_group: tuple[Sequence[str], Measurement] | None = None,
 ) -> Rates:
-    """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own, a histogram
-    of rows per user, which says better how many users there are, and a release by group over some columns. A
-    user adds 2 a - 1. Rates of groups are those of least squares, where lifts are expected to decline from
-    group to group; their mean is the overall rate. Other columns have one rate for all groups."""
+    """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own, a
+    histogram of rows per user, which says better how many users there are, and a release by group
+    over some columns. A user adds 2 a - 1. Rates of groups are those of least squares, where lifts
+    are expected to decline from group to group; their mean is the overall rate. Other columns have
+    one rate for all groups."""
     sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
     asked: Sequence[str] = ()
     there, weights = np.zeros(len(GROUPS)), np.full(len(GROUPS), 1e-12)
@@ -114,13 +119,16 @@ def rates_of(
         lifts, of_user = spread[:, : len(found)] @ found, there / max(there.sum(), 1.0)
         own[:, f] = by_chance[f] + lifts
         mean[f], error[f] = of_user @ own[:, f], np.linalg.norm(of_user @ spread)
-    return Rates(tuple(columns), np.clip(mean, 0.0, 1.0), error, np.clip(own, 0.0, 1.0), users=users)
+    return Rates(
+        tuple(columns), np.clip(mean, 0.0, 1.0), error, np.clip(own, 0.0, 1.0), users=users
+    )
 
 
 class Roles(Struct, frozen=True):
-    """What the columns are for a user: `constant` columns have one value per user, `repeated` ones recur more
-    often than by chance (most often first), `avoided` ones more seldom (such as the year of a panel); all
-    others are free. `following`: columns that follow from a constant one, and so are constant too."""
+    """What the columns are for a user: `constant` columns have one value per user, `repeated` ones
+    recur more often than by chance (most often first), `avoided` ones more seldom (such as the year
+    of a panel); all others are free. `following`: columns that follow from a constant one, and so
+    are constant too."""
 
     constant: tuple[str, ...]
     repeated: tuple[str, ...]
@@ -148,47 +156,64 @@ def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
 
 
 def roles(
-    rates: Rates, by_chance: np.ndarray, never_constant=(), declared: Declared = NOTHING, following=NOTHING
+    rates: Rates,
+    by_chance: np.ndarray,
+    never_constant=(),
+    declared: Declared = NOTHING,
+    following=NOTHING,
 ) -> Roles:
-    """Roles from released rates. `never_constant`: columns that take part in constraints, whose values cannot
-    be exchanged one by one. `declared`: column to what the schema says of it ("constant", "repeated" or
-    "free"), whatever the rates say. `following`: column to the one that it follows from."""
+    """Roles from released rates. `never_constant`: columns that take part in constraints, whose
+    values cannot be exchanged one by one. `declared`: column to what the schema says of it
+    ("constant", "repeated" or "free"), whatever the rates say. `following`: column to the one that
+    it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
     fixed = rates.overall > np.maximum(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
     fixed &= lift - doubt > CONSTANT_LIFT
-    found = [n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)]
+    found = [
+        n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)
+    ]
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = shrunk(lift, doubt / 2) > SHRUNK_LIFT
     again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     follow = tuple(b for b, a in following.items() if a in constant)
-    repeated = [rates.columns[i] for i in order if again[i] and rates.columns[i] not in (*constant, *follow)]
+    repeated = [
+        rates.columns[i] for i in order if again[i] and rates.columns[i] not in (*constant, *follow)
+    ]
     seldom = rates.overall + 2 * rates.error < MOST_AVOIDED * by_chance
-    avoided = [n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)]
+    avoided = [
+        n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)
+    ]
     return Roles(constant, tuple(repeated), tuple(avoided), follow)
 
 
 def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, ...]:
-    """Where users repeat or avoid something, the columns that they may repeat or avoid: all but constant ones
-    and those whose lift is below SHRUNK_LIFT by two standard errors."""
+    """Where users repeat or avoid something, the columns that they may repeat or avoid: all but
+    constant ones and those whose lift is below SHRUNK_LIFT by two standard errors."""
     likely = rates.overall + 2 * rates.error > by_chance + SHRUNK_LIFT * (1 - by_chance)
     known = (*roles.constant, *roles.following)
-    found = [n for n, yes in zip(rates.columns, likely) if (yes or n in roles.dealt) and n not in known]
+    found = [
+        n for n, yes in zip(rates.columns, likely) if (yes or n in roles.dealt) and n not in known
+    ]
     return tuple(found) if roles.constant or roles.dealt else ()
 
 
 def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:
     """Lifts drawn towards 0 by their noise (positive part of James and Stein)."""
-    return np.sign(lift) * np.maximum(np.abs(lift) - np.square(error) / np.maximum(np.abs(lift), 1e-9), 0.0)
+    return np.sign(lift) * np.maximum(
+        np.abs(lift) - np.square(error) / np.maximum(np.abs(lift), 1e-9), 0.0
+    )
 
 
-def pairs_to_ask(roles: Roles, ordered: Mapping[str, int], columns: Sequence[str]) -> tuple[Feature, ...]:
-    """What users may repeat beyond single values, at most MOST_PAIRS: neighbouring values of columns with so
-    many ordered codes, such as days of one season, by WIDTHS, at most MOST_NEAR; and pairs of columns, such
-    as date and hour: the two columns that recur most, each with all others that are not constant. Nothing
-    where rows are not dealt by their values."""
+def pairs_to_ask(
+    roles: Roles, ordered: Mapping[str, int], columns: Sequence[str]
+) -> tuple[Feature, ...]:
+    """What users may repeat beyond single values, at most MOST_PAIRS: neighbouring values of
+    columns with so many ordered codes, such as days of one season, by WIDTHS, at most MOST_NEAR;
+    and pairs of columns, such as date and hour: the two columns that recur most, each with all
+    others that are not constant. Nothing where rows are not dealt by their values."""
     first = roles.repeated[:2]
     known = (*roles.repeated, *roles.constant, *roles.following)
     others = [*roles.repeated, *(n for n in columns if n not in known)]
@@ -199,7 +224,7 @@ def pairs_to_ask(roles: Roles, ordered: Mapping[str, int], columns: Sequence[str
 
 
 def urn(rate: np.ndarray | float, by_chance: np.ndarray | float) -> np.ndarray:
-    """The parameter alpha of a Polya urn for this rate of agreement: two of its draws agree with probability
-    (1 + alpha chance) / (1 + alpha)."""
+    """The parameter alpha of a Polya urn for this rate of agreement: two of its draws agree with
+    probability (1 + alpha chance) / (1 + alpha)."""
     gap = np.maximum(np.asarray(rate) - by_chance, 1e-3)
     return np.clip((1 - np.asarray(rate)) / gap, 1e-2, 1e4)

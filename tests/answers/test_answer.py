@@ -1,4 +1,5 @@
-"""Answers in the schema's values: labels, selections, merged values, clipping, folders, the command line."""
+"""Answers in the schema's values: labels, selections, merged values, clipping, folders, the command
+line."""
 
 import json
 
@@ -21,10 +22,23 @@ SCHEMA = {
     "fastdp": 1,
     "name": "shops",
     "columns": {
-        "city": {"kind": "categorical", "dtype": "string", "values": [f"city {i:02}" for i in range(30)]},
-        "size": {"kind": "integer", "dtype": "int64", "min": 1, "max": 4, "null": "drop", "overflow": "drop"},
-        "price": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 50]}
-        | {"overflow": "drop", "null": "drop"},
+        "city": {
+            "kind": "categorical",
+            "dtype": "string",
+            "values": [f"city {i:02}" for i in range(30)],
+        },
+        "size": {
+            "kind": "integer",
+            "dtype": "int64",
+            "min": 1,
+            "max": 4,
+            "null": "drop",
+            "overflow": "drop",
+        },
+        "price": (
+            {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 50]}
+            | {"overflow": "drop", "null": "drop"}
+        ),
     },
 }
 
@@ -40,34 +54,52 @@ def shops(rows=40_000, seed=0):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    own = {"out": tmp_path_factory.mktemp("answers") / "run", "seed": 3, "sample_seed": 3, "progress": False}
+    own = {
+        "out": tmp_path_factory.mktemp("answers") / "run",
+        "seed": 3,
+        "sample_seed": 3,
+        "progress": False,
+    }
     schema = fastdp.Schema.from_dict(SCHEMA)
     return fastdp.synthesize(shops(), "cliquetree", 1.0, 1e-6, schema=schema, **own)
 
 
 def misses(found, truth, by):
     """(lines, lines whose interval misses the truth)."""
-    lines = [(r["low"], truth.get(tuple(r[b] for b in by), 0), r["high"]) for r in found.to_pylist()]
+    lines = [
+        (r["low"], truth.get(tuple(r[b] for b in by), 0), r["high"]) for r in found.to_pylist()
+    ]
     return len(lines), sum(not low - 1e-6 <= true <= high + 1e-6 for low, true, high in lines)
 
 
 def most_misses(lines):
-    """Of `lines` independent intervals at 95 %, no more miss than this, but in one of a million runs."""
+    """Of `lines` independent intervals at 95 %, no more miss than this, but in one of a million
+    runs."""
     return 0.05 * lines + 5 * np.sqrt(0.05 * 0.95 * lines) + 1
 
 
 @pytest.mark.parametrize("by", [("city",), ("size",), ("city", "size")])
 def test_values_stand_beside_their_own_counts(run, by):
-    """Also those of merged values: a wrong label would give a rare city the rows of a common one."""
+    """Also those of merged values: a wrong label would give a rare city the rows of a common
+    one."""
     counted = shops().group_by(list(by)).aggregate([([], "count_all")]).to_pylist()
-    found, truth = run.answer("count", by), {tuple(r[b] for b in by): r["count_all"] for r in counted}
+    found, truth = (
+        run.answer("count", by),
+        {tuple(r[b] for b in by): r["count_all"] for r in counted},
+    )
     lines, wrong = misses(found, truth, by)
     assert lines == np.prod([run.schema.domain[b] for b in by]) and wrong <= most_misses(lines)
-    assert run._facts.codes["city"].max() < 29, "the table should have merged cities, or this tests nothing"
+    assert run._facts.codes["city"].max() < 29, (
+        "the table should have merged cities, or this tests nothing"
+    )
     rare = [r for r in found.to_pylist() if "counted together" in r["note"]]
-    assert bool(rare) == (len(by) == 2) and all(r["low"] == 0 and r["basis"] == "measured" for r in rare)
+    assert bool(rare) == (len(by) == 2) and all(
+        r["low"] == 0 and r["basis"] == "measured" for r in rare
+    )
     if by == ("city",):
-        moved = found.set_column(0, "city", pa.array([*found.column("city").to_pylist()[1:], "city 00"]))
+        moved = found.set_column(
+            0, "city", pa.array([*found.column("city").to_pylist()[1:], "city 00"])
+        )
         assert misses(moved, truth, by)[1] > 2, "a permuted label would be seen"
 
 
@@ -77,7 +109,11 @@ def test_a_folder_answers_as_its_run_did(run):
         assert mine.clique == stored.clique and mine.label == stored.label
         np.testing.assert_allclose(stored.values, mine.values)
         np.testing.assert_allclose(stored.variances, mine.variances)
-    for question in (("count", "city"), ("mean(price)", "size"), ("share", "size", {"price": (0, 15)})):
+    for question in (
+        ("count", "city"),
+        ("mean(price)", "size"),
+        ("share", "size", {"price": (0, 15)}),
+    ):
         a, b = run.answer(*question), loaded.answer(*question)
         assert a.column_names == b.column_names
         for name in ("estimate", "low", "high"):
@@ -90,7 +126,9 @@ def test_shares_and_parts_of_bins(run):
     assert line["low"] <= np.mean(price < 10) <= line["high"] and line["bins"] == 0
     (cut,) = run.answer("share", where={"price": (0, 15)}).to_pylist()
     assert cut["low"] <= np.mean(price < 15) <= cut["high"] and cut["bins"] > 0
-    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), "all of the bin"
+    assert cut["low"] <= np.mean(price < 10.01) and cut["high"] >= np.mean(price < 19.99), (
+        "all of the bin"
+    )
 
 
 def test_means_hold_the_bound_of_their_bins(run):
@@ -105,8 +143,8 @@ def test_means_hold_the_bound_of_their_bins(run):
 
 
 def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
-    """Two columns of 64 bins that are measured over groups: the released codes say which bins share a group,
-    so answers, a folder, rows under a condition and `verify` all name the right bins."""
+    """Two columns of 64 bins that are measured over groups: the released codes say which bins share
+    a group, so answers, a folder, rows under a condition and `verify` all name the right bins."""
     rng = np.random.default_rng(4)
     a = rng.normal(size=30_000)
     b = 0.6 * a + 0.8 * rng.normal(size=30_000)
@@ -114,15 +152,24 @@ def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
     data = pa.table({"a": a.clip(-3, 2.99), "b": b.clip(-3, 2.99), "c": c.astype(np.int64)})
     edges = np.linspace(-3, 3, 65)
     numeric = {"kind": "numeric", "dtype": "float64", "edges": edges.tolist()}
-    columns = {"a": numeric, "b": numeric, "c": {"kind": "integer", "dtype": "int64", "min": 0, "max": 1}}
-    columns = {name: {**column, "overflow": "drop", "null": "drop"} for name, column in columns.items()}
+    columns = {
+        "a": numeric,
+        "b": numeric,
+        "c": {"kind": "integer", "dtype": "int64", "min": 0, "max": 1},
+    }
+    columns = {
+        name: {**column, "overflow": "drop", "null": "drop"} for name, column in columns.items()
+    }
     schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "bins", "columns": columns})
     out, one = tmp_path / "run", {"seed": 3, "sample_seed": 3, "progress": False}
     made = fastdp.synthesize(data, "cliquetree", 0.3, 1e-6, schema=schema, out=out, **one)
     assert made.privacy["mechanism"]["over_groups"] and fastdp.verify(out).ok
     codes, sizes = made.model.merged, made.model.domain
     assert set(codes) == {"a", "b"} and max(sizes["a"], sizes["b"]) < 32
-    runs = [np.ptp(np.flatnonzero(codes["a"] == k)) + 1 == (codes["a"] == k).sum() for k in range(sizes["a"])]
+    runs = [
+        np.ptp(np.flatnonzero(codes["a"] == k)) + 1 == (codes["a"] == k).sum()
+        for k in range(sizes["a"])
+    ]
     assert sum(runs) >= sizes["a"] - 1, "neighbours share a group; rare ones at both ends share one"
     places = [np.digitize(data[name], edges) - 1 for name in "ab"]
     truth = np.histogram2d(*places, bins=[range(65)] * 2)[0]
@@ -131,7 +178,9 @@ def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
         low, high, rows = (found[n].to_numpy().reshape(64, 64) for n in ("low", "high", "estimate"))
         assert ((truth < low - 1e-6) | (truth > high + 1e-6)).sum() <= most_misses(64 * 64)
         wrong = np.abs(rows - np.roll(truth, 4, axis=0)).sum()
-        assert np.abs(rows - truth).sum() < 0.8 * wrong, "labels that are off by four bins are noticed"
+        assert np.abs(rows - truth).sum() < 0.8 * wrong, (
+            "labels that are off by four bins are noticed"
+        )
         half = run.answer("share", ["c"], where={"a": (-3.0, 0.0)}).to_pylist()[1]
         assert 0.3 < half["low"] <= np.mean(c & (a < 0)) <= half["high"] < 0.5
     drawn = made.sample(500, where={"a": (1.0, 1.5)})
@@ -144,7 +193,9 @@ def test_a_difference_uses_the_covariance_of_its_parts(run):
     assert lines[1]["estimate"] == lines[1]["error"] == 0
     assert lines[2]["estimate"] == pytest.approx(apart[2]["estimate"] - apart[1]["estimate"])
     assert 0 < lines[2]["error"] < apart[2]["error"] + apart[1]["error"]
-    assert lines[2]["error"] != pytest.approx(np.hypot(apart[2]["error"], apart[1]["error"]), rel=1e-3)
+    assert lines[2]["error"] != pytest.approx(
+        np.hypot(apart[2]["error"], apart[1]["error"]), rel=1e-3
+    )
 
 
 def test_a_ratio_uses_the_covariance_of_its_parts(run):
@@ -152,7 +203,9 @@ def test_a_ratio_uses_the_covariance_of_its_parts(run):
     ratio = {r["size"]: r for r in run.answer("count", "size", over={"size": 1}).to_pylist()}
     apart = {r["size"]: r for r in run.answer("count", "size").to_pylist()}
     less = {r["size"]: r for r in run.answer("count", "size", minus={"size": 1}).to_pylist()}
-    assert ratio[1]["estimate"] == pytest.approx(1) and ratio[1]["error"] == pytest.approx(0, abs=1e-6)
+    assert ratio[1]["estimate"] == pytest.approx(1) and ratio[1]["error"] == pytest.approx(
+        0, abs=1e-6
+    )
     assert ratio[2]["estimate"] == pytest.approx(apart[2]["estimate"] / apart[1]["estimate"])
     assert ratio[2]["error"] == pytest.approx(less[2]["error"] / apart[1]["estimate"], rel=0.1)
     ones = [Measurement(("a",), np.array([500.0, 3, 4]), 1.0)]
@@ -165,7 +218,7 @@ def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
     """Without users: N p (1 - p) for a count, p (1 - p) / N for a share, s^2 / n for a mean."""
     n, p = 40_000, 0.25
     asked = ("count", {"size": 1}), ("share", {"size": 1}), ("mean(size)", None)
-    (count, share, mean) = (run.answer(a, (), b, population=True).to_pylist()[0] for a, b in asked)
+    count, share, mean = (run.answer(a, (), b, population=True).to_pylist()[0] for a, b in asked)
     assert count["sampling"] == pytest.approx(np.sqrt(n * p * (1 - p)), rel=0.03)
     assert share["sampling"] == pytest.approx(np.sqrt(p * (1 - p) / n), rel=0.03)
     assert mean["sampling"] == pytest.approx(np.sqrt(1.25 / n), rel=0.03)
@@ -175,8 +228,8 @@ def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
 
 
 def test_population_intervals_of_users_cover_a_population_of_users():
-    """Users of 5 rows that all have the user's value: the variance of a count is 5 times that of rows. Tables
-    are drawn 400 times; intervals without sampling miss most of the time."""
+    """Users of 5 rows that all have the user's value: the variance of a count is 5 times that of
+    rows. Tables are drawn 400 times; intervals without sampling miss most of the time."""
     statement, schema = {"unit": {"kind": "user"}, "parts": [{"clip": 8}]}, users_schema(8)
     users = 500.0 * (np.array(size_edges(8)) == 5)
     rng, inside = np.random.default_rng(4), {True: 0, False: 0}
@@ -194,31 +247,41 @@ def test_population_intervals_of_users_cover_a_population_of_users():
 def test_simultaneous_intervals_are_wider_and_levels_order_them(run):
     width = {}
     for key, options in {"95": {}, "99": {"level": 0.99}, "all": {"simultaneous": True}}.items():
-        (first, *_) = run.answer("count", "size", **options).to_pylist()
+        first, *_ = run.answer("count", "size", **options).to_pylist()
         width[key] = first["high"] - first["low"]
     assert width["95"] < width["all"] and width["95"] < width["99"]
-    assert interval_note(run.answer("count", "size"), 0.95) == "each interval misses with probability 0.05"
+    assert (
+        interval_note(run.answer("count", "size"), 0.95)
+        == "each interval misses with probability 0.05"
+    )
     assert "of 32 about 1.6 miss" in interval_note(run.answer("count", "city"), 0.95)
 
 
 def test_what_was_not_measured_together_is_unknown():
     schema = fastdp.Schema.from_domain({"a": 3, "b": 2})
-    ones = [Measurement(("a",), np.array([5.0, 6, 7]), 1.0), Measurement(("b",), np.array([9.0, 9]), 1.0)]
+    ones = [
+        Measurement(("a",), np.array([5.0, 6, 7]), 1.0),
+        Measurement(("b",), np.array([9.0, 9]), 1.0),
+    ]
     lines = answer(facts := Facts.of({}, schema, ones, {}, None), "count", ("a", "b")).to_pylist()
-    assert {r["basis"] for r in lines} == {"unknown"} and all(r["low"] is None is r["error"] for r in lines)
+    assert {r["basis"] for r in lines} == {"unknown"} and all(
+        r["low"] is None is r["error"] for r in lines
+    )
     assert "not measured together" in lines[0]["note"]
     assert {r["basis"] for r in answer(facts, "count", "a").to_pylist()} == {"measured"}
 
 
 def test_single_numbers_are_not_bins():
-    """A mean over values has no part of bins: no number moves by the last bit of its weighted mean."""
+    """A mean over values has no part of bins: no number moves by the last bit of its weighted
+    mean."""
     ones = [Measurement(("n",), np.linspace(0.1, 77.7, 300), 0.1)]
     facts = Facts.of({}, fastdp.Schema.from_domain({"n": 300}), ones, {}, None)
     assert answer(facts, "mean(n)")["bins"].to_pylist() == [0.0]
 
 
 def test_a_mean_lies_among_the_numbers_it_is_of():
-    """Noise in the cells of large numbers takes this mean below 0, which no number of the column is."""
+    """Noise in the cells of large numbers takes this mean below 0, which no number of the column
+    is."""
     ones = [Measurement(("n",), np.array([900.0, 100, 0, -20]), 10.0)]
     entry = {"kind": "integer", "min": 0, "max": 2, "null": "drop", "overflow": "clamp"}
     facts = Facts.of({}, fastdp.Schema.from_domain({"n": 4}), ones, {}, None)
@@ -227,15 +290,24 @@ def test_a_mean_lies_among_the_numbers_it_is_of():
     schema = fastdp.Schema.from_dict({"columns": {"n": entry}})
     facts = Facts.of({}, schema, [Measurement(("n",), np.full(3, 9.0), 1.0)], {}, None)
     notes = answer(facts, "count", "n")["note"].to_pylist()
-    assert ["beyond" in note for note in notes] == [True, False, True], "the ends hold what was clamped"
+    assert ["beyond" in note for note in notes] == [
+        True,
+        False,
+        True,
+    ], "the ends hold what was clamped"
 
 
 def test_a_computed_column_is_refused_with_the_columns_to_ask_about():
     columns = {n: {"kind": "integer", "min": 0, "max": 9} for n in ("a", "b", "c")}
-    rules = [{"column": "b", "follows": "a", "model": False}, {"column": "c", "follows": "b", "model": False}]
+    rules = [
+        {"column": "b", "follows": "a", "model": False},
+        {"column": "c", "follows": "b", "model": False},
+    ]
     schema = fastdp.Schema.from_dict({"columns": columns, "constraints": rules})
     facts = Facts.of({}, schema, [Measurement(("a",), np.ones(10), 1.0)], {}, None)
-    with pytest.raises(UsageError, match=r"'c' is computed and not counted; ask about its sources, a$"):
+    with pytest.raises(
+        UsageError, match=r"'c' is computed and not counted; ask about its sources, a$"
+    ):
         answer(facts, "count", "c")
 
 
@@ -251,12 +323,22 @@ def test_a_fixed_clip_without_a_histogram_says_so():
     for bound, known in ((None, False), (100, False), (8, True)):
         clipping = clipping_of(statement, users_schema(bound), ones)
         assert clipping.known is known and clipping.text
-    for bound, users in ((7, [963.0, 411, 234, 218, 112]), (2, [9.0, 500])):  # a bound that a run found
+    for bound, users in (
+        (7, [963.0, 411, 234, 218, 112]),
+        (2, [9.0, 500]),
+    ):  # a bound that a run found
         choice = {"users": users, "bound": bound, "sigma": 9.0}
-        stated = {"schema": {"found": {"max_rows": bound}}, "parts": [{"clip": 4, "clip_choice": choice}]}
+        stated = {
+            "schema": {"found": {"max_rows": bound}},
+            "parts": [{"clip": 4, "clip_choice": choice}],
+        }
         clipping = clipping_of(statement | stated, users_schema(bound), [])
-        assert clipping.known == (bound == 7), "if nearly all users reach it, they may have any number"
-        assert bound == 2 or 1.09 < 1 + 1.96 * clipping.spread[1] < 1.3, "users have up to 24 rows, 9 % more"
+        assert clipping.known == (bound == 7), (
+            "if nearly all users reach it, they may have any number"
+        )
+        assert bound == 2 or 1.09 < 1 + 1.96 * clipping.spread[1] < 1.3, (
+            "users have up to 24 rows, 9 % more"
+        )
     facts = Facts.of(statement, users_schema(100), ones, {}, None)
     lines = answer(facts, "count", "a").to_pylist()
     assert {r["basis"] for r in lines} == {"unknown"} and "clip 8" in lines[0]["note"]
@@ -272,37 +354,56 @@ def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
     assert small[1] > 2 * large[1] > 0, "who few users have may be of busy ones"
     assert 1.96 * small[0] <= 1.01 * clipping.factor * clipping.lost, "at most all that was lost"
     up = 1.96 * clipping.allowance(np.array([250.0]), 260.0)[1][0]
-    assert up <= 1.1 * clipping.factor * 10 + 0.1 * clipping.factor * 250, "no more than the others lost"
+    assert up <= 1.1 * clipping.factor * 10 + 0.1 * clipping.factor * 250, (
+        "no more than the others lost"
+    )
     everything = max(1.96 * side[0] for side in clipping.allowance(np.array([260.0]), 260.0))
-    assert everything < 0.1 * clipping.factor * 260, "all rows together are known from the histogram"
+    assert everything < 0.1 * clipping.factor * 260, (
+        "all rows together are known from the histogram"
+    )
     assert max(side[0] for side in Clipping().allowance(np.array([50.0]), 260.0)) == 0
 
 
 @pytest.mark.parametrize("heavy", [True, False])
 def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
-    """A fifth of the rows are beyond the 60th of a user and hidden by noise; or nobody has more than 60."""
+    """A fifth of the rows are beyond the 60th of a user and hidden by noise; or nobody has more
+    than 60."""
     edges, rng, inside, wide = np.array(size_edges(1024)), np.random.default_rng(3), 0, []
     for _ in range(20):
-        rows = np.minimum(np.ceil(3 * rng.pareto(1.3, 9000)), 900) if heavy else rng.integers(1, 61, 9000)
+        rows = (
+            np.minimum(np.ceil(3 * rng.pareto(1.3, 9000)), 900)
+            if heavy
+            else rng.integers(1, 61, 9000)
+        )
         at = np.searchsorted(edges, rows, "right") - 1
         users = np.bincount(at, minlength=len(edges)) + rng.normal(0, 28, len(edges))
         few, kept = float(np.minimum(rows, 60).sum()), float(np.minimum(rows, 12).sum())
         stated = {"rows": few, "rows_interval": [0.97 * few, 9 * few]}
         stated["rows_up_to"] = {"most": 60, "interval": [0.97 * few, 1.03 * few]}
         clipping = from_histogram(12, users.tolist(), 1024, 28.0, stated, (kept, 0.01 * kept))
-        assert clipping.factor * kept == pytest.approx(few), "scaled by what was measured, not by the bins"
+        assert clipping.factor * kept == pytest.approx(few), (
+            "scaled by what was measured, not by the bins"
+        )
         high = few * (1 + 1.96 * clipping.spread[1])
-        alone = from_histogram(12, np.append(users, rng.normal(0, 28, 8)).tolist(), 16384, 28.0).spread[1]
-        assert alone < 3, "without a count of rows and without `max_rows`, noise alone would be 20 and more"
+        alone = from_histogram(
+            12, np.append(users, rng.normal(0, 28, 8)).tolist(), 16384, 28.0
+        ).spread[1]
+        assert alone < 3, (
+            "without a count of rows and without `max_rows`, noise alone would be 20 and more"
+        )
         inside += rows.sum() <= high if heavy else high <= 1.15 * few
-        spread = np.sqrt(np.mean(rows * np.maximum(rows / 12, 1)) * np.minimum(rows, 12).mean()) / rows.mean()
+        spread = (
+            np.sqrt(np.mean(rows * np.maximum(rows / 12, 1)) * np.minimum(rows, 12).mean())
+            / rows.mean()
+        )
         wide.append(clipping.tilt / BLIND / np.sqrt(spread**2 - 1))
     assert inside >= (8 if heavy else 18), "of 20; without the allowance none of the heavy ones"
     assert 0.8 < np.median(wide) < 1.5, "less than .6 of the heavy ones' without the tail"
 
 
 def test_a_distance_of_groups_of_users_is_the_mean_error_of_counts():
-    """Rows moved between groups of users, whose rows count by other factors, with all margins kept."""
+    """Rows moved between groups of users, whose rows count by other factors, with all margins
+    kept."""
     p, moved = np.array([0.5, 0.3, 0.2]), np.array([[30.0, -30], [-10, 10], [-20, 20]])
     clipping = Clipping(1.8, 0.4, factors=(1.0, 3.0), inside=0.0)
     tilt = clipping.tilt_of(1000 * np.outer(p, [0.6, 0.4]), np.abs(moved).sum())
@@ -311,8 +412,9 @@ def test_a_distance_of_groups_of_users_is_the_mean_error_of_counts():
 
 
 def test_counts_of_values_that_busy_users_have_are_covered():
-    """Most users have one row and value 0, some have many rows and value 1 or 2: scaled like all others,
-    their true counts are above what a share of the rows left out allows. Groups of users show it."""
+    """Most users have one row and value 0, some have many rows and value 1 or 2: scaled like all
+    others, their true counts are above what a share of the rows left out allows. Groups of users
+    show it."""
     n, rows, clip, bound = np.array([3000.0, 300, 100]), np.array([1, 20, 18]), 8, 64
     true, counted, edges = n * rows, n * np.minimum(rows, clip), size_edges(bound)
     users = np.bincount(np.searchsorted(edges, rows, "right") - 1, n, len(edges))
@@ -326,7 +428,9 @@ def test_counts_of_values_that_busy_users_have_are_covered():
     pair = Measurement(("a", "group"), np.array([3000.0, 0, 0, 2400, 0, 800]), 1.0)
     model = fastdp.fit({"a": 3, "group": 2}, [pair])
     stated = statement | {"mechanism": {"users": {"row_groups": [1, 9]}}}
-    facts = Facts.of(stated, users_schema(bound), [Measurement(("a",), counted, 1.0), pair], {}, model)
+    facts = Facts.of(
+        stated, users_schema(bound), [Measurement(("a",), counted, 1.0), pair], {}, model
+    )
     better = answer(facts, "count", "a").to_pylist()
     assert [r["estimate"] for r in better[:2]] == pytest.approx(true[:2], rel=0.06)
     assert all(r["low"] <= t <= r["high"] for r, t in zip(better, true, strict=True))
@@ -344,7 +448,9 @@ def test_conditions_and_numbers_of_columns():
     for condition in (range(2, 4), [2, 3]):
         assert select(size, condition).sure.tolist() == [False, True, True, False]
     assert select(size, (None, 3)).sure.tolist() == [True, True, False, False]
-    assert numbers_of(price).middle.tolist() == [5, 15, 35] and numbers_of(price).high[2] == pytest.approx(50)
+    assert numbers_of(price).middle.tolist() == [5, 15, 35] and numbers_of(price).high[
+        2
+    ] == pytest.approx(50)
     wrong = (city, "nowhere"), (price, 12.5), (city, (1, 2)), (size, (1, 2, 3)), (size, 2.5)
     for column, condition in wrong:
         with pytest.raises(UsageError, match=f"'{column.name}'"):
@@ -363,13 +469,17 @@ def test_an_open_bin_without_a_limit_has_no_mean():
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("median(price)",), "of: expected"), (("mean",), "takes a column"),
-        (("count(price)",), "takes no column"), (("count", "town"), "no column 'town'"),
-        (("mean(city)",), "expected numbers"), (("mean(size)", "size"), "also in `by`"),
+        (("median(price)",), "of: expected"),
+        (("mean",), "takes a column"),
+        (("count(price)",), "takes no column"),
+        (("count", "town"), "no column 'town'"),
+        (("mean(city)",), "expected numbers"),
+        (("mean(size)", "size"), "also in `by`"),
         (("count", ("size", "size")), "named twice"),
-        (("count", (), {"size": 9}), "is not one of its values"), (("count", (), None, 1.5), "level"),
+        (("count", (), {"size": 9}), "is not one of its values"),
+        (("count", (), None, 1.5), "level"),
     ],
-)  # fmt: skip
+)
 def test_questions_that_make_no_sense_are_refused(run, arguments, text):
     with pytest.raises(UsageError, match=text):
         run.answer(*arguments)
@@ -390,21 +500,27 @@ def test_the_command_line_asks_the_same(run):
 
 
 def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
-    """Users have 1 to 100 rows, of which 5 count; half of them have a code. `owner` is constant, of users
-    with more rows; `leaning` is drawn by row, odds by size, `free` evenly."""
+    """Users have 1 to 100 rows, of which 5 count; half of them have a code. `owner` is constant, of
+    users with more rows; `leaning` is drawn by row, odds by size, `free` evenly."""
     rng = np.random.default_rng(0)
     rows = np.ceil(100 ** rng.random(3000)).astype(np.int64)
     user = np.repeat(np.arange(3000), rows)
     large = (rows > 20)[user]
     codes = {
         "owner": (rng.random(3000) < np.where(rows > 20, 0.7, 0.4))[user],
-        "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1), "free": rng.random(len(user)) < 0.5,
-    }  # fmt: skip
+        "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1),
+        "free": rng.random(len(user)) < 0.5,
+    }
     agree, chance = {}, {}
     for name, chosen in codes.items():
         ones, many = np.bincount(user, chosen), rows > 1
-        equal = (ones * (ones - 1) + (rows - ones) * (rows - ones - 1))[many] / (rows * (rows - 1))[many]
-        agree[name], chance[name] = equal.mean(), np.square([chosen.mean(), 1 - chosen.mean()]).sum()
+        equal = (ones * (ones - 1) + (rows - ones) * (rows - ones - 1))[many] / (rows * (rows - 1))[
+            many
+        ]
+        agree[name], chance[name] = (
+            equal.mean(),
+            np.square([chosen.mean(), 1 - chosen.mean()]).sum(),
+        )
     agree["visit"], chance["visit"] = 0.0, 0.2  # the first, second, ... row of a user
     parts = _parts({"agreement": agree, "by_chance": chance, "standard_error": 0.0})
     assert parts["visit"] == 1, "no row is another's visit"

@@ -1,4 +1,5 @@
-"""The estimate from many marginals: the least-squares one, with the covariance that its noise has."""
+"""The estimate from many marginals: the least-squares one, with the covariance that its noise
+has."""
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ SIZES = {"a": 4, "b": 3, "c": 2}
 
 
 def noisy(rng, truth, axes, maps=(), sigma=None):
-    """A marginal of `truth` (an array over a, b, c) over `axes`, codes grouped by `maps`, with its noise."""
+    """A marginal of `truth` (an array over a, b, c) over `axes`, codes grouped by `maps`, with its
+    noise."""
     x = np.einsum(truth.astype(float), [0, 1, 2], [list(SIZES).index(a) for a in axes])
     full = tuple(np.arange(SIZES[a]) for a in axes)
     sigma = rng.uniform(0.5, 3) if sigma is None else sigma
@@ -30,7 +32,8 @@ def noisy(rng, truth, axes, maps=(), sigma=None):
 
 
 def least_squares(marginals, wanted, target):
-    """The slow twin: one dense row per answer about sums of wanted cells, normal equations, inverse."""
+    """The slow twin: one dense row per answer about sums of wanted cells, normal equations,
+    inverse."""
     shape = [int(t.max()) + 1 for t in target]
     rows, answers, variances = [], [], []
     grid = np.indices([SIZES[a] for a in wanted]).reshape(len(wanted), -1)
@@ -74,8 +77,13 @@ def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
     np.testing.assert_allclose(table.x, x, rtol=1e-8, atol=1e-8)
     weights, less = sparse.csr_array(rng.normal(size=(5, x.size))), rng.normal(size=5)
     dense = weights.toarray() - less[:, None]
-    for w, got in ((weights.toarray(), table.variances(weights)), (dense, table.variances(weights, less))):
-        np.testing.assert_allclose(got, np.einsum("ij,jk,ik->i", w, covariance, w), rtol=1e-6, atol=1e-9)
+    for w, got in (
+        (weights.toarray(), table.variances(weights)),
+        (dense, table.variances(weights, less)),
+    ):
+        np.testing.assert_allclose(
+            got, np.einsum("ij,jk,ik->i", w, covariance, w), rtol=1e-6, atol=1e-9
+        )
 
 
 def test_the_total_follows_from_everything():
@@ -88,7 +96,8 @@ def test_the_total_follows_from_everything():
 
 
 def test_measurements_are_read_by_their_partition():
-    """Merged codes are known by the number of cells, bins and AdaGrid's single cells by the query."""
+    """Merged codes are known by the number of cells, bins and AdaGrid's single cells by the
+    query."""
     domain, codes = Domain({"a": 4, "b": 3}), {"a": np.array([0, 1, 1, 1])}
     values = np.arange(6.0)
     merged = Measurement(("a", "b"), values, 1.0)
@@ -108,8 +117,8 @@ def test_measurements_are_read_by_their_partition():
 
 @pytest.mark.parametrize("told", [True, False])
 def test_merging_by_noise_does_not_move_sums(told):
-    """Of 40 codes at the limit noise decides which share a code with 40 empty ones. If all sums of merged
-    codes counted, rows of the first 40 would go to the others."""
+    """Of 40 codes at the limit noise decides which share a code with 40 empty ones. If all sums of
+    merged codes counted, rows of the first 40 would go to the others."""
     rng, truth, z = np.random.default_rng(6), np.repeat([90.0, 0.0], 40), []
     first = sparse.csr_array((truth > 0).astype(float)[None, :])
     for _ in range(100):
@@ -129,7 +138,8 @@ TOLERANCE = 4.5 * np.sqrt(0.95 * 0.05 / REPLICATES)
 
 
 def covered(scale):
-    """How often a 95 % interval of a cell holds its truth, if the stated noise is `scale` times the true."""
+    """How often a 95 % interval of a cell holds its truth, if the stated noise is `scale` times the
+    true."""
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 50, tuple(SIZES.values()))
     pair, hits = truth.sum(2).reshape(-1), 0

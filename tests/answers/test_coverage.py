@@ -1,7 +1,8 @@
-"""Whole runs on simulated tables: intervals of `run.answer` cover, with and without users; naive ones do not.
+"""Whole runs on simulated tables: intervals of `run.answer` cover, with and without users; naive
+ones do not.
 
-Intervals of one run share its noise, so a run counts as a few dozen independent ones, not as its hundreds of
-cells. Bounds follow from the binomial with that number.
+Intervals of one run share its noise, so a run counts as a few dozen independent ones, not as its
+hundreds of cells. Bounds follow from the binomial with that number.
 """
 
 import numpy as np
@@ -10,8 +11,8 @@ import pytest
 from bench import coverage
 
 INDEPENDENT = 30
-"""Independent intervals that one run is worth at least: it draws its noise anew in each of dozens of
-cells."""
+"""Independent intervals that one run is worth at least: it draws its noise anew in each of dozens
+of cells."""
 
 
 def least(runs, level=0.95):
@@ -53,7 +54,12 @@ def test_simulated_tables_are_covered_and_naive_intervals_of_users_rows_are_not(
     seeds = range(40, 44)
     found = tallies(table, epsilon, seeds)
     lines = [(kind, found["answer", kind]) for kind in coverage.KINDS if ("answer", kind) in found]
-    lines += [((k, size), own) for k, r in lines if k in coverage.CELLS for size, own in r["sizes"].items()]
+    lines += [
+        ((k, size), own)
+        for k, r in lines
+        if k in coverage.CELLS
+        for size, own in r["sizes"].items()
+    ]
     for kind, line in lines:
         if line["intervals"] >= (20 if isinstance(kind, str) else 100):
             level = 0.9 if "unmeasured pair" in kind or kind in ("mean", "difference") else 0.95

@@ -1,5 +1,5 @@
-"""Errors of the model where nothing was measured: as large as its distance says, none where margins say
-more."""
+"""Errors of the model where nothing was measured: as large as its distance says, none where margins
+say more."""
 
 import numpy as np
 import pyarrow as pa
@@ -44,7 +44,9 @@ def test_ratios_of_distance_to_size_are_drawn_together_as_far_as_they_are_noise(
     alike = dict.fromkeys(apart, 700.0)
     for names, value in shrunk(apart, alike).items():
         least = 0.25 * 25_000
-        assert value == pytest.approx(max(apart[names][0], least), rel=0.03), "differences stand out"
+        assert value == pytest.approx(max(apart[names][0], least), rel=0.03), (
+            "differences stand out"
+        )
     (alone,) = shrunk({frozenset("ab"): (-500.0, 100.0)}, {frozenset("ab"): 7.0}).values()
     assert 25 < alone < 200, "noise alone: at least a part of it"
 
@@ -60,17 +62,22 @@ def test_an_unmeasured_pair_is_answered_by_the_model_and_marked():
     distances = pa.table({"columns": [["b", "a"]], "distance": [gap], "standard_error": [1.0]})
     facts = Facts.of({}, schema, ones, {"distances": distances}, model)
     lines = answer(facts, "count", ("a", "b")).to_pylist()
-    assert {r["basis"] for r in lines} == {"model"} and all("approximate" in r["note"] for r in lines)
+    assert {r["basis"] for r in lines} == {"model"} and all(
+        "approximate" in r["note"] for r in lines
+    )
     assert all(r["noise"] == 0 < r["model"] == pytest.approx(r["error"]) for r in lines)
     inside = [r["low"] <= truth[r["a"], r["b"]] <= r["high"] for r in lines]
-    assert sum(inside) >= 14, "errors of this table are as large as their distance: at most one of 15 misses"
+    assert sum(inside) >= 14, (
+        "errors of this table are as large as their distance: at most one of 15 misses"
+    )
     assert {r["basis"] for r in answer(facts, "count", "a").to_pylist()} == {"measured"}
     assert MEANS > 1.96
 
 
 def test_a_distance_that_is_not_known_well_widens_intervals_to_their_level():
-    """Errors of cells are normal with a scale that is known up to a normal error of relative size r: half
-    of the runs have a smaller scale, and the interval must be wider for those with a larger one."""
+    """Errors of cells are normal with a scale that is known up to a normal error of relative size
+    r: half of the runs have a smaller scale, and the interval must be wider for those with a larger
+    one."""
     rng = np.random.default_rng(3)
     for r in (0.1, 0.25, 0.5):
         errors = rng.normal(size=100_000) * np.abs(1 + r * rng.normal(size=100_000))

@@ -23,7 +23,9 @@ def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
     assert any("5.5%" in line for line in verdict.lines), "sqrt(2) * 1.96 * 10 rows of 500"
     assert any("0 of 1 pairs" in line for line in verdict.lines), "half a row in an average cell"
     drowned = expected({"a": (1000, 10.0)}, [9999.0], 1000)
-    assert drowned.warn and drowned.lines[-1].startswith("warning") and "not even" in drowned.lines[-2]
+    assert (
+        drowned.warn and drowned.lines[-1].startswith("warning") and "not even" in drowned.lines[-2]
+    )
     assert expected({}, [], 1000).lines == ()
 
 
@@ -36,10 +38,16 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
     assert verdict.warn is drowns
     assert any("0 of 3 were measured" in line for line in verdict.lines)
     listed = {"kind": "categorical", "dtype": "string", "values": ["x", "y"], "null": "drop"}
-    outside = [Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)]  # few rows have a listed value
-    lost = found(Facts.of({}, fastdp.Schema.from_dict({"columns": {"a": listed}}), outside, {}, None))
+    outside = [
+        Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)
+    ]  # few rows have a listed value
+    lost = found(
+        Facts.of({}, fastdp.Schema.from_dict({"columns": {"a": listed}}), outside, {}, None)
+    )
     assert lost.warn and any("values lost, 1 of 1 columns" in line for line in lost.lines)
-    beyond = {"schema": {"found": {"missing": {"a": [0.8, 0.1]}}}}  # clamped, so that no code says it
+    beyond = {
+        "schema": {"found": {"missing": {"a": [0.8, 0.1]}}}
+    }  # clamped, so that no code says it
     lost = found(Facts.of(beyond, fastdp.Schema.from_domain({"a": 40}), ones[:1], {}, None))
     assert lost.warn and drowns != any("values lost, 1 of 1 columns" in line for line in lost.lines)
 
@@ -50,24 +58,33 @@ def test_a_plan_says_what_its_budget_can_show():
     plans = [fastdp.plan(schema, *ask, users=u, **facts).verdict for u in (None, 100, 10_000)]
     alone = fastdp.plan(fastdp.Schema.from_domain({"a": 2}), *ask, users=9, **facts)
     assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"
-    assert "at clip 1," in plans[0][0] and "at clip 100" in plans[1][0] and "at clip 1," not in plans[1][0]
+    assert (
+        "at clip 1," in plans[0][0]
+        and "at clip 100" in plans[1][0]
+        and "at clip 1," not in plans[1][0]
+    )
     assert "b" in plans[1][1] and plans[2] != plans[1]
     small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000) for e in (0.1, 10.0))
-    assert small.verdict != large.verdict and "What this budget can show on 10,000 rows" in str(large)
+    assert small.verdict != large.verdict and "What this budget can show on 10,000 rows" in str(
+        large
+    )
 
 
 def test_a_plan_expects_wide_tables_to_take_longer():
-    """Screening looks at every pair of columns; rows are the smaller part of the work of a small table."""
+    """Screening looks at every pair of columns; rows are the smaller part of the work of a small
+    table."""
     few, many = (fastdp.Schema.from_domain({f"c{i}": 4 for i in range(n)}) for n in (20, 200))
     seconds = [
-        fastdp.plan(schema=s, epsilon=1.0, delta=1e-6, rows=3000, threads=1).seconds for s in (few, many)
+        fastdp.plan(schema=s, epsilon=1.0, delta=1e-6, rows=3000, threads=1).seconds
+        for s in (few, many)
     ]
     assert seconds[1] > 5 * seconds[0]
 
 
 def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
-    """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean C, 1 - 1/e
-    of the rows count. The clip is at most the schema's bound, and without a guess of users it is 1."""
+    """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean
+    C, 1 - 1/e of the rows count. The clip is at most the schema's bound, and without a guess of
+    users it is 1."""
     judged = []
     watched = lambda *given: judged.append(given) or expected(*given)  # noqa: E731
     monkeypatch.setattr("fastdp.answers.verdict.expected", watched)
@@ -94,8 +111,9 @@ def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path):
 
 
 def test_what_was_lost_is_named_with_its_share():
-    """A clip of 16 leaves out 480 of 740 rows; 10 % of the rows are `(other)`; two rare values were merged;
-    one of three pairs was measured, one is too large, and the model is off by 20 % of the rows in another."""
+    """A clip of 16 leaves out 480 of 740 rows; 10 % of the rows are `(other)`; two rare values were
+    merged; one of three pairs was measured, one is too large, and the model is off by 20 % of the
+    rows in another."""
     plain = fastdp.Schema.from_domain({"a": 4, "b": 2, "c": 2}, user="id").to_plain()
     plain["user"] = {"column": "id", "max_rows": 64}
     plain["columns"]["a"] = {"kind": "string", "values": ["x", "y", "z"], "null": "drop"}
@@ -108,14 +126,21 @@ def test_what_was_lost_is_named_with_its_share():
     counted = [Measurement(clique, np.array(values), 1.0) for clique, values in cells.items()]
     tables = {
         "codes": pa.table({"column": ["a"] * 4, "code": [0, 1, 2, 3], "compressed": [0, 1, 1, 2]}),
-        "distances": pa.table({"columns": [["a", "c"]], "distance": [400.0], "standard_error": [1e-6]}),
+        "distances": pa.table(
+            {"columns": [["a", "c"]], "distance": [400.0], "standard_error": [1e-6]}
+        ),
     }
     found = losses(Facts.of(statement, schema, counted, tables, None), statement)
     said = {topic: " ".join(text for t, text in found if t == topic) for topic, _ in found}
     assert "65%" in said["rows"] and "missing value in a" in said["rows"]
-    assert "a (10.0% of the rows)" in said["values"] and "a (2 of 4, 10.0% of the rows)" in said["values"]
+    assert (
+        "a (10.0% of the rows)" in said["values"]
+        and "a (2 of 4, 10.0% of the rows)" in said["values"]
+    )
     noisy = [Measurement(m.clique, m.values, 90.0) for m in counted]
     told = dict(losses(Facts.of(statement, schema, noisy, tables, None), statement))
-    assert "does not list" not in told["values"], "100 rows of (other) do not stand out of noise of 90"
+    assert "does not list" not in told["values"], (
+        "100 rows of (other) do not stand out of noise of 90"
+    )
     assert "1 of 3 pairs" in said["pairs"] and "20.0% (a with c)" in said["pairs"]
     assert "b with c" in said["pairs"] and "random" in said["users"]

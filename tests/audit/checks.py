@@ -1,5 +1,5 @@
-"""The checks that stand between a planted bug and a release. Each passes on the real program and asserts
-otherwise.
+"""The checks that stand between a planted bug and a release. Each passes on the real program and
+asserts otherwise.
 
 They are functions, not tests, so that `test_planted` can run them against broken programs too.
 """
@@ -68,12 +68,12 @@ def data_and_neighbour(rng, rows=60, users=8):
 
 
 def neighbours(pairs, seed, base_rows=60, base_users=8):
-    """Pairs of data sets that differ in one user: the run's noise covers the difference of every pre-noise
-    answer.
+    """Pairs of data sets that differ in one user: the run's noise covers the difference of every
+    pre-noise answer.
 
-    With D the difference, sum over answers of (D / sigma)^2 is at most mu^2 of the run, and of each request
-    its own; exactly, up to the 1e-12 that the run keeps in hand. The tightest pair comes close, so the bound
-    is not loose either.
+    With D the difference, sum over answers of (D / sigma)^2 is at most mu^2 of the run, and of each
+    request its own; exactly, up to the 1e-12 that the run keeps in hand. The tightest pair comes
+    close, so the bound is not loose either.
     """
     rng = np.random.default_rng(seed)
     closest = 0.0
@@ -88,18 +88,20 @@ def neighbours(pairs, seed, base_rows=60, base_users=8):
                 engine.content = table(*both)
                 with_user = ask_everything(open_session(engine))
                 cost = loss_mean(with_user, without)
-                assert cost <= session.cap.mu**2, "one user changes the answers by more than the noise covers"
+                assert cost <= session.cap.mu**2, (
+                    "one user changes the answers by more than the noise covers"
+                )
                 closest = max(closest, cost / session.cap.mu**2)
     assert closest > 0.999, "the bound is never met: the noise is larger than it needs to be"
 
 
 def audit(runs, seed=None, tightness=0.95, confidence=0.999):
-    """Can one tell, from a whole run's released answers, whether a 200-row user was there? As well as mu
-    says, no better.
+    """Can one tell, from a whole run's released answers, whether a 200-row user was there? As well
+    as mu says, no better.
 
-    `runs` runs a side; the guess is the likelihood ratio, cut in the middle. Its errors are binomial, so a
-    Clopper-Pearson bound on their rate p gives with this confidence mu >= -2 Phi^-1(p): at least `tightness`
-    of the claim, never above. Returns (lower bound, claim).
+    `runs` runs a side; the guess is the likelihood ratio, cut in the middle. Its errors are
+    binomial, so a Clopper-Pearson bound on their rate p gives with this confidence mu >= -2
+    Phi^-1(p): at least `tightness` of the claim, never above. Returns (lower bound, claim).
     """
     rng = np.random.default_rng(7)
     base = random_codes(rng, 40)
@@ -135,16 +137,18 @@ def guess(answers, exact):
     score = 0.0
     for got, without, there in zip(answers, *exact, strict=True):
         middle = (without.values + there.values) / 2
-        score += float(np.sum((got.values - middle) * (there.values - without.values) / got.sigma**2))
+        score += float(
+            np.sum((got.values - middle) * (there.values - without.values) / got.sigma**2)
+        )
     return int(score > 0)
 
 
 def residuals(runs=40, seed=None, alarm=1e-6):
-    """Noise is there, of the stated size, in every cell and in every total: chi-square with a false-alarm
-    rate of 1e-6.
+    """Noise is there, of the stated size, in every cell and in every total: chi-square with a
+    false-alarm rate of 1e-6.
 
-    A total that was taken from the data, or an answer that went out without noise, has residuals that are too
-    small.
+    A total that was taken from the data, or an answer that went out without noise, has residuals
+    that are too small.
     """
     engine = Swap(table(random_codes(np.random.default_rng(3), 500), np.arange(500) % 9))
     cells, totals = [], []
@@ -175,5 +179,7 @@ def independence(seed=None):
         for k in range(3):
             session = open_session(engine, seed=None if seed is None else seed + k)
             for got, true in zip(ask_everything(session), exact, strict=True):
-                seen.append(np.round(np.atleast_1d((got.values - true.values) / got.sigma)[:3], 4).tolist())
+                seen.append(
+                    np.round(np.atleast_1d((got.values - true.values) / got.sigma)[:3], 4).tolist()
+                )
     assert len({tuple(s) for s in seen}) == len(seen), "two draws have the same noise"

@@ -1,8 +1,9 @@
-"""A driver of its own process that kills children at every point of a run, and lets 16 of them race for one
-budget.
+"""A driver of its own process that kills children at every point of a run, and lets 16 of them race
+for one budget.
 
-Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any thread
-exists, so that each is a process that dies by a real SIGKILL; nothing in it gets a chance to clean up.
+Run as `python -m tests.audit.crash kill|race FOLDER`; prints JSON. Children are forked before any
+thread exists, so that each is a process that dies by a real SIGKILL; nothing in it gets a chance to
+clean up.
 """
 
 import json
@@ -26,7 +27,10 @@ from fastdp.release.gateway import Request
 from .world import SCHEMA, Swap, table
 
 ROW = Unit("row")
-DATA = ([np.array([0, 1, 2, 0]), np.array([3, 0, 1, 2]), np.array([0, 1, 0, 1])], np.array([5, 5, 6, 7]))
+DATA = (
+    [np.array([0, 1, 2, 0]), np.array([3, 0, 1, 2]), np.array([0, 1, 0, 1])],
+    np.array([5, 5, 6, 7]),
+)
 
 
 class Killer:
@@ -42,8 +46,8 @@ class Killer:
 
 
 def one_run(folder, trace, data=DATA):
-    """Two steps and an end, against a ledger on disk; what each step returned is shown to the world at
-    once."""
+    """Two steps and an end, against a ledger on disk; what each step returned is shown to the world
+    at once."""
     reserved = reserve.reserve(
         SCHEMA,
         [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=2)],
@@ -77,8 +81,8 @@ def in_child(work):
 
 
 def kill(folder):
-    """Kill at the first point, at the crosscheck, ...; then resume, and tell what the ledger and the world
-    saw."""
+    """Kill at the first point, at the crosscheck, ...; then resume, and tell what the ledger and
+    the world saw."""
     out, at = [], 0
     while True:
         place = folder / f"at-{at}"
@@ -131,12 +135,19 @@ def race(folder, processes=16):
     codes = [os.waitpid(c, 0)[1] for c in children]
     ledger = Ledger(path)
     ledger.verify()
-    return {"codes": codes, "runs": len(ledger.entries()), "mu": ledger.spent("trips")["mu"], "budget": mu}
+    return {
+        "codes": codes,
+        "runs": len(ledger.entries()),
+        "mu": ledger.spent("trips")["mu"],
+        "budget": mu,
+    }
 
 
 if __name__ == "__main__":
     what, place = sys.argv[1], Path(sys.argv[2])
-    with tempfile.TemporaryDirectory(dir=place) as first:  # what every child would import, hash and tabulate
+    with tempfile.TemporaryDirectory(
+        dir=place
+    ) as first:  # what every child would import, hash and tabulate
         Ledger(Path(first) / "budget.db").open("trips", epsilon=30.0, delta=1e-5, keys=1e-6)
         one_run(Path(first), Killer())
     print(json.dumps({"kill": kill, "race": race}[what](place)))

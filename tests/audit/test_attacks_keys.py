@@ -14,8 +14,8 @@ from ..release.test_keyselect import schema
 
 
 def test_whose_ranks_are_equal_does_not_depend_on_others(monkeypatch):
-    """Public hashes can be made to meet. Which of such values counted was once decided by who came first in
-    the file: one user more at its head moved everybody else's."""
+    """Public hashes can be made to meet. Which of such values counted was once decided by who came
+    first in the file: one user more at its head moved everybody else's."""
     monkeypatch.setattr(keyselect, "_mix", lambda a, b: np.zeros(len(a), np.uint64))
     planted = [(who, city) for who in range(1, 9) for city in ("x", "y")]
 
@@ -42,7 +42,10 @@ def test_whose_ranks_are_equal_does_not_depend_on_others(monkeypatch):
         (pa.table({"who": [1, 2, 3], "city": pa.array([4, 2**64 - 1, 4], pa.uint64())}), "int64"),
         (pa.table({"who": [1, 2, 3], "city": ["4", "four", "4"]}), "int64"),
         (pa.table({"who": [1, 2, 3], "city": [b"4", b"\xff", b"4"]}), "string"),
-        (pa.table({"who": [1, 2, 3], "city": pa.array(["4", "x", "4"]).dictionary_encode()}), "int64"),
+        (
+            pa.table({"who": [1, 2, 3], "city": pa.array(["4", "x", "4"]).dictionary_encode()}),
+            "int64",
+        ),
     ],
 )
 def test_no_single_value_stops_the_selection(source, dtype, tmp_path):
@@ -62,6 +65,10 @@ def test_types_that_cannot_be_keys_are_refused_before_any_row_is_read():
     for column in (numbers, pa.array([[1]])):
         with pytest.raises(DataError, match="city"):
             count_keys(
-                pa.table({"who": [1], "city": column}), schema(dtype="int64", values=(1,)), "city", "int64", 1
+                pa.table({"who": [1], "city": column}),
+                schema(dtype="int64", values=(1,)),
+                "city",
+                "int64",
+                1,
             )
     assert keys_of(pa.array([True, False]), "int64").to_pylist() == [1, 0]

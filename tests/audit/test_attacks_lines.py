@@ -1,7 +1,8 @@
-"""Attacks on text files: what one line holds must not change, swallow, split or stop the reading of any
-other.
+"""Attacks on text files: what one line holds must not change, swallow, split or stop the reading of
+any other.
 
-Files are made of bytes here, not by a writer of CSV: an adversary writes what they want into their own lines.
+Files are made of bytes here, not by a writer of CSV: an adversary writes what they want into their
+own lines.
 """
 
 import tempfile
@@ -20,8 +21,20 @@ from tests.tables.test_textlines import rows_in
 
 
 def schema(**more):
-    column = {"kind": "integer", "dtype": "int64", "min": 0, "max": 9, "null": "code", "overflow": "code"}
-    plain = {"name": "s", "columns": {"a": column}, "user": {"column": "who", "max_rows": 2}, **more}
+    column = {
+        "kind": "integer",
+        "dtype": "int64",
+        "min": 0,
+        "max": 9,
+        "null": "code",
+        "overflow": "code",
+    }
+    plain = {
+        "name": "s",
+        "columns": {"a": column},
+        "user": {"column": "who", "max_rows": 2},
+        **more,
+    }
     return fastdp.Schema.from_dict(plain)
 
 
@@ -34,17 +47,37 @@ def read(folder, name, data, rules=None, **options):
 # A file of bytes: how each line is read, whatever the others hold and wherever blocks are cut.
 
 PIECES = [
-    b",", b'"', b"\\", b"\r", b"\t", b";", b"a", b"1", b"\xc3\xa9", b"\xff", b"\x81", b"\xe9", b"{", b"}",
-    b":", b"\0",
-]  # fmt: skip
+    b",",
+    b'"',
+    b"\\",
+    b"\r",
+    b"\t",
+    b";",
+    b"a",
+    b"1",
+    b"\xc3\xa9",
+    b"\xff",
+    b"\x81",
+    b"\xe9",
+    b"{",
+    b"}",
+    b":",
+    b"\0",
+]
 PIECES += [b'{"a":1,"b":"x"}', b"\xef\xbb\xbf", b"NA", b"xxxxxxxx"]
 line_bytes = st.lists(st.sampled_from(PIECES) | st.binary(max_size=2), max_size=8)
 one_line = line_bytes.map(lambda pieces: b"".join(pieces).replace(b"\n", b""))
 DIALECTS = [
-    {}, {"quote": ""}, {"escape": "\\"}, {"delimiter": ";", "encoding": "cp1252", "null": ["NA"]},
-    {"encoding": "latin-1", "quote": "'"}, {"encoding": "ascii"}, {"encoding": "shift_jis"},
-    {"encoding": "gb18030"}, {"malformed": "null"},
-]  # fmt: skip
+    {},
+    {"quote": ""},
+    {"escape": "\\"},
+    {"delimiter": ";", "encoding": "cp1252", "null": ["NA"]},
+    {"encoding": "latin-1", "quote": "'"},
+    {"encoding": "ascii"},
+    {"encoding": "shift_jis"},
+    {"encoding": "gb18030"},
+    {"malformed": "null"},
+]
 
 
 def joined(lists):
@@ -62,7 +95,9 @@ def joined(lists):
     limit=st.sampled_from([12, 1 << 22]),
     ends=st.sampled_from([b"\n", b"\r\n"]),
 )
-def test_no_line_of_a_file_changes_what_another_becomes(lines, line, at, dialect, form, block, limit, ends):
+def test_no_line_of_a_file_changes_what_another_becomes(
+    lines, line, at, dialect, form, block, limit, ends
+):
     style = Dialect(**({"header": ["a", "b"]} | dialect))
     at = min(at, len(lines))
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
@@ -78,7 +113,9 @@ def test_no_line_of_a_file_changes_what_another_becomes(lines, line, at, dialect
         others, own = alone[:-1], alone[-1]
         assert rows(lines) == joined(others)
         assert rows([*lines[:at], line, *lines[at:]]) == joined([*others[:at], own, *others[at:]])
-        assert rows([*lines[:at], line, *lines[at + 1 :]]) == joined([*others[:at], own, *others[at + 1 :]])
+        assert rows([*lines[:at], line, *lines[at + 1 :]]) == joined(
+            [*others[:at], own, *others[at + 1 :]]
+        )
 
 
 def test_a_dialect_that_trusts_the_writer_is_stated(tmp_path):
@@ -87,21 +124,28 @@ def test_a_dialect_that_trusts_the_writer_is_stated(tmp_path):
         run = fastdp.synthesize(
             tmp_path / "x.csv", "mst", 1.0, 1e-6, schema=schema(), dialect={"newlines": newlines}
         )
-        assert any("written correctly" in n or "wrote them" in n for n in run.privacy["notes"]) == newlines
+        assert (
+            any("written correctly" in n or "wrote them" in n for n in run.privacy["notes"])
+            == newlines
+        )
 
 
 def test_ids_of_json_lines(tmp_path):
     """A number and a text that are written alike are one id; escapes are resolved."""
     lines = [
-        b'{"who":7,"a":1}', b'{"who":"7","a":1}', b'{"who":"\\u0037","a":2}', b'{"who":"8","a":null}',
+        b'{"who":7,"a":1}',
+        b'{"who":"7","a":1}',
+        b'{"who":"\\u0037","a":2}',
+        b'{"who":"8","a":null}',
         b'{"who":"9"}',
-    ]  # fmt: skip
+    ]
     table = read(tmp_path, "x.jsonl", b"\n".join(lines))
     assert table.users == 3 and sorted(table.rows_per_user()) == [1, 1, 3]
     assert np.bincount(table.codes["a"], minlength=12).tolist() == [0, 2, 1, *[0] * 8, 2]
 
 
-# Parquet and Arrow have rows by their structure: what one row holds is read without looking at others.
+# Parquet and Arrow have rows by their structure: what one row holds is read without looking at
+# others.
 
 TYPED = {
     "i": (pa.int64(), st.none() | st.integers(-(2**63), 2**63 - 1)),
@@ -136,7 +180,9 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(own, others, fo
     types = [pa.string(), *(kind for kind, _ in TYPED.values())]
 
     def read_rows(rows):
-        columns = [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+        columns = (
+            [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in names]
+        )
         table = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
         if form == "table":
             return fastdp.read(table, rules)
@@ -160,18 +206,27 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(own, others, fo
 
 
 FAR = [
-    "+262142-12-31 23:59:60", "+262142-12-31T23:59:59", "-262143-01-01T00:00:00", "9999-12-31T23:59:59-23:59",
-    "0000-01-01 00:00", "2020-06-30 23:59:60", "2020-03-29 02:30:00", "12/31/9999 11:59:59 PM",
+    "+262142-12-31 23:59:60",
+    "+262142-12-31T23:59:59",
+    "-262143-01-01T00:00:00",
+    "9999-12-31T23:59:59-23:59",
+    "0000-01-01 00:00",
+    "2020-06-30 23:59:60",
+    "2020-03-29 02:30:00",
+    "12/31/9999 11:59:59 PM",
     "2020-01-01T00:00:00+99:99",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("zone", ["", ", tz=America/New_York", ", tz=Europe/Paris"])
 def test_no_time_stops_the_reading(tmp_path, zone):
     """One of these once made Polars panic, which ended the run of everybody."""
     times = {
-        "kind": "timestamp", "dtype": f"timestamp[us{zone}]", "parts": ["hour", "year"], "output": "parts",
-    }  # fmt: skip
+        "kind": "timestamp",
+        "dtype": f"timestamp[us{zone}]",
+        "parts": ["hour", "year"],
+        "output": "parts",
+    }
     rules = schema(columns={"t": {**times, "min": "2000-01-01", "max": "2030-12-31"}})
     good = "\n".join(f"{i},2020-01-01 10:00:00" for i in range(10))
     table = read(tmp_path, "x.csv", ("who,t\n" + good + "\n").encode(), rules)
@@ -191,7 +246,8 @@ def test_no_time_stops_the_reading(tmp_path, zone):
     malformed=st.sampled_from(["drop", "null"]),
 )
 def test_every_malformed_line_is_counted_once(wrong, long, block, suffix, malformed):
-    """One that is too long as well, wherever the blocks of the file end; `null` makes a row of each."""
+    """One that is too long as well, wherever the blocks of the file end; `null` makes a row of
+    each."""
     good, bad = (b"1,2\n", b"1,2,3\n") if suffix == "csv" else (b'{"a":1,"b":2}\n', b"[1]\n")
     lines = [bad if w else good for w in wrong]
     for at in long:

@@ -19,15 +19,24 @@ BIG = 2**53 + 1
 
 def schema(user_dtype=None, **columns):
     plain = {
-        "name": "s", "columns": columns or {"a": integer(0, 3)}, "user": {"column": "who", "max_rows": 2},
-    }  # fmt: skip
+        "name": "s",
+        "columns": columns or {"a": integer(0, 3)},
+        "user": {"column": "who", "max_rows": 2},
+    }
     if user_dtype:
         plain["user"]["dtype"] = user_dtype
     return Schema.from_dict(plain)
 
 
 def integer(low, high):
-    return {"kind": "integer", "dtype": "int64", "min": low, "max": high, "null": "code", "overflow": "code"}
+    return {
+        "kind": "integer",
+        "dtype": "int64",
+        "min": low,
+        "max": high,
+        "null": "code",
+        "overflow": "code",
+    }
 
 
 def write(path, text):
@@ -36,8 +45,8 @@ def write(path, text):
 
 
 def test_ids_that_are_not_utf8_stay_apart(tmp_path):
-    """Two such ids once became the same replacement character: removing one user then changed the other's
-    weight."""
+    """Two such ids once became the same replacement character: removing one user then changed the
+    other's weight."""
     rows = [b"\xff,1"] * 4 + [b"\xfe,2"] * 2
     source = write(tmp_path / "x.csv", b"who,a\n" + b"\n".join(rows) + b"\n")
     latin = {"encoding": "latin-1"}
@@ -53,7 +62,8 @@ def test_ids_that_are_not_utf8_stay_apart(tmp_path):
 
 
 def test_one_users_text_does_not_change_anothers_whole_numbers(tmp_path):
-    """A text that is no whole number once made its whole batch floats, in which 2^53 + 1 is 2^53."""
+    """A text that is no whole number once made its whole batch floats, in which 2^53 + 1 is
+    2^53."""
     wanted = schema(a={**integer(BIG - 1, BIG + 2)})
     for spoiler in ("no number", "1.5", "1e30", "nan", "", "99999999999999999999"):
         tables = [
@@ -65,8 +75,8 @@ def test_one_users_text_does_not_change_anothers_whole_numbers(tmp_path):
 
 
 def test_errors_of_a_source_show_no_value():
-    """A source may compute its rows while they are read; what it says of a row that fails is not passed
-    on."""
+    """A source may compute its rows while they are read; what it says of a row that fails is not
+    passed on."""
 
     def batches():
         yield pa.record_batch({"who": pa.array([1]), "a": pa.array([1])})
@@ -99,19 +109,61 @@ def test_a_lack_of_memory_does_not_tell_the_number_of_rows(monkeypatch):
 
 
 ODD = [
-    "", "0", "1", "7", " 7", "07", "+1", "-1", "9", "10", "2.5", "1.0", "1e3", "1e400", "-1e400", "nan",
-    "inf", "x", "é", "a", "A",
-]  # fmt: skip
-ODD += ["true", "F", "1.10", "2.00", "2", "1.1", str(BIG), str(2**63), str(2**70), "2020-02-30", "2020-02-29"]
+    "",
+    "0",
+    "1",
+    "7",
+    " 7",
+    "07",
+    "+1",
+    "-1",
+    "9",
+    "10",
+    "2.5",
+    "1.0",
+    "1e3",
+    "1e400",
+    "-1e400",
+    "nan",
+    "inf",
+    "x",
+    "é",
+    "a",
+    "A",
+]
 ODD += [
-    "2020-01-02 03:04:05", "9999-12-31T23:59:59", "0001-01-01 00:00:00", "\ud7ff", "0x10", "1_000", "NULL",
-]  # fmt: skip
+    "true",
+    "F",
+    "1.10",
+    "2.00",
+    "2",
+    "1.1",
+    str(BIG),
+    str(2**63),
+    str(2**70),
+    "2020-02-30",
+    "2020-02-29",
+]
+ODD += [
+    "2020-01-02 03:04:05",
+    "9999-12-31T23:59:59",
+    "0001-01-01 00:00:00",
+    "\ud7ff",
+    "0x10",
+    "1_000",
+    "NULL",
+]
 MIXED = {
     "i": integer(0, 9),
     "n": {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2.5, 10], "overflow": "clamp"},
     "ci": {"kind": "categorical", "dtype": "int64", "values": [1, 7, BIG]},
     "cs": {"kind": "categorical", "dtype": "string", "values": ["a", "é"], "null": "drop"},
-    "t": {"kind": "timestamp", "dtype": "timestamp[us]", "parts": {"hour": "hour"}, "output": "parts"},
+    "t": {
+        "kind": "timestamp",
+        "dtype": "timestamp[us]",
+        "parts": {"hour": "hour"},
+        "output": "parts",
+    },
     "b": {"kind": "categorical", "dtype": "bool", "values": [False, True]},
     "d": {"kind": "categorical", "dtype": "decimal128(10, 2)", "values": ["1.10", "2.00"]},
 }
@@ -123,7 +175,10 @@ def rows_of(who, most):
 
 
 @settings(max_examples=60, deadline=None)
-@given(own=rows_of("1", 4), others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3))
+@given(
+    own=rows_of("1", 4),
+    others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3),
+)
 def test_how_a_row_is_read_never_depends_on_another_users(own, others):
     rules = schema(**MIXED)
     theirs = [row for rows in others for row in rows]

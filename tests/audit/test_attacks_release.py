@@ -1,5 +1,5 @@
-"""Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that slip,
-ledgers that are moved."""
+"""Attacks on what is released, and on runs: statements that lie, seeds that hide, arguments that
+slip, ledgers that are moved."""
 
 import copy
 import gc
@@ -50,7 +50,9 @@ def content(seed=1, rows=200):
 
 def frame(seed=1, rows=300):
     rng = np.random.default_rng(seed)
-    return pa.table({"who": np.arange(rows) // 3, **{n: rng.integers(0, k, rows) for n, k in SIZES.items()}})
+    return pa.table(
+        {"who": np.arange(rows) // 3, **{n: rng.integers(0, k, rows) for n, k in SIZES.items()}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +62,16 @@ def honest():
     session.measure([Request(("a",), session.mu * 0.5)], "a")
     session.user_histogram(Groups(("a",), t_max=2), cap=2, mu=session.mu * 0.5, label="groups")
     session.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="pure")
-    session.select_l1([("b",), ("c",)], {("b",): np.zeros(4), ("c",): np.zeros(2)}, epsilon=0.1, label="pick")
+    session.select_l1(
+        [("b",), ("c",)], {("b",): np.zeros(4), ("c",): np.zeros(2)}, epsilon=0.1, label="pick"
+    )
     return reserved.statement()
 
 
 FORGERIES = {
-    "an unknown kind without sensitivity": lambda p, r: r[0].update(kind="other", sensitivity=0, sigma=1e-9),
+    "an unknown kind without sensitivity": lambda p, r: r[0].update(
+        kind="other", sensitivity=0, sigma=1e-9
+    ),
     "less noise of a marginal": lambda p, r: r[0].update(sigma=0.9 * r[0]["sigma"]),
     "less noise of users": lambda p, r: r[1].update(sigma=0.9 * r[1]["sigma"]),
     "less noise of users, pure": lambda p, r: r[2].update(sigma=0.9 * r[2]["sigma"]),
@@ -80,7 +86,10 @@ FORGERIES = {
     "laplace noise charged as a selection": lambda p, r: r[2].update(
         event={"law": "bounded-range", "epsilon": 0.05}
     ),
-    "another clip": lambda p, r: (p.update(clip=1), r[0].update(sensitivity=1, sigma=r[0]["sigma"] / 3)),
+    "another clip": lambda p, r: (
+        p.update(clip=1),
+        r[0].update(sensitivity=1, sigma=r[0]["sigma"] / 3),
+    ),
     "half a row": lambda p, r: p.update(clip=0.5),
     "a smaller epsilon of the part": lambda p, r: p.update(epsilon=0.1),
     "less spent": lambda p, r: p["spent"].update(mu=0.001),
@@ -114,7 +123,9 @@ def test_the_statement_says_that_rows_without_an_id_are_users():
 def both(tmp_path_factory):
     """A run of two epsilons with a known seed."""
     out = tmp_path_factory.mktemp("runs") / "both"
-    fastdp.synthesize(frame(), RECIPE, [1.0, 4.0], 1e-6, schema=KNOWN, seed=1, sample_seed=1, out=out)
+    fastdp.synthesize(
+        frame(), RECIPE, [1.0, 4.0], 1e-6, schema=KNOWN, seed=1, sample_seed=1, out=out
+    )
     return out
 
 
@@ -150,7 +161,8 @@ def test_a_parts_statement_cannot_promise_something_else(both, tmp_path):
 
 
 def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
-    """The file is gone: whoever comes next would lock another one of the same name, and two would be in."""
+    """The file is gone: whoever comes next would lock another one of the same name, and two would
+    be in."""
     first = RunFolder(tmp_path / "run")
     first.open()
     first.agree({}, {"run": "x"})
@@ -173,15 +185,15 @@ def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
 
 
 def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers(tmp_path):
-    """The first answers are the stored ones; what is drawn from the new rows is charged under the same
-    reservation."""
+    """The first answers are the stored ones; what is drawn from the new rows is charged under the
+    same reservation."""
     ledger = open_ledger(tmp_path, epsilon=10.0, delta=1e-5)
     ask = reserve.BudgetRequest(epsilon=10.0, delta=1e-5, clip=3)
 
     def again(rows):
-        return reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="p").sessions(Swap(content(rows)))[
-            0
-        ]
+        return reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r", plan="p").sessions(
+            Swap(content(rows))
+        )[0]
 
     session = again(1)
     first = session.measure([Request(("a",), session.mu * 0.6)], "first")
@@ -201,7 +213,8 @@ def test_a_resumed_run_with_other_rows_spends_nothing_more_and_keeps_its_answers
 
 
 def test_a_ledger_by_another_name_fails_closed(tmp_path):
-    """By a link its head and lock would be others; none are there, so nothing can be spent that way."""
+    """By a link its head and lock would be others; none are there, so nothing can be spent that
+    way."""
     ledger = open_ledger(tmp_path, epsilon=1.0, delta=1e-5)
     for make, name in ((os.symlink, "soft.db"), (os.link, "hard.db")):
         make(tmp_path / "b.db", tmp_path / name)
@@ -220,16 +233,22 @@ def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
 
 def test_files_of_runs_on_neighbours_have_the_same_names_and_columns(tmp_path):
     """Odd rows of one user, or no rows at all: nothing but numbers may differ."""
-    odd = pa.table({"who": pa.array([None, 7, 7]), "a": [99, -1, 0], "b": [0, 0, 10**12], "c": [0, 1, 0]})
+    odd = pa.table(
+        {"who": pa.array([None, 7, 7]), "a": [99, -1, 0], "b": [0, 0, 10**12], "c": [0, 1, 0]}
+    )
     seen = set()
-    for i, rows in enumerate(([frame()], [frame(), odd.cast(frame().schema)], [frame().slice(0, 0)])):
+    for i, rows in enumerate(
+        ([frame()], [frame(), odd.cast(frame().schema)], [frame().slice(0, 0)])
+    ):
         out = tmp_path / f"run{i}"
         fastdp.synthesize(rows, RECIPE, 1.0, 1e-6, schema=KNOWN, rows=50, out=out)
         names = sorted(p.name for p in out.iterdir())
         statement = json.loads((out / "privacy.json").read_text())
         shape = [(r["label"], r["kind"], r["law"]) for r in statement["parts"][0]["releases"]]
         seen.add(
-            json.dumps([names, pq.read_schema(out / "synthetic.parquet").names, shape, statement["notes"]])
+            json.dumps(
+                [names, pq.read_schema(out / "synthetic.parquet").names, shape, statement["notes"]]
+            )
         )
     assert len(seen) == 1
 
@@ -244,10 +263,12 @@ def test_the_times_of_released_files_tell_no_timings(both):
     assert len(times) == 1
 
 
-@pytest.mark.parametrize("recipe", [RECIPE, {"mechanism": "adagrid", "outer": [["a", "b"], ["b", "c"]]}])
+@pytest.mark.parametrize(
+    "recipe", [RECIPE, {"mechanism": "adagrid", "outer": [["a", "b"], ["b", "c"]]}]
+)
 def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
-    """Everything that a run in memory refers to, however deep, is free of tables, engines, sessions and
-    ledgers."""
+    """Everything that a run in memory refers to, however deep, is free of tables, engines, sessions
+    and ledgers."""
     from fastdp.engines.local import LocalCounter
     from fastdp.release.gateway import Session
 
@@ -268,15 +289,18 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
 
 
 def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tmp_path):
-    """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing is charged
-    twice."""
+    """Files may not grow any more: the step cannot be written, so nothing is counted, and nothing
+    is charged twice."""
     ledger = open_ledger(tmp_path, epsilon=10.0, delta=1e-5)
     ask = reserve.BudgetRequest(epsilon=1.0, delta=1e-5, clip=3)
     reserved = reserve.reserve(SCHEMA, [ask], ledger=ledger, run="r")
     (session,) = reserved.sessions(Swap(content()))
     before = ledger.verify()
     counted = []
-    limit, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limit, handler = (
+        resource.getrlimit(resource.RLIMIT_FSIZE),
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, limit[1]))
     try:
         with pytest.MonkeyPatch.context() as patch:
@@ -292,7 +316,8 @@ def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tm
 
 
 def test_a_statement_cannot_claim_less_than_the_ledger_charged(tmp_path):
-    """A whole statement of a smaller epsilon, true in itself, under the reference of a run that cost more."""
+    """A whole statement of a smaller epsilon, true in itself, under the reference of a run that
+    cost more."""
     ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     statements = []
     for epsilon in (1.0, 10.0):

@@ -1,5 +1,5 @@
-"""Attacks on the session: queries that lie or change, facts that are overwritten, units that are mixed,
-errors that tell."""
+"""Attacks on the session: queries that lie or change, facts that are overwritten, units that are
+mixed, errors that tell."""
 
 import numpy as np
 import pytest
@@ -41,15 +41,18 @@ def mirrored(query):
 @pytest.mark.parametrize(
     ("make", "spoil"),
     [
-        (lambda: Sparse(np.eye(CELLS)), negative), (lambda: Sparse(np.eye(CELLS)), mirrored),
-        (adagrid, doubled), (adagrid, louder), (lambda: Identity(CELLS), louder),
+        (lambda: Sparse(np.eye(CELLS)), negative),
+        (lambda: Sparse(np.eye(CELLS)), mirrored),
+        (adagrid, doubled),
+        (adagrid, louder),
+        (lambda: Identity(CELLS), louder),
         (lambda: Weighted(np.ones(CELLS, np.int64)), louder),
         (lambda: Binned((3, 4), [None, [0, 0, 1, 1]]), louder),
     ],
-)  # fmt: skip
+)
 def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine, make, spoil):
-    """The session takes a query by its data, not by its methods: a changed method does nothing, changed data
-    is checked again."""
+    """The session takes a query by its data, not by its methods: a changed method does nothing,
+    changed data is checked again."""
     with no_noise():
         honest = open_session(engine).measure([Request(("a", "b"), 0.1, make())], "q")[0]
         query = make()
@@ -64,7 +67,9 @@ def test_a_query_that_was_tampered_with_is_refused_or_answered_as_it_was(engine,
 def test_a_query_that_changes_after_it_was_checked_is_answered_as_it_was(engine, monkeypatch):
     query = Sparse(np.eye(CELLS))
     with no_noise():
-        honest = open_session(engine).measure([Request(("a", "b"), 0.1, Sparse(np.eye(CELLS)))], "q")[0]
+        honest = open_session(engine).measure(
+            [Request(("a", "b"), 0.1, Sparse(np.eye(CELLS)))], "q"
+        )[0]
 
         def late(point):
             if point == "entered":
@@ -76,8 +81,8 @@ def test_a_query_that_changes_after_it_was_checked_is_answered_as_it_was(engine,
 
 
 def test_a_childs_sizes_must_be_the_parents():
-    """With sizes swapped a column had entries of -1, which the sum of squares counted as if they made it
-    shorter."""
+    """With sizes swapped a column had entries of -1, which the sum of squares counted as if they
+    made it shorter."""
     part = Grid(("b", "c"), (2, 4), np.arange(8), (one("b", 2), one("c", 4)))
     with pytest.raises(MeasurementError, match="size"):
         Grid(("a", "b", "c"), (3, 4, 2), np.array([0, 13]), (part,))
@@ -132,9 +137,9 @@ def test_only_the_sessions_own_user_keys_are_taken(engine):
 
 
 def test_units_of_an_event_run_are_not_mixed():
-    """One row is no unit of a histogram of groups (it moves a user from one cell to another), and one user's
-    rows of one group are no unit of a marginal, nor of a histogram over other groups: a run promises one of
-    them."""
+    """One row is no unit of a histogram of groups (it moves a user from one cell to another), and
+    one user's rows of one group are no unit of a marginal, nor of a histogram over other groups: a
+    run promises one of them."""
     rng = np.random.default_rng(4)
     content = table([rng.integers(0, n, 200) for n in SIZES.values()], np.arange(200) % 7)
     groups = Groups(("a", "b"), t_max=3)

@@ -29,8 +29,8 @@ def drive(what, folder):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    """In memory where the system has a place for it: what a killed process wrote stays, whether or not it was
-    synced."""
+    """In memory where the system has a place for it: what a killed process wrote stays, whether or
+    not it was synced."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         return drive("kill", tmp_path_factory.mktemp("kill"))
@@ -85,7 +85,11 @@ def test_a_second_charge_would_be_seen(tmp_path):
     import fastdp
 
     world.prepare(tmp_path)
-    options = {"schema": tmp_path / "schema.json", "ledger": tmp_path / "budget.db", "dataset": "soak"}
+    options = {
+        "schema": tmp_path / "schema.json",
+        "ledger": tmp_path / "budget.db",
+        "dataset": "soak",
+    }
     for folder in ("run", "again"):
         out = tmp_path / folder
         fastdp.synthesize(tmp_path / "data.parquet", "mst", 1.0, 1e-6, clip=2, out=out, **options)

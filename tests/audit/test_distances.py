@@ -1,5 +1,6 @@
-"""Releases of many numbers at once, distances of marginals from a model and from public starts and numbers of
-guessed rows: one user moves them by no more than the noise covers, and planted bugs are caught."""
+"""Releases of many numbers at once, distances of marginals from a model and from public starts and
+numbers of guessed rows: one user moves them by no more than the noise covers, and planted bugs are
+caught."""
 
 import math
 from itertools import combinations, permutations
@@ -33,9 +34,11 @@ def estimates(fill=0.0):
 
 
 def look(session, weights=None, fill=0.0):
-    """A run that spends all its mu on one look. Against estimates of 0 a user moves every distance by the
-    whole clip."""
-    return [session.distances(CLIQUES, estimates(fill), mu=session.mu, label="look", weights=weights)]
+    """A run that spends all its mu on one look. Against estimates of 0 a user moves every distance
+    by the whole clip."""
+    return [
+        session.distances(CLIQUES, estimates(fill), mu=session.mu, label="look", weights=weights)
+    ]
 
 
 def weighted(session):
@@ -48,8 +51,9 @@ def guess(session):
 
 
 def both(session, share=0.5):
-    """A run that spends its mu on a look at a model of no rows and on one at public starts of a thousand rows
-    a cell, whose noise is the first's: a user moves every distance by the whole clip."""
+    """A run that spends its mu on a look at a model of no rows and on one at public starts of a
+    thousand rows a cell, whose noise is the first's: a user moves every distance by the whole clip.
+    """
     draw = np.random.default_rng(3).integers(0, 10, 500)
     public = RowsPublic(SIZES, {a: draw % n for a, n in SIZES.items()})
     answers = []
@@ -62,9 +66,14 @@ def both(session, share=0.5):
     starts = PublicPriors(PublicMarginals.of(public), recorded, {})
     estimates = {c: np.full([SIZES[a] for a in c], 1000.0) for c in UNORDERED}
     distances(
-        UNORDERED, {c: 0 * e for c, e in estimates.items()}, mu=session.mu * math.sqrt(share), label="look"
+        UNORDERED,
+        {c: 0 * e for c, e in estimates.items()},
+        mu=session.mu * math.sqrt(share),
+        label="look",
     )
-    took = starts.screen(estimates, dict.fromkeys(UNORDERED, 1.0), 1e-3, share, "look, public starts")
+    took = starts.screen(
+        estimates, dict.fromkeys(UNORDERED, 1.0), 1e-3, share, "look, public starts"
+    )
     assert math.isclose(took, share) and len(answers) == 2
     assert np.allclose(answers[1].sigma, answers[0].sigma, rtol=1e-9)
     return answers
@@ -83,14 +92,15 @@ def test_one_user_is_covered_and_the_bound_is_met(ask):
 @pytest.mark.slow
 @pytest.mark.parametrize("ask", [look, guess])
 def test_the_audit_finds_what_is_claimed_and_no_more(ask):
-    """The user of the audit has all rows in one cell, where some pairs of a guess already have a larger one:
-    a little less than its bound can be shown."""
+    """The user of the audit has all rows in one cell, where some pairs of a guess already have a
+    larger one: a little less than its bound can be shown."""
     with asked(ask):
         checks.audit(1500, seed=5, tightness=0.9 if ask is look else 0.8)
 
 
 def test_two_looks_for_the_price_of_one():
-    """The planted bug: a first look that leaves nothing for the second is refused by the session."""
+    """The planted bug: a first look that leaves nothing for the second is refused by the
+    session."""
     with pytest.raises(FastdpError):
         both(open_session(Swap(small())), share=0.6)
 
@@ -129,8 +139,8 @@ def test_noise_for_half_the_clip():
 
 
 def test_estimates_that_are_not_public():
-    """An estimate taken from the data, all of its rows in the cell where the data has fewest: a user moves
-    both sides."""
+    """An estimate taken from the data, all of its rows in the cell where the data has fewest: a
+    user moves both sides."""
 
     def planted(table, grid):
         table = table.reshape(-1)

@@ -23,7 +23,9 @@ odd = st.one_of(
     st.integers(-(2**70), 2**70),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from([-1, -0.0, 5e-324, 1e308, -1e308, 1e-300, 2**62, "", "\udc80", "gaussian", "../../x"]),
+    st.sampled_from(
+        [-1, -0.0, 5e-324, 1e308, -1e308, 1e-300, 2**62, "", "\udc80", "gaussian", "../../x"]
+    ),
     st.lists(st.integers(-3, 3), max_size=3),
     st.dictionaries(st.text(max_size=4), st.integers(), max_size=2),
 )

@@ -1,5 +1,5 @@
-"""Linked tables with and without one key: the key is one row of the parents' table and one user of each
-child's, whatever its rows, and nothing else changes. Planted bugs must be found."""
+"""Linked tables with and without one key: the key is one row of the parents' table and one user of
+each child's, whatever its rows, and nothing else changes. Planted bugs must be found."""
 
 import itertools
 from collections import Counter
@@ -48,9 +48,12 @@ def world(rng, keys=6):
 
 
 VICTIMS = {
-    "all rows in one child": (1, 40, 0), "duplicate parents": (5, 3, 2), "orphan": (0, 7, 7),
-    "childless": (1, 0, 0), "beyond the bound": (2, 90, 90),
-}  # fmt: skip
+    "all rows in one child": (1, 40, 0),
+    "duplicate parents": (5, 3, 2),
+    "orphan": (0, 7, 7),
+    "childless": (1, 0, 0),
+    "beyond the bound": (2, 90, 90),
+}
 
 
 def with_victim(tables, kind, rng):
@@ -59,7 +62,9 @@ def with_victim(tables, kind, rng):
     for (name, table), n in zip(tables.items(), VICTIMS[kind]):
         key, *columns = table.column_names
         more = {key: np.full(n, VICTIM)} | {c: rng.integers(0, 3, n) for c in columns}
-        out[name] = pa.concat_tables([table, pa.table(more)]).take(rng.permutation(table.num_rows + n))
+        out[name] = pa.concat_tables([table, pa.table(more)]).take(
+            rng.permutation(table.num_rows + n)
+        )
     return out
 
 
@@ -108,7 +113,9 @@ def clip_by_row(table, schema, own, kept, hashes, links, name, made=linking._chi
     child = made(table, schema, own, kept, hashes, links, name)
     hashed = child.user_hash[child.user] if child.rows else np.empty(0, np.uint64)
     each = np.arange(child.rows, dtype=np.uint32)
-    return Table(schema, child.codes, rows=child.rows, user=each, users=child.rows, user_hash=hashed)
+    return Table(
+        schema, child.codes, rows=child.rows, user=each, users=child.rows, user_hash=hashed
+    )
 
 
 def all_duplicates(read, links, hashes, made=linking.link):
@@ -120,8 +127,9 @@ def all_duplicates(read, links, hashes, made=linking.link):
     }
     user, hashed = np.arange(raw.rows, dtype=np.uint32), hashes[raw.user]
     return [
-        Table(parents.schema, codes, rows=raw.rows, user=user, users=raw.rows, user_hash=hashed), *children,
-    ]  # fmt: skip
+        Table(parents.schema, codes, rows=raw.rows, user=user, users=raw.rows, user_hash=hashed),
+        *children,
+    ]
 
 
 def shared_orphans(table, hashes, keys, made=linking.first_rows):
@@ -154,6 +162,8 @@ def test_nothing_depends_on_the_order_of_rows():
 
 
 def test_choosing_by_position_is_found(monkeypatch):
-    monkeypatch.setattr(linking, "row_hashes", lambda table, hashes: np.arange(table.rows, dtype=np.uint64))
+    monkeypatch.setattr(
+        linking, "row_hashes", lambda table, hashes: np.arange(table.rows, dtype=np.uint64)
+    )
     with pytest.raises(AssertionError):
         test_nothing_depends_on_the_order_of_rows()

@@ -1,4 +1,5 @@
-"""The attacks at their smallest (seeded, so that nothing depends on chance), and that they notice leaks."""
+"""The attacks at their smallest (seeded, so that nothing depends on chance), and that they notice
+leaks."""
 
 import math
 from unittest.mock import patch
@@ -23,7 +24,9 @@ def test_what_is_shown_is_below_the_claim(name):
     shown = attack.on_releases(CASES[name], 10.0, 1000, seed=5)
     assert shown.holds and shown.lower > 0
     if not math.isnan(shown.exact):
-        assert 0.95 * shown.claim < shown.exact <= shown.claim, "the user is one who moves the answers most"
+        assert 0.95 * shown.claim < shown.exact <= shown.claim, (
+            "the user is one who moves the answers most"
+        )
 
 
 @pytest.mark.parametrize("name", ["mst", "adagrid", "usercounts, laplace"])
@@ -57,8 +60,8 @@ def test_a_session_that_forgets_its_noise_is_noticed():
 
 @pytest.mark.parametrize("pure", [False, True])
 def test_bounds_enclose_what_is_true(pure):
-    """Of errors at the least rate that theory allows, both bounds lie around the parameter; no errors show
-    something finite."""
+    """Of errors at the least rate that theory allows, both bounds lie around the parameter; no
+    errors show something finite."""
     parameter, runs = 1.5, 100_000
     rate = 1 / (1 + math.exp(parameter)) if pure else 0.5 * math.erfc(parameter / 2 / math.sqrt(2))
     shown = attack.verdict("", round(2 * runs * rate), runs, parameter, pure)

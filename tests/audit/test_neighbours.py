@@ -1,5 +1,5 @@
-"""Sensitivity in the machine's arithmetic: data sets that differ in one user, through the whole session
-without its noise."""
+"""Sensitivity in the machine's arithmetic: data sets that differ in one user, through the whole
+session without its noise."""
 
 import numpy as np
 import pytest
@@ -27,8 +27,8 @@ def test_ten_thousand_neighbours_by_contribution():
     """The same for the integers themselves, 10,000 users of 1 to 20,000 rows at once.
 
     Counting is a sum over users (shown below), so a neighbour's difference is the one user's own
-    contribution: all 10,000 are counted in one table with a column that tells them apart, and each is held to
-    its bound.
+    contribution: all 10,000 are counted in one table with a column that tells them apart, and each
+    is held to its bound.
     """
     from fastdp.schema import Schema
     from fastdp.tables.table import Table
@@ -51,8 +51,8 @@ def test_ten_thousand_neighbours_by_contribution():
 @settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_counting_is_a_sum_over_users(data):
-    """And equals its slow twin: so adding a user adds exactly that user's own contribution, whoever else is
-    there."""
+    """And equals its slow twin: so adding a user adds exactly that user's own contribution, whoever
+    else is there."""
     clip = data.draw(st.integers(1, 5))
     users = data.draw(st.lists(st.integers(0, 4), max_size=30))
     rows = [tuple(data.draw(st.integers(0, n - 1)) for n in SIZES.values()) for _ in users]
@@ -75,17 +75,21 @@ def test_counting_is_a_sum_over_users(data):
 @pytest.mark.parametrize(
     ("key", "cap"),
     [
-        (RowsPerUser((1, 2, 5, 100)), 1), (MostCommon(("a", "b")), 1), (Groups(("a", "b"), t_max=3), 2),
+        (RowsPerUser((1, 2, 5, 100)), 1),
+        (MostCommon(("a", "b")), 1),
+        (Groups(("a", "b"), t_max=3), 2),
         (Groups(("a", "b"), t_max=3, cells=np.array([0, 4, 5, 11, 20])), 3),
     ],
-)  # fmt: skip
+)
 def test_user_histograms_change_by_one_user_only(key, cap):
     rng = np.random.default_rng(6)
     for _ in range(150):
         base, (both, everyone) = checks.data_and_neighbour(rng)
         shuffled = rng.permutation(len(everyone))
         without = local(table(*base), 1).user_histogram(key, cap)
-        there = local(table([b[shuffled] for b in both], everyone[shuffled]), 1).user_histogram(key, cap)
+        there = local(table([b[shuffled] for b in both], everyone[shuffled]), 1).user_histogram(
+            key, cap
+        )
         change = there - without
         assert change.min(initial=0) >= 0 and change.max(initial=0) <= 1
         assert change.sum() <= cap
@@ -110,7 +114,12 @@ def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypa
             weights = rng.uniform(0.1, 3, len(cliques))
             for side in sides:
                 open_session(Swap(side)).select_l1(
-                    cliques, estimates, epsilon=0.1, label="pick", weights=weights, penalties=[1.5] * 4
+                    cliques,
+                    estimates,
+                    epsilon=0.1,
+                    label="pick",
+                    weights=weights,
+                    penalties=[1.5] * 4,
                 )
             (without, bound), (there, same) = seen[-2:]
             assert bound == same == int(np.rint(weights.max() * 1024)) * CLIP * 2**20
@@ -120,7 +129,8 @@ def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypa
     assert closest > 0.99
 
 
-# Gaussian-DP audit of the whole measuring path: epsilon 10, neighbours that differ in a 200-row user.
+# Gaussian-DP audit of the whole measuring path: epsilon 10, neighbours that differ in a 200-row
+# user.
 
 
 def test_audit_in_short():
@@ -132,7 +142,8 @@ def test_audit_in_short():
 
 @pytest.mark.slow
 def test_audit_in_full():
-    """False alarms: 0.1 % that chance lifts the bound above the claim, 0.03 % that it misses 95 % of it."""
+    """False alarms: 0.1 % that chance lifts the bound above the claim, 0.03 % that it misses 95 %
+    of it."""
     checks.audit(20_000)
 
 

@@ -1,8 +1,8 @@
-"""Every planted bug is caught by some check. Each check passes on the real program (see the other files of
-this folder).
+"""Every planted bug is caught by some check. Each check passes on the real program (see the other
+files of this folder).
 
-A bug is a patch; `caught` says by what: an assertion of an audit, or an error with which the program itself
-refuses to go on.
+A bug is a patch; `caught` says by what: an assertion of an audit, or an error with which the
+program itself refuses to go on.
 """
 
 import math
@@ -141,8 +141,8 @@ def test_noise_redrawn_on_resume(tmp_path):
 
 
 def charged_first(folder):
-    """Whenever the engine counts, the step is in the ledger on disk already, and all of it is charged in the
-    end."""
+    """Whenever the engine counts, the step is in the ledger on disk already, and all of it is
+    charged in the end."""
     path = folder / "b.db"
     Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
 
@@ -157,7 +157,10 @@ def charged_first(folder):
             return super().marginals(cliques, clip)
 
     reserved = reserve.reserve(
-        SCHEMA, [reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip=CLIP)], ledger=path, dataset="d"
+        SCHEMA,
+        [reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip=CLIP)],
+        ledger=path,
+        dataset="d",
     )
     engine = Watchful(small_table())
     (session,) = reserved.sessions(engine)
@@ -180,8 +183,8 @@ def test_ledger_skipped(tmp_path):
 
 
 def null_ids(policy):
-    """Rows without an id: dropped, or each its own user of weight 1, as the schema says; never joined to
-    anybody."""
+    """Rows without an id: dropped, or each its own user of weight 1, as the schema says; never
+    joined to anybody."""
     import polars as pl
 
     from fastdp.engines.local import local
@@ -256,8 +259,8 @@ def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
 
 
 def test_child_coefficients_forgotten_in_query_or_noise():
-    """The children of a grid measured at full weight: columns longer than 1, refused before anything is
-    drawn."""
+    """The children of a grid measured at full weight: columns longer than 1, refused before
+    anything is drawn."""
     ones = property(lambda self: (np.ones(self.rows, np.int64), np.ones(self.rows, np.int64)))
     with patch.object(AdaGrid, "coef2", ones), pytest.raises(PrivacyError, match="norm above 1"):
         ask_everything(open_session(Swap(small_table())))
@@ -267,7 +270,8 @@ def test_child_coefficients_forgotten_in_query_or_noise():
         pytest.raises(PrivacyError, match="smaller column norm"),
     ):
         ask_everything(open_session(Swap(small_table())))
-    # The query knows its scalars, but all rows get the noise of scalar 1: the check before the draw sees it.
+    # The query knows its scalars, but all rows get the noise of scalar 1: the check before the draw
+    # sees it.
     with (
         patch.object(scale, "row_sigmas", lambda sigma, coef2: sigma),
         pytest.raises(PrivacyError, match="does not cover"),

@@ -1,8 +1,8 @@
-"""A clip chosen in the run: one user is covered whatever the clip, nothing counts before it is known, and
-planted bugs are caught.
+"""A clip chosen in the run: one user is covered whatever the clip, nothing counts before it is
+known, and planted bugs are caught.
 
-Later measurements are chosen adaptively, so the cover is of the histogram, and of what follows it *given* the
-clip: `neighbours` forces the same clip on both data sets.
+Later measurements are chosen adaptively, so the cover is of the histogram, and of what follows it
+*given* the clip: `neighbours` forces the same clip on both data sets.
 """
 
 import copy
@@ -76,8 +76,8 @@ def forced(clip):
 
 
 def neighbours(pairs, seed):
-    """For every clip: sum over answers of (difference / sigma)^2 is at most mu^2 of the run, and comes close
-    to it."""
+    """For every clip: sum over answers of (difference / sigma)^2 is at most mu^2 of the run, and
+    comes close to it."""
     rng = np.random.default_rng(seed)
     closest = 0.0
     with quick_accountant(), no_noise():
@@ -97,8 +97,8 @@ def neighbours(pairs, seed):
 
 
 def charged(folder):
-    """The histogram is on the ledger, on disk, before users are counted; in the end all of mu is charged, and
-    the statement's figures, its clip among them, follow from its noiseplan."""
+    """The histogram is on the ledger, on disk, before users are counted; in the end all of mu is
+    charged, and the statement's figures, its clip among them, follow from its noiseplan."""
     path = folder / "b.db"
     Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
 
@@ -132,19 +132,26 @@ def too_little(real):
 
 PLANTED = {
     "noise that is not scaled with the clip": (
-        gateway, "plan_marginal",
-        lambda real: lambda domain, clip, request, sizes: real(domain, min(clip, 10), request, sizes),
+        gateway,
+        "plan_marginal",
+        lambda real: (
+            lambda domain, clip, request, sizes: real(domain, min(clip, 10), request, sizes)
+        ),
     ),
     "rows counted with the bound instead of the clip": (
-        LocalCounter, "marginals",
-        lambda real: lambda self, cliques, clip=None, **options: real(self, cliques, BOUND, **options),
+        LocalCounter,
+        "marginals",
+        lambda real: (
+            lambda self, cliques, clip=None, **options: real(self, cliques, BOUND, **options)
+        ),
     ),
     "a user in every bin up to theirs: tail counts, which look much like a histogram": (
-        LocalCounter, "user_histogram",
+        LocalCounter,
+        "user_histogram",
         lambda real: lambda self, key, cap: np.cumsum(real(self, key, cap)[::-1])[::-1].copy(),
     ),
     "a histogram with too little noise": (noiseplan, "plan_users", too_little),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -158,13 +165,15 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
     real = Reservation.enter
 
     def charging(events_of):
-        """The program with the histogram charged by other events than it costs; by None, not entered at
-        all."""
+        """The program with the histogram charged by other events than it costs; by None, not
+        entered at all."""
 
         def planted(self, part, number, digest, label, events, **facts):
             if label == "rows per user":
                 events = events_of(events)
-            return None if events is None else real(self, part, number, digest, label, events, **facts)
+            return (
+                None if events is None else real(self, part, number, digest, label, events, **facts)
+            )
 
         return patch.object(Reservation, "enter", planted)
 
@@ -185,8 +194,8 @@ def test_planted_histogram_that_is_not_charged(tmp_path):
 
 
 def test_planted_choice_from_counts_without_noise(tmp_path):
-    """The session releases one histogram and chooses by another: the statement's clip does not follow from
-    it."""
+    """The session releases one histogram and chooses by another: the statement's clip does not
+    follow from it."""
     real = clip_rules.from_release
     exact = [500.0 if e == 1 else 0.0 for e in clip_rules.size_edges(BOUND)]
     calls = []
@@ -208,7 +217,9 @@ def test_the_statement_tells_the_choice_and_lies_are_found(tmp_path):
     assert choice["from"] == "noisy histogram of rows per user"
     again = clip_rules.from_release(choice["users"], choice["noise"], BOUND, choice["sigma"])
     assert again.clip == entry["clip"]
-    assert all(r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal")
+    assert all(
+        r["sensitivity"] == entry["clip"] for r in entry["releases"] if r["kind"] == "marginal"
+    )
 
     def lie(change):
         spoilt = copy.deepcopy(honest)
@@ -266,7 +277,8 @@ def test_without_users_the_clip_is_one():
 
 
 def resumed(folder):
-    """Dies between histogram and marginals; the second life has the stored histogram, so the same clip."""
+    """Dies between histogram and marginals; the second life has the stored histogram, so the same
+    clip."""
     seen = []
     for life in range(2):
         _, session = open_reserved(Bounded(small_table()), work=folder, run="the run")
@@ -285,7 +297,9 @@ def test_planted_histogram_drawn_again_on_resume(tmp_path):
     real = Reservation.enter
     with (
         patch.object(
-            Reservation, "enter", lambda self, *arguments, **facts: real(self, *arguments, **facts) and None
+            Reservation,
+            "enter",
+            lambda self, *arguments, **facts: real(self, *arguments, **facts) and None,
         ),
         patch.object(Reservation, "store", lambda self, part, number, arrays: list(arrays)),
     ):
@@ -293,8 +307,8 @@ def test_planted_histogram_drawn_again_on_resume(tmp_path):
 
 
 def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
-    """Whatever changed the choice (another version, say): marginals that were charged for one clip are not
-    answered for another."""
+    """Whatever changed the choice (another version, say): marginals that were charged for one clip
+    are not answered for another."""
     _, session = open_reserved(Bounded(small_table()), work=tmp_path, run="the run")
     with forced(2):
         ask(session)

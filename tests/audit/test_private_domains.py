@@ -1,11 +1,13 @@
-"""Private domains under attack: what one user can get released, as an exact probability against delta.
+"""Private domains under attack: what one user can get released, as an exact probability against
+delta.
 
-One test for each way of finding a domain. Values of a column are the only release whose set of candidates
-depends on the data, so they are audited by probability: the candidates, their counts, the noise scale and the
-threshold are taken from the running code, and the probability that anything of the attacker's is released is
-computed from them, not estimated. Every other way (cells of a partition, digits, nulls, rows per user)
-releases one noisy number for each member of a fixed set: there the set must
-be the same with and without the attacker, and the numbers must lie within their sensitivity.
+One test for each way of finding a domain. Values of a column are the only release whose set of
+candidates depends on the data, so they are audited by probability: the candidates, their counts,
+the noise scale and the threshold are taken from the running code, and the probability that anything
+of the attacker's is released is computed from them, not estimated. Every other way (cells of a
+partition, digits, nulls, rows per user) releases one noisy number for each member of a fixed set:
+there the set must be the same with and without the attacker, and the numbers must lie within their
+sensitivity.
 """
 
 import json
@@ -71,7 +73,8 @@ ATTACKS = {"one value": 1, "as many values as count": CAP, "many values": 2_000}
 
 
 class Watch:
-    """What key selection did: for each column the candidates, their counts, the noise scale and the bar."""
+    """What key selection did: for each column the candidates, their counts, the noise scale and the
+    bar."""
 
     def __init__(self):
         self.columns = []
@@ -94,7 +97,11 @@ class Watch:
             return made
 
         def nothing(width, size, **_):
-            if self.columns and "width" not in self.columns[-1] and size == len(self.columns[-1]["counts"]):
+            if (
+                self.columns
+                and "width" not in self.columns[-1]
+                and size == len(self.columns[-1]["counts"])
+            ):
                 self.columns[-1] |= {"width": width, "bar": self.bar, "delta": self.allowed}
             return np.zeros(size, np.int64)
 
@@ -107,9 +114,9 @@ class Watch:
 
 
 def released_probability(column, own):
-    """The exact probability that one of the values `own` is released: noise is a Gaussian rounded to a whole
-    number, so a weighted count c in grid units passes if the Gaussian exceeds bar - c + 1/2. High precision,
-    because the result is compared with 1e-6 and less."""
+    """The exact probability that one of the values `own` is released: noise is a Gaussian rounded
+    to a whole number, so a weighted count c in grid units passes if the Gaussian exceeds bar - c +
+    1/2. High precision, because the result is compared with 1e-6 and less."""
     with mpmath.workdps(40):
         stays = mpmath.mpf(1)
         for value, count in zip(column["values"], column["counts"]):
@@ -120,16 +127,20 @@ def released_probability(column, own):
 
 
 def check_exposure(watch, own):
-    """Each round's probability that anything of `own` is released is at most its part of delta, the noise is
-    that of a user of norm 1, and the attacker's squared weights add up to at most 1."""
+    """Each round's probability that anything of `own` is released is at most its part of delta, the
+    noise is that of a user of norm 1, and the attacker's squared weights add up to at most 1."""
     assert watch.columns, "no values were looked for"
     worst = 0.0
     for column in watch.columns:
-        assert "width" in column, "the noise was drawn for another number of values than were counted"
+        assert "width" in column, (
+            "the noise was drawn for another number of values than were counted"
+        )
         p = released_probability(column, own)
         assert p <= column["delta"], f"the attacker's values pass with probability {p:.3g}"
         norm2 = sum(int(c) ** 2 for v, c in zip(column["values"], column["counts"]) if v in own)
-        assert norm2 <= SCALE**2, f"the attacker's weights have a squared norm of {norm2 / SCALE**2:.4g}"
+        assert norm2 <= SCALE**2, (
+            f"the attacker's weights have a squared norm of {norm2 / SCALE**2:.4g}"
+        )
         worst = max(worst, p / column["delta"])
     return worst
 
@@ -142,8 +153,16 @@ def city_schema(kind="string", name="city"):
 
 
 def by_select_keys(table, folder):
-    listed = {"kind": "categorical", "dtype": "string", "values": ["?"], "null": "drop", "overflow": "drop"}
-    schema = Schema.from_dict({"user": {"column": "who", "max_rows": 8}, "columns": {"city": listed}})
+    listed = {
+        "kind": "categorical",
+        "dtype": "string",
+        "values": ["?"],
+        "null": "drop",
+        "overflow": "drop",
+    }
+    schema = Schema.from_dict(
+        {"user": {"column": "who", "max_rows": 8}, "columns": {"city": listed}}
+    )
     fastdp.select_keys(table, schema, "city", epsilon=1.0, delta=DELTA, keys_per_user=CAP)
 
 
@@ -162,7 +181,9 @@ def stored(form, table, folder):
         connection = sqlite3.connect(path)
         connection.execute(f"CREATE TABLE trips ({', '.join(table.column_names)})")
         marks = ", ".join("?" * table.num_columns)
-        connection.executemany(f"INSERT INTO trips VALUES ({marks})", zip(*table.to_pydict().values()))
+        connection.executemany(
+            f"INSERT INTO trips VALUES ({marks})", zip(*table.to_pydict().values())
+        )
         connection.commit()
         return fastdp.sql(connection, "SELECT * FROM trips")
     return table if form == "arrow" else str(path)
@@ -223,10 +244,12 @@ def attack(way, count, folder):
 @pytest.mark.parametrize(
     ("way", "count"),
     [
-        *((way, ATTACKS["many values"]) for way in WAYS), *(("select_keys", t) for t in range(1, CAP + 1)),
-        ("arrow", 1), ("text", CAP),
+        *((way, ATTACKS["many values"]) for way in WAYS),
+        *(("select_keys", t) for t in range(1, CAP + 1)),
+        ("arrow", 1),
+        ("text", CAP),
     ],
-)  # fmt: skip
+)
 def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path):
     assert attack(way, count, tmp_path) <= 1
 
@@ -234,9 +257,10 @@ def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path)
 @pytest.mark.parametrize("cap", [1, 2, 5, 16, 64])
 @pytest.mark.parametrize("sigma", [0.3, 3.0, 80.0])
 def test_the_worst_number_of_values_meets_delta_exactly(cap, sigma):
-    """For users with t = 1..cap values of their own the exact chance is at most delta, and for one of them it
-    is delta: the threshold is not needlessly high. Which t is the worst depends on the noise: 1 where it is
-    small (a value then weighs much), cap where it is large (then the number of chances counts)."""
+    """For users with t = 1..cap values of their own the exact chance is at most delta, and for one
+    of them it is delta: the threshold is not needlessly high. Which t is the worst depends on the
+    noise: 1 where it is small (a value then weighs much), cap where it is large (then the number of
+    chances counts)."""
     width, delta = sigma * SCALE, 2.5e-7
     bar = keyselect.threshold(width, cap, delta)
     chances = []
@@ -264,7 +288,8 @@ REAL_COUNT = keyselect.count_keys
 
 
 def zero_counts_too(source, schema, name, dtype, cap, known=(), places=None):
-    """The bug of 0.1.0 before this audit: values that the cap cut off stay candidates with a count of 0."""
+    """The bug of 0.1.0 before this audit: values that the cap cut off stay candidates with a count
+    of 0."""
     values, counts = REAL_COUNT(source, schema, name, dtype, cap, known, places)
     every, _ = REAL_COUNT(source, schema, name, dtype, 1 << 20, known, places)
     have = dict(zip(values, counts.tolist()))
@@ -284,7 +309,8 @@ def data_dependent_cap(source, schema, name, dtype, cap, known=(), places=None):
 
 @pytest.mark.parametrize("way", ["select_keys", "arrow"])
 def test_planted_candidates_without_users_are_caught(way, tmp_path):
-    """By the program, which refuses to draw; and by the audit where that check is planted away too."""
+    """By the program, which refuses to draw; and by the audit where that check is planted away
+    too."""
     with (
         patch.object(keyselect, "count_keys", zero_counts_too),
         pytest.raises(FastdpError, match="has no users"),
@@ -330,9 +356,9 @@ def test_planted_threshold_for_one_value_is_caught(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000_000, 3_000_000])
 def test_the_reproduction_at_full_size(count, tmp_path):
-    """3,000 users and one with a million or three million values, epsilon 1, defaults of `--domain private`:
-    before the fix the chance of a leak was .2 and .49. The exact chance now, and three runs with real
-    noise."""
+    """3,000 users and one with a million or three million values, epsilon 1, defaults of `--domain
+    private`: before the fix the chance of a leak was .2 and .49. The exact chance now, and three
+    runs with real noise."""
     base = others(3000).select(["who", "city"])
     table = pa.concat_tables([base, own_rows(count).select(["who", "city"])])
     watch = Watch()
@@ -344,14 +370,16 @@ def test_the_reproduction_at_full_size(count, tmp_path):
         assert not [v for v in found if str(v).startswith("home")]
 
 
-# With and without one user: the other table is read, the stored answers are replayed, every other byte must
-# be the same.
+# With and without one user: the other table is read, the stored answers are replayed, every other
+# byte must be the same.
 
 
 def files(folder):
-    """The released bytes of a run folder, by name. Left out of the statement: the random names of the ledger
-    and of the run in it, and the hash of the ledger's entries, which contains both."""
-    made = {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    """The released bytes of a run folder, by name. Left out of the statement: the random names of
+    the ledger and of the run in it, and the hash of the ledger's entries, which contains both."""
+    made = {
+        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
+    }
     statement = json.loads(made["privacy.json"])
     for name in ("id", "run", "hash"):
         del statement["ledger"][name]
@@ -360,8 +388,8 @@ def files(folder):
 
 @contextmanager
 def replayed(answers):
-    """Fills `answers` with a run's answers, or, where it holds any, gives these to the run instead of its
-    own. The run counts its own table all the same."""
+    """Fills `answers` with a run's answers, or, where it holds any, gives these to the run instead
+    of its own. The run counts its own table all the same."""
     real = Reservation.store
     recording = not answers
 
@@ -406,7 +434,8 @@ def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
 
 
 def test_planted_size_in_the_output_is_seen(tmp_path):
-    """A number that depends on the un-noised table, the size of the list of values, in the statement."""
+    """A number that depends on the un-noised table, the size of the list of values, in the
+    statement."""
     real = keyselect.release_keys
 
     def count(*arguments):
@@ -418,14 +447,18 @@ def test_planted_size_in_the_output_is_seen(tmp_path):
         values, users, facts = real(*arguments, **options)
         return values, users, facts | {"threshold": facts["threshold"] + 1e-3 * count.size}
 
-    with patch.object(keyselect, "count_keys", count), patch.object(domainsteps, "release_keys", leaky):
+    with (
+        patch.object(keyselect, "count_keys", count),
+        patch.object(domainsteps, "release_keys", leaky),
+    ):
         without, there = two_folders("arrow", 400, tmp_path)
     assert without["privacy.json"] != there["privacy.json"]
 
 
 def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_path):
-    """Bounds, digits, nulls, hours, steps of times and rows per user: the answers have the same places with
-    and without the attacker, and differ by at most the sensitivity, clip or 1 (exact, noise taken out)."""
+    """Bounds, digits, nulls, hours, steps of times and rows per user: the answers have the same
+    places with and without the attacker, and differ by at most the sensitivity, clip or 1 (exact,
+    noise taken out)."""
     taken = []
     real = Session._Session__noisy
 
@@ -443,7 +476,9 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
             out = tmp_path / str(len(taken)) / "run"
             made = run(table.append_column("at", at), schema=Schema.from_dict(timed), out=out)
     stated = made.privacy["parts"][0]["releases"]
-    assert ["at"] in [release["attributes"] for release in stated if release.get("of") == "clock times"]
+    assert ["at"] in [
+        release["attributes"] for release in stated if release.get("of") == "clock times"
+    ]
     without, there = taken
     assert len(without) == len(there) > 5
     for (plan, counts, clip), (_, other_counts, other_clip) in zip(without, there):
@@ -453,8 +488,8 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
 
 
 def test_the_delta_of_all_columns_adds_up(tmp_path):
-    """Two columns of values, of two rounds each, and one whose atoms are found share the run's part of delta
-    for thresholds."""
+    """Two columns of values, of two rounds each, and one whose atoms are found share the run's part
+    of delta for thresholds."""
     plain = OPEN.to_plain()
     plain["columns"]["x"]["atoms"] = "private"
     watch = Watch()

@@ -1,5 +1,5 @@
-"""Agreement rates and tables of users: one user moves them by no more than the noise covers, the bound is
-met, and planted bugs are caught."""
+"""Agreement rates and tables of users: one user moves them by no more than the noise covers, the
+bound is met, and planted bugs are caught."""
 
 import math
 from itertools import combinations_with_replacement
@@ -16,7 +16,15 @@ from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
-from fastdp.userkeys import Agreement, RowGroups, RowsPerUser, RowsUpTo, Succession, UserTable, WithoutId
+from fastdp.userkeys import (
+    Agreement,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    Succession,
+    UserTable,
+    WithoutId,
+)
 
 from ..builders import open_ledger
 from ..reference import counting as slow
@@ -42,7 +50,10 @@ def agree(session):
 def row_numbers(session):
     """All mu on the number of rows, of each user at most some."""
     mu = session.mu * math.sqrt(0.5)
-    return [session.user_histogram(RowsUpTo(most), mu=mu, label=f"rows up to {most}") for most in (CLIP, 3)]
+    return [
+        session.user_histogram(RowsUpTo(most), mu=mu, label=f"rows up to {most}")
+        for most in (CLIP, 3)
+    ]
 
 
 def tables(session):
@@ -66,9 +77,12 @@ def follow(session):
 def everything(session):
     """A run of all of them, by shares: what they cost adds up."""
     return [
-        *agree(session.part(0.1)), *follow(session.part(0.05)), *row_numbers(session.part(0.1)),
-        *tables(session.part(0.25)), *groups(session.part(0.5)),
-    ]  # fmt: skip
+        *agree(session.part(0.1)),
+        *follow(session.part(0.05)),
+        *row_numbers(session.part(0.1)),
+        *tables(session.part(0.25)),
+        *groups(session.part(0.5)),
+    ]
 
 
 @pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, groups, everything])
@@ -86,8 +100,8 @@ def test_the_audit_finds_what_is_claimed_and_no_more(ask):
 
 
 def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_that():
-    """All users with one to three rows over every pair of rows' codes, ties and pairs across columns
-    included. The norm is exact: whole numbers."""
+    """All users with one to three rows over every pair of rows' codes, ties and pairs across
+    columns included. The norm is exact: whole numbers."""
     schema = Schema.from_domain({"t": 2, "x": 2, "y": 2}, user="who")
     key = Succession(("t",), (("x", "y"), ("y", "x"), ("x", "x")), 2, 2, (2, 3))
     assert key.numbers == 3 + 2 + 4
@@ -104,8 +118,8 @@ def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_tha
 
 
 def nulls_told_apart(more):
-    """How far `more` rows without an id move their count, in units of what mu^2 covers. Their other columns
-    and the users with an id make no difference."""
+    """How far `more` rows without an id move their count, in units of what mu^2 covers. Their other
+    columns and the users with an id make no difference."""
     session = open_session(swap := Swap())
 
     def answer(nulls):
@@ -118,7 +132,8 @@ def nulls_told_apart(more):
 
 
 def test_rows_without_an_id_are_covered_up_to_the_number_taken_together():
-    """The unit of privacy is a user, and these rows have none: any 8 of them are covered, 9 are not."""
+    """The unit of privacy is a user, and these rows have none: any 8 of them are covered, 9 are
+    not."""
     assert math.isclose(nulls_told_apart(8), 1, rel_tol=1e-6)
     assert 0 < nulls_told_apart(7) < 1 < nulls_told_apart(9)
     with pytest.raises(UsageError, match="power of 2"):
@@ -173,25 +188,49 @@ def without_users(real):
 
 PLANTED = {
     "neighbours that agree are counted instead of their share": (
-        follow, kernels, "neighbours",
+        follow,
+        kernels,
+        "neighbours",
         lambda real: lambda start, *rest: real(start, *rest) * int(np.diff(start).max(initial=1)),
     ),
     "the noise forgets first and last rows": (
-        follow, noiseplan, "_most_keys", lambda real: lambda key, cap: real(key, cap) - 2,
+        follow,
+        noiseplan,
+        "_most_keys",
+        lambda real: lambda key, cap: real(key, cap) - 2,
     ),
     "a user counts pairs instead of their share, which grows with the square of the rows": (
-        agree, kernels, "agreement", shares_times_rows,
+        agree,
+        kernels,
+        "agreement",
+        shares_times_rows,
     ),
-    "rows of a user beyond the most are counted": (row_numbers, user_engine, "histogram", every_row_of),
+    "rows of a user beyond the most are counted": (
+        row_numbers,
+        user_engine,
+        "histogram",
+        every_row_of,
+    ),
     "the noise forgets the one for the user": (
-        agree, noiseplan, "_most_keys", lambda real: lambda key, cap: real(key, cap) - 1,
+        agree,
+        noiseplan,
+        "_most_keys",
+        lambda real: lambda key, cap: real(key, cap) - 1,
     ),
-    "the noise of one rate is for all": (agree, noiseplan, "_most_keys", lambda real: lambda key, cap: 1),
+    "the noise of one rate is for all": (
+        agree,
+        noiseplan,
+        "_most_keys",
+        lambda real: lambda key, cap: 1,
+    ),
     "a user is in the table once per row": (tables, user_engine, "view_of", a_user_once_per_row),
     "groups of rows without the clip: a view that loses the users": (
-        groups, user_engine, "view_of", without_users,
+        groups,
+        user_engine,
+        "view_of",
+        without_users,
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bug", PLANTED)

@@ -1,5 +1,6 @@
-"""Two releases about wide pairs: numbers of guessed rows against a slow twin (one user: test_distances); a
-filtered marginal has the distribution of dense noise and a threshold. Planted bugs are caught."""
+"""Two releases about wide pairs: numbers of guessed rows against a slow twin (one user:
+test_distances); a filtered marginal has the distribution of dense noise and a threshold. Planted
+bugs are caught."""
 
 import math
 from functools import partial
@@ -44,8 +45,8 @@ def test_exact_numbers_are_those_of_the_twin(sparse, skip):
 
 
 def test_counting_every_cell_above_the_mean_instead_of_the_largest():
-    """A statistic that looks alike but whose cells are chosen by the data: a user moves the mean, and with it
-    which cells count."""
+    """A statistic that looks alike but whose cells are chosen by the data: a user moves the mean,
+    and with it which cells count."""
 
     def planted(domain, pairs, skip, cells_of):
         out = []
@@ -60,7 +61,8 @@ def test_counting_every_cell_above_the_mean_instead_of_the_largest():
 
 @pytest.mark.parametrize("guess", range(-5, 30))
 def test_the_inverse_of_a_tail_is_found_from_any_guess(guess):
-    """Of 2^-k, whose inverse is known: the least k with 2^-k < 2^-n, above the threshold, is n + 1."""
+    """Of 2^-k, whose inverse is known: the least k with 2^-k < 2^-n, above the threshold, is n +
+    1."""
     for n in range(3, 20):
         assert tail._inverse(lambda k: 2.0**-k, 2.0**-n, guess, 3) == n + 1
 
@@ -82,9 +84,9 @@ def plan():
 
 
 def same_distribution(runs=RUNS, alarm=1e-6):
-    """Chi-square tests (each with a false-alarm rate of 1e-6) against what dense noise and a threshold give:
-    how often each cell passes, how the number of empty cells that pass varies, and the values of all that
-    pass, as numbers that are uniform under the dense law."""
+    """Chi-square tests (each with a false-alarm rate of 1e-6) against what dense noise and a
+    threshold give: how often each cell passes, how the number of empty cells that pass varies, and
+    the values of all that pass, as numbers that are uniform under the dense law."""
     cells = np.arange(0, 3 * FILLED, 3)
     rows = np.linspace(0.5, 5, FILLED)
     exact = np.zeros(SIZE)
@@ -105,9 +107,13 @@ def same_distribution(runs=RUNS, alarm=1e-6):
     count, q = SIZE - FILLED, norm.sf(BAR / SIGMA)
     low, high = chi2.ppf([alarm / 2, 1 - alarm / 2], runs)
     spread = np.sum((np.array(empty) - count * q) ** 2) / (count * q * (1 - q))
-    assert low < spread < high * 1.1, "the number of empty cells that pass does not vary as under dense noise"
+    assert low < spread < high * 1.1, (
+        "the number of empty cells that pass does not vary as under dense noise"
+    )
     seen = np.bincount(np.minimum((np.concatenate(uniform) * 20).astype(int), 19), minlength=20)
-    assert np.sum((seen - seen.mean()) ** 2) / seen.mean() < chi2.isf(alarm, 19), "values of another law"
+    assert np.sum((seen - seen.mean()) ** 2) / seen.mean() < chi2.isf(alarm, 19), (
+        "values of another law"
+    )
 
 
 def test_a_filtered_marginal_is_a_dense_one_and_a_threshold():
@@ -117,25 +123,33 @@ def test_a_filtered_marginal_is_a_dense_one_and_a_threshold():
 REAL = tail.exceeding, tail.places
 PLANTED = {
     "all cells get a chance, also those that are not empty": (
-        "exceeding", "more or less often",
+        "exceeding",
+        "more or less often",
         lambda sigma, bar, cells, seed: REAL[0](sigma, bar, cells + FILLED, seed=seed),
     ),
     "always the expected number": (
-        "exceeding", "does not vary",
+        "exceeding",
+        "does not vary",
         lambda sigma, bar, cells, seed: np.full(round(cells * norm.sf(bar / sigma)), bar + 1),
     ),
     "all at the threshold": (
-        "exceeding", "another law",
-        lambda sigma, bar, cells, seed: np.full(len(REAL[0](sigma, bar, cells, seed=seed)), bar + 1),
+        "exceeding",
+        "another law",
+        lambda sigma, bar, cells, seed: np.full(
+            len(REAL[0](sigma, bar, cells, seed=seed)), bar + 1
+        ),
     ),
     "places among all cells": (
-        "places", "", lambda cells, taken, count, seed: REAL[1](cells, taken[:0], count, seed=seed),
+        "places",
+        "",
+        lambda cells, taken, count, seed: REAL[1](cells, taken[:0], count, seed=seed),
     ),
     "places that are not uniform": (
-        "places", "more or less often",
+        "places",
+        "more or less often",
         lambda cells, taken, count, seed: np.setdiff1d(np.arange(cells), taken)[:count],
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("bug", PLANTED)
@@ -160,10 +174,13 @@ def test_the_tail_is_exact_on_the_grid(sigma, bar, cells):
 
 
 def test_the_shortcut_in_floating_point_decides_as_high_precision_does():
-    """A margin as wide as the line sends every number the long way: the same seeds give the same numbers."""
+    """A margin as wide as the line sends every number the long way: the same seeds give the same
+    numbers."""
     quick = [tail.exceeding(9e6, int(2.7e7), 20_000, seed=k) for k in range(4)]
     with patch.object(tail, "MARGIN", 1.0):
-        assert all((tail.exceeding(9e6, int(2.7e7), 20_000, seed=k) == quick[k]).all() for k in range(4))
+        assert all(
+            (tail.exceeding(9e6, int(2.7e7), 20_000, seed=k) == quick[k]).all() for k in range(4)
+        )
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -213,6 +230,9 @@ def test_an_error_does_not_name_the_number_of_cells_that_are_not_empty(error):
         raise error(f"array with shape ({len(cells)},)")
 
     session = open_session(Swap(small()))
-    with patch.object(FilterPlan, "noisy", failing), pytest.raises((FastdpError, MemoryError)) as raised:
+    with (
+        patch.object(FilterPlan, "noisy", failing),
+        pytest.raises((FastdpError, MemoryError)) as raised,
+    ):
         session.filtered(("a", "b"), mu=session.mu, lifted=1, label="x")
     assert "shape" not in str(raised.value) and raised.value.__context__ is None

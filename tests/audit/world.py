@@ -1,6 +1,8 @@
-"""What the audits share: small tables of users, sessions onto them, and sessions whose noise is taken out.
+"""What the audits share: small tables of users, sessions onto them, and sessions whose noise is
+taken out.
 
-`Swap` is an engine whose table can be exchanged, so that thousands of data sets pass through one session.
+`Swap` is an engine whose table can be exchanged, so that thousands of data sets pass through one
+session.
 """
 
 import math
@@ -45,10 +47,13 @@ class Swap:
 
 @contextmanager
 def quick_accountant():
-    """The second accountant's answers remembered: thousands of sessions ask it the same question."""
+    """The second accountant's answers remembered: thousands of sessions ask it the same
+    question."""
     agree = crosscheck.agree
     ask = cache(lambda events, epsilon, delta: agree(list(events), epsilon, delta))
-    with patch.object(reserve.crosscheck, "agree", lambda e, epsilon, delta: ask(tuple(e), epsilon, delta)):
+    with patch.object(
+        reserve.crosscheck, "agree", lambda e, epsilon, delta: ask(tuple(e), epsilon, delta)
+    ):
         yield
 
 
@@ -65,7 +70,10 @@ def no_noise():
 
 def open_session(engine, *, epsilon=EPSILON, delta=DELTA, clip=CLIP, seed=None, **options):
     reserved = reserve.reserve(
-        SCHEMA, [reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)], seed=seed, **options
+        SCHEMA,
+        [reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)],
+        seed=seed,
+        **options,
     )
     (session,) = reserved.sessions(engine)
     return session
@@ -85,11 +93,14 @@ def ask_everything(session):
     shares = [0.3, 0.2, 0.3, 0.2]
     a, b, ab, abc = (session.mu * math.sqrt(s) for s in shares)
     first = session.measure([Request(("a",), a), Request(("b",), b)], "first")
-    return first + session.measure([Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second")
+    return first + session.measure(
+        [Request(("a", "b"), ab, QUERY), Request(("a", "b", "c"), abc)], "second"
+    )
 
 
 def loss_mean(with_user, without):
     """Sum of squared standardised differences: mu^2 of telling the two pre-noise answers apart."""
     return sum(
-        float(np.sum(((x.values - y.values) / x.sigma) ** 2)) for x, y in zip(with_user, without, strict=True)
+        float(np.sum(((x.values - y.values) / x.sigma) ** 2))
+        for x, y in zip(with_user, without, strict=True)
     )

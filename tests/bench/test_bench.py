@@ -1,5 +1,6 @@
-"""`python -m bench` knows every benchmark, and each takes the arguments given there; `make demo` runs in
-small, README's table is what the results give, and peers get a budget that is what it says."""
+"""`python -m bench` knows every benchmark, and each takes the arguments given there; `make demo`
+runs in small, README's table is what the results give, and peers get a budget that is what it says.
+"""
 
 from pathlib import Path
 
@@ -8,14 +9,24 @@ from bench.__main__ import BENCHES, QUOTED
 
 ROOT = Path(__file__).parents[2]
 HELPERS = {
-    "__main__", "__init__", "machine", "demo", "digests", "history", "readme", "structure", "tables_mbi",
+    "__main__",
+    "__init__",
+    "machine",
+    "demo",
+    "digests",
+    "history",
+    "readme",
+    "structure",
+    "tables_mbi",
     "tables_peers",
-}  # fmt: skip
+}
 
 
 def test_every_benchmark_is_listed_and_takes_its_options():
     runnable = {
-        p.stem for p in (ROOT / "bench").glob("*.py") if 'if __name__ == "__main__"' in p.read_text("utf-8")
+        p.stem
+        for p in (ROOT / "bench").glob("*.py")
+        if 'if __name__ == "__main__"' in p.read_text("utf-8")
     }
     assert runnable - HELPERS == set(BENCHES)
     made = {row()[3].split()[0] for row in readme.ROWS}

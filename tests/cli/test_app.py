@@ -28,7 +28,8 @@ threshold = 3.0
 
 
 def fastdp_cli(*arguments, cwd, check=True):
-    """What `fastdp` with these arguments prints and returns; in this process, which saves its imports."""
+    """What `fastdp` with these arguments prints and returns; in this process, which saves its
+    imports."""
     out, err, code = io.StringIO(), io.StringIO(), None
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
@@ -43,7 +44,9 @@ def fastdp_cli(*arguments, cwd, check=True):
 def fastdp_process(*arguments, cwd):
     command = [sys.executable, "-m", "fastdp", *map(str, arguments)]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=True)
+    return subprocess.run(
+        command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=True
+    )
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +91,24 @@ def test_quiet_says_nothing_and_json_says_it_all(place):
 @pytest.mark.parametrize(
     ("change", "code", "match"),
     [
-        ({"-e": "0"}, 2, "epsilon"), ({"-e": "one"}, 2, "--epsilon"), ({"-d": "1"}, 2, "delta"),
-        ({"-m": "nope"}, 2, "taxi-adagrid"), ({"-m": "adagrid"}, 2, "schema"),
+        ({"-e": "0"}, 2, "epsilon"),
+        ({"-e": "one"}, 2, "--epsilon"),
+        ({"-d": "1"}, 2, "delta"),
+        ({"-m": "nope"}, 2, "taxi-adagrid"),
+        ({"-m": "adagrid"}, 2, "schema"),
         ({"--out": "data.parquet/run"}, 10, "cannot write"),
-        ({"data": "missing.parquet"}, 4, "missing.parquet"), ({"data": "wrong.parquet"}, 4, "'b'"),
+        ({"data": "missing.parquet"}, 4, "missing.parquet"),
+        ({"data": "wrong.parquet"}, 4, "'b'"),
     ],
-)  # fmt: skip
+)
 def test_errors_have_their_exit_codes_and_leave_nothing(place, change, code, match):
     pq.write_table(small_data(10).drop_columns(["b"]), place / "wrong.parquet")
     arguments = {"-m": "recipe.toml", "-e": "5", "-d": "1e-6", "--out": "bad"} | change
     data = arguments.pop("data", "data.parquet")
     before = {p.name for p in place.iterdir()}
-    done = fastdp_cli("synth", data, *[x for item in arguments.items() for x in item], cwd=place, check=False)
+    done = fastdp_cli(
+        "synth", data, *[x for item in arguments.items() for x in item], cwd=place, check=False
+    )
     assert done.returncode == code
     assert match in done.stderr
     assert "Traceback" not in done.stderr
@@ -128,14 +137,25 @@ def test_the_ledger_from_open_to_release(place):
     cli = lambda *words, **options: fastdp_cli(*words, cwd=place, **options)  # noqa: E731
     cli("ledger", "open", "c.db", "people", "-e", "12", "-d", "1e-6", "--unit", "user:u")
     cli(*SYNTH, "--ledger", "c.db", "--out", "kept", "-q")
-    over = cli(*SYNTH[:5], "20", *SYNTH[6:], "--ledger", "c.db", "--out", "over", "--json", check=False)
+    over = cli(
+        *SYNTH[:5], "20", *SYNTH[6:], "--ledger", "c.db", "--out", "over", "--json", check=False
+    )
     assert over.returncode == 5 and json.loads(over.stdout)["error"]["kind"] == "BudgetError"
     assert not (place / "over").exists() and not (place / "over.private").exists()
     assert "intact" in cli("ledger", "verify", "c.db").stdout
-    assert cli("ledger", "show", "none.db", check=False).returncode == fastdp.errors.LedgerError.exit_code
+    assert (
+        cli("ledger", "show", "none.db", check=False).returncode
+        == fastdp.errors.LedgerError.exit_code
+    )
     shown = cli("ledger", "show", "c.db").stdout
     assert "protects: one user (column 'u', rows without an id left out)" in shown
-    for text in ("UTC", "adagrid", str(place / "kept"), "finished", "Epsilons of runs do not add up"):
+    for text in (
+        "UTC",
+        "adagrid",
+        str(place / "kept"),
+        "finished",
+        "Epsilons of runs do not add up",
+    ):
         assert text in shown
     assert "Note" not in cli("verify", "kept", "--ledger", "c.db").stdout
     assert "forged consistently" in cli("verify", "kept").stdout
@@ -158,7 +178,10 @@ def test_the_ledger_from_open_to_release(place):
 
 @pytest.mark.parametrize(
     "changes,text",
-    [(("-e", "1e9"), "protects next to nothing"), (("-d", "0.1"), "far below 1 / number of people")],
+    [
+        (("-e", "1e9"), "protects next to nothing"),
+        (("-d", "0.1"), "far below 1 / number of people"),
+    ],
 )
 def test_promises_that_protect_nothing_need_a_yes(place, changes, text):
     asked = [*SYNTH, *changes, "--out", "weak"]

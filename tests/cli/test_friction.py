@@ -1,5 +1,5 @@
-"""What a new user runs into: each mistake is answered at once, in the words of who asked (parameters in
-Python, options on the command line), with what to do."""
+"""What a new user runs into: each mistake is answered at once, in the words of who asked
+(parameters in Python, options on the command line), with what to do."""
 
 import json
 import subprocess
@@ -23,11 +23,13 @@ ROWS = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1, 1] * 40})
 @pytest.mark.parametrize(
     ("source", "says"),
     [
-        ("none.csv", "no file 'none.csv'"), ("https://example.org/a.csv", "download it first"),
-        ("book.xlsx", "save the sheet as CSV"), ("cars.json", "JSON lines, one object per line"),
+        ("none.csv", "no file 'none.csv'"),
+        ("https://example.org/a.csv", "download it first"),
+        ("book.xlsx", "save the sheet as CSV"),
+        ("cars.json", "JSON lines, one object per line"),
         ([{"a": 0, "b": 1}], "list of dicts.*polars.DataFrame"),
     ],
-)  # fmt: skip
+)
 def test_sources_that_cannot_be_read_come_with_advice(source, says):
     for call in (fastdp.draft, lambda s: fastdp.check(s, SCHEMA), lambda s: fastdp.read(s, SCHEMA)):
         with pytest.raises(FastdpError, match=says):
@@ -75,8 +77,10 @@ def test_a_log_gets_a_line_per_stage_and_more_of_long_ones(capsys):
         log(Progress("read" if seconds < 10 else "measure", seconds / 100, seconds))
     lines = capsys.readouterr().err.splitlines()
     assert [line.split("s  ")[1] for line in lines] == [
-        "reading and encoding", "measuring", "measuring, 41% of the run done",
-    ]  # fmt: skip
+        "reading and encoding",
+        "measuring",
+        "measuring, 41% of the run done",
+    ]
 
 
 def test_version_and_doctor_also_where_a_kernel_is_missing(monkeypatch):
@@ -100,7 +104,9 @@ def test_synth_reads_another_dialect_and_tells_the_owner_what_it_dropped(tmp_pat
     small_schema().save(tmp_path / "schema.toml")
     (tmp_path / "recipe.toml").write_text(TOML + 'schema = "schema.toml"\n')
     rows = small_data()
-    pacsv.write_csv(rows, tmp_path / "data.csv", pacsv.WriteOptions(delimiter=";", quoting_style="none"))
+    pacsv.write_csv(
+        rows, tmp_path / "data.csv", pacsv.WriteOptions(delimiter=";", quoting_style="none")
+    )
     with open(tmp_path / "data.csv", "ab") as file:
         file.write(b'"open;1\n\xe9;1;1;1\n')
     synth = ("synth", "data.csv", "-m", "recipe.toml", "-e", "5", "-d", "1e-6", "--quiet")
@@ -111,29 +117,48 @@ def test_synth_reads_another_dialect_and_tells_the_owner_what_it_dropped(tmp_pat
     assert reading["rows"] == rows.num_rows and reading["malformed_lines"] == 2
     released = "".join(p.read_text("utf-8") for p in (tmp_path / "run").glob("*.json"))
     assert "malformed_lines" not in released
-    wrong = fastdp_cli(*synth, "--out", "run2", "--dialect", "delimiter = ;", cwd=tmp_path, check=False)
+    wrong = fastdp_cli(
+        *synth, "--out", "run2", "--dialect", "delimiter = ;", cwd=tmp_path, check=False
+    )
     assert wrong.returncode == 3 and "dialect" in wrong.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("sinth",), "did you mean 'synth'"), (("ledger", "opne"), "did you mean 'open'"),
+        (("sinth",), "did you mean 'synth'"),
+        (("ledger", "opne"), "did you mean 'open'"),
         (("plan", "--rows", "10"), "required: -e/--epsilon (see: fastdp plan --help)"),
         (("plan", "-e", "1", "--user", "3"), "there is no option '--user'; did you mean '--users'"),
         (("plan", "-e", "1", "--users", "few"), "--users: expected a whole number, got 'few'"),
-        (("schema", "show", "a", "b"), "unexpected argument 'b'"), (("doctor", "--json=1"), "--json"),
+        (("schema", "show", "a", "b"), "unexpected argument 'b'"),
+        (("doctor", "--json=1"), "--json"),
     ],
-)  # fmt: skip
+)
 def test_wrong_words_of_a_command_line_end_in_a_sentence_that_names_them(arguments, says):
     done = fastdp_cli(*arguments, cwd=".", check=False)
-    assert done.returncode == 2 and done.stdout == "" and says in done.stderr and done.stderr.count("\n") == 1
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and says in done.stderr
+        and done.stderr.count("\n") == 1
+    )
 
 
 def test_the_script_for_a_shell_completes_commands_and_options():
     """bash itself is asked, with the words that it would put into COMP_WORDS."""
-    asks = {"sy": "synth", "schema dr": "draft", "synth a.csv --ou": "--out", "ledger open --ep": "--epsilon"}
+    asks = {
+        "sy": "synth",
+        "schema dr": "draft",
+        "synth a.csv --ou": "--out",
+        "ledger open --ep": "--epsilon",
+    }
     for words, wanted in asks.items():
-        at = f"COMP_WORDS=(fastdp {words}); COMP_CWORD={len(words.split())}; _fastdp; echo ${{COMPREPLY[*]}}"
-        done = subprocess.run(["bash", "-c", script("bash") + at], capture_output=True, text=True, check=True)
+        at = (
+            f"COMP_WORDS=(fastdp {words}); COMP_CWORD={len(words.split())}; _fastdp; echo"
+            " ${COMPREPLY[*]}"
+        )
+        done = subprocess.run(
+            ["bash", "-c", script("bash") + at], capture_output=True, text=True, check=True
+        )
         assert done.stdout.split() == [wanted], words

@@ -1,5 +1,5 @@
-"""Real processes, really signalled, in every stage: they end soon, say where the run stands, and the command
-they name carries on."""
+"""Real processes, really signalled, in every stage: they end soon, say where the run stands, and
+the command they name carries on."""
 
 import os
 import shlex
@@ -14,7 +14,8 @@ import fastdp
 from fastdp.cli import app
 from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place  # noqa: F401  (a fixture)
 
-# The stage is entered, then hangs in compiled code that no signal interrupts; it would take many minutes.
+# The stage is entered, then hangs in compiled code that no signal interrupts; it would take many
+# minutes.
 STUCK = """
 import hashlib, pathlib, sys
 from fastdp.cli.app import main
@@ -60,10 +61,13 @@ def wait_for(path, process, seconds=60):
 @pytest.mark.parametrize(
     ("stage", "kind"),
     [
-        ("read", signal.SIGINT), ("measure", signal.SIGINT), ("fit", signal.SIGTERM),
-        ("fit", signal.SIGKILL), ("write", signal.SIGINT),
+        ("read", signal.SIGINT),
+        ("measure", signal.SIGINT),
+        ("fit", signal.SIGTERM),
+        ("fit", signal.SIGKILL),
+        ("write", signal.SIGINT),
     ],
-)  # fmt: skip
+)
 def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     place,  # noqa: F811
     tmp_path,

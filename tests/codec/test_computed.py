@@ -1,4 +1,5 @@
-"""Numbers that follow from other numbers of a row: they are computed when rows are written, so they hold."""
+"""Numbers that follow from other numbers of a row: they are computed when rows are written, so they
+hold."""
 
 from datetime import timedelta
 
@@ -11,16 +12,30 @@ from fastdp.codec.decode import decode
 from fastdp.codec.violations import count_violations
 from fastdp.errors import SchemaError
 
-MONEY = {"kind": "numeric", "dtype": "decimal128(10, 2)", "edges": [0, 5, 10, 50], "overflow": "clamp"}
+MONEY = {
+    "kind": "numeric",
+    "dtype": "decimal128(10, 2)",
+    "edges": [0, 5, 10, 50],
+    "overflow": "clamp",
+}
 TIME = {"kind": "numeric", "dtype": "timestamp[us]", "edges": ["2020-01-01", "2020-02-01"]}
-PARTS = {"kind": "timestamp", "dtype": "timestamp[s]", "parts": ["date", "hour"],
-         "min": "2020-01-01", "max": "2020-06-30"}  # fmt: skip
+PARTS = {
+    "kind": "timestamp",
+    "dtype": "timestamp[s]",
+    "parts": ["date", "hour"],
+    "min": "2020-01-01",
+    "max": "2020-06-30",
+}
 COLUMNS = {
-    "total": {**MONEY, "dtype": "float64", "digits": 2, "edges": [0, 20, 60, 150]}, "fare": MONEY,
-    "tips": {**MONEY, "atoms": [0]}, "departure": TIME, "minutes": {"kind": "integer", "min": 1, "max": 60},
-    "arrival": {**TIME, "edges": ["2020-01-01", "2020-02-02"]}, "opens": PARTS,
+    "total": {**MONEY, "dtype": "float64", "digits": 2, "edges": [0, 20, 60, 150]},
+    "fare": MONEY,
+    "tips": {**MONEY, "atoms": [0]},
+    "departure": TIME,
+    "minutes": {"kind": "integer", "min": 1, "max": 60},
+    "arrival": {**TIME, "edges": ["2020-01-01", "2020-02-02"]},
+    "opens": PARTS,
     "closes": {**PARTS, "max": "2020-07-01"},
-}  # fmt: skip
+}
 SUMS = [
     {"column": "total", "follows": "fare + tips"},
     {"column": "arrival", "follows": "departure + 60 * minutes"},

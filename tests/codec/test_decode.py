@@ -1,4 +1,5 @@
-"""The decoder: what it writes encodes to the codes it came from, in the right type, law and bounds."""
+"""The decoder: what it writes encodes to the codes it came from, in the right type, law and
+bounds."""
 
 import datetime as dt
 import math
@@ -38,7 +39,9 @@ def chi2_limit(degrees: int) -> float:
 def test_built_in_schemas_round_trip(name):
     schema = Schema.load(name)
     codes = some_codes(schema, 3000)
-    if name == "census1940":  # from 5000 on a wage has no second part, and 0 only in its first class
+    if (
+        name == "census1940"
+    ):  # from 5000 on a wage has no second part, and 0 only in its first class
         codes["INCWAGE_B"][codes["INCWAGE_A"] >= 50] = 0
     table = decode(schema, codes, seed=7)
     assert table.num_rows == 3000
@@ -66,8 +69,12 @@ def test_slices_decode_alone_as_within_the_whole(rows):
 
 @pytest.mark.parametrize("per_day", [1, 3, 24])
 def test_columns_that_are_only_written_follow_the_shift(per_day):
-    """Shifts are numbered through the week; an hour is any of the shift; without a shift both are null."""
-    outputs = {"day": {"from": "shift", "part": "day_of_week"}, "hour": {"from": "shift", "part": "hour"}}
+    """Shifts are numbered through the week; an hour is any of the shift; without a shift both are
+    null."""
+    outputs = {
+        "day": {"from": "shift", "part": "day_of_week"},
+        "hour": {"from": "shift", "part": "hour"},
+    }
     column = {"kind": "integer", "max": 7 * per_day - 1, "null": "code", "overflow": "drop"}
     schema = Schema.from_dict({"columns": {"shift": column}, "outputs": outputs})
     codes = np.repeat(np.arange(7 * per_day + 1), 200)
@@ -98,7 +105,10 @@ def whole(dtype, low, high):
         (listed("date32", "2020-02-29", "1960-01-01"), [dt.date(2020, 2, 29), dt.date(1960, 1, 1)]),
         (listed("date64", "2020-02-29"), [dt.date(2020, 2, 29)]),
         (listed("decimal128(9, 2)", "1.50", "-2"), [Decimal("1.50"), Decimal("-2.00")]),
-        (listed("timestamp[ms]", "2020-06-01T12:00:00.5"), [dt.datetime(2020, 6, 1, 12, 0, 0, 500_000)]),
+        (
+            listed("timestamp[ms]", "2020-06-01T12:00:00.5"),
+            [dt.datetime(2020, 6, 1, 12, 0, 0, 500_000)],
+        ),
         (whole("int16", -2, 300), [-2, 5, 300]),
         (whole("float64", 0, 70_000), [0.0, 70_000.0]),
         (whole("string", 0, 9), ["0", "9"]),
@@ -141,7 +151,15 @@ numeric = st.fixed_dictionaries(
             st.sampled_from([[], ["inf"]]),
         ).map(lambda t: [*t[0], *t[1], *t[2]]),
         "dtype": st.sampled_from(
-            ["int16", "int32", "int64", "float32", "float64", "decimal128(12, 2)", "decimal128(9, 0)"]
+            [
+                "int16",
+                "int32",
+                "int64",
+                "float32",
+                "float64",
+                "decimal128(12, 2)",
+                "decimal128(9, 0)",
+            ]
         ),
         "tail": st.sampled_from([{"mean": 3.5}, {"mean": 100}, {"law": "uniform", "width": 7}]),
         "null": st.sampled_from(["code", "drop"]),
@@ -184,9 +202,11 @@ def test_draws_agree_with_the_twin(column, key, row):
 
 
 def test_bins_are_even_and_tails_follow_their_law():
-    """Each check fails by chance with probability under 1e-6; a uniform tail, or a bin off by one, fails
-    it."""
-    schema = one({"kind": "numeric", "edges": [0, 10, "inf"], "dtype": "int32", "tail": {"mean": 4}})
+    """Each check fails by chance with probability under 1e-6; a uniform tail, or a bin off by one,
+    fails it."""
+    schema = one(
+        {"kind": "numeric", "edges": [0, 10, "inf"], "dtype": "int32", "tail": {"mean": 4}}
+    )
     n = 200_000
     values = decode(schema, {"x": np.zeros(n, np.uint8)}, seed=1)["x"].to_numpy()
     counts = np.bincount(values, minlength=10)
@@ -214,11 +234,14 @@ def test_columns_and_rows_are_independent():
 @pytest.mark.parametrize(
     ("codes", "text"),
     [
-        ({}, "at least one column"), ({"y": np.zeros(1, int)}, "no column 'y'"),
-        ({"x": np.zeros(1)}, "whole numbers"), ({"x": np.array([4])}, "expected codes in 0..3"),
-        ({"x": np.array([-1])}, "expected codes in 0..3"), ({"x": np.zeros((1, 1), int)}, "1-D"),
+        ({}, "at least one column"),
+        ({"y": np.zeros(1, int)}, "no column 'y'"),
+        ({"x": np.zeros(1)}, "whole numbers"),
+        ({"x": np.array([4])}, "expected codes in 0..3"),
+        ({"x": np.array([-1])}, "expected codes in 0..3"),
+        ({"x": np.zeros((1, 1), int)}, "1-D"),
     ],
-)  # fmt: skip
+)
 def test_wrong_codes_are_refused(codes, text):
     with pytest.raises(UsageError, match=text):
         decode(one({"kind": "integer", "max": 1}), codes, seed=0)
@@ -250,8 +273,8 @@ def test_a_bin_without_a_number_of_the_grid_is_written_as_the_next_one(column, c
     ],
 )
 def test_clock_times_and_midnights_read_back_as_their_codes(entry):
-    """Every HHMM, or every midnight of three years: written values have the codes they came from, minutes
-    stay below 60, and times of day are midnight."""
+    """Every HHMM, or every midnight of three years: written values have the codes they came from,
+    minutes stay below 60, and times of day are midnight."""
     if "transform" in entry:
         values = pa.array([100 * h + m for h in range(24) for m in range(60)] + [2400])
     else:

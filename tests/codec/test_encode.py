@@ -47,16 +47,22 @@ BINNED = {
     "overflow": st.sampled_from(["code", "drop", "clamp"]),
     "nan": st.sampled_from(["null", "overflow"]),
 }
-EDGES = st.lists(st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25])), min_size=2, unique=True)
+EDGES = st.lists(
+    st.one_of(st.integers(-15, 15), st.sampled_from([0.5, 9.25])), min_size=2, unique=True
+)
 OPEN = st.tuples(st.sampled_from([[], ["-inf"]]), EDGES.map(sorted), st.sampled_from([[], ["inf"]]))
 VALUES = st.one_of(st.integers(-20, 20), st.integers(-(2**40), 2**40))
 KINDS = {
     "integer": {"min": st.integers(-300, 0), "max": st.integers(0, 70_000), **BINNED},
     "numeric": {"edges": OPEN.map(lambda ends: [*ends[0], *ends[1], *ends[2]]), **BINNED},
-    "categorical": {"values": st.lists(VALUES, min_size=1, max_size=300, unique=True), "overflow": POLICY},
+    "categorical": {
+        "values": st.lists(VALUES, min_size=1, max_size=300, unique=True),
+        "overflow": POLICY,
+    },
 }
 columns = st.one_of(
-    st.fixed_dictionaries({"kind": st.just(kind), "null": POLICY, **own}) for kind, own in KINDS.items()
+    st.fixed_dictionaries({"kind": st.just(kind), "null": POLICY, **own})
+    for kind, own in KINDS.items()
 )
 
 
@@ -64,7 +70,17 @@ columns = st.one_of(
 @given(columns, st.lists(NUMBERS, max_size=60), st.integers(0, 5), st.data())
 def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     schema = one(column)
-    for kind in ("int8", "uint8", "int16", "int32", "uint32", "int64", "uint64", "float32", "float64"):
+    for kind in (
+        "int8",
+        "uint8",
+        "int16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float32",
+        "float64",
+    ):
         typed = pa.type_for_alias(kind)
         if kind.startswith("float"):
             width = np.dtype(kind)
@@ -88,12 +104,15 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
         (pa.array([1, 3, 1, None]).dictionary_encode(), [0, 2, 0, 4]),
         (pa.array([True, False, None]), [0, 3, 4]),
         (pa.array([Decimal("1.00"), Decimal("3.00"), Decimal("2.50"), None]), [0, 2, 3, 4]),
-        (pa.nulls(3), [4, 4, 4]), (pa.array([b"1", b"\xff\xfe", b"2"]), [0, 3, 1]),
-        (pa.array([1.0, np.nan, 2.0], pa.float16()), [0, 4, 1]), (pa.array([], pa.int64()), []),
+        (pa.nulls(3), [4, 4, 4]),
+        (pa.array([b"1", b"\xff\xfe", b"2"]), [0, 3, 1]),
+        (pa.array([1.0, np.nan, 2.0], pa.float16()), [0, 4, 1]),
+        (pa.array([], pa.int64()), []),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize(
-    "column", [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}]
+    "column",
+    [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}],
 )
 def test_convertible_types(column, array, codes):
     got, keep = encode_batch(one(column), pa.table({"x": array}))
@@ -113,7 +132,11 @@ def test_numbers_and_truths_where_texts_are_listed():
 
 def test_booleans_and_dates_listed():
     truth = one({"kind": "categorical", "values": [False, True]})
-    for array in (pa.array([True, False, None]), pa.array(["true", "FALSE", None]), pa.array([1, 0, None])):
+    for array in (
+        pa.array([True, False, None]),
+        pa.array(["true", "FALSE", None]),
+        pa.array([1, 0, None]),
+    ):
         assert encode_batch(truth, pa.table({"x": array}))[0]["x"].tolist() == [1, 0, 3]
     days = one({"kind": "categorical", "values": ["2020-01-02", "1969-12-31"], "dtype": "date32"})
     values = [dt.date(1969, 12, 31), dt.date(2020, 1, 2), dt.date(2020, 1, 3), None]
@@ -125,18 +148,23 @@ def test_booleans_and_dates_listed():
 
 
 TIME = {
-    "kind": "timestamp", "parts": ["shift", "hour", "day_of_week", "month", "year", "date"],
-    "min": "2019-11-01", "max": "2021-02-28",
-}  # fmt: skip
+    "kind": "timestamp",
+    "parts": ["shift", "hour", "day_of_week", "month", "year", "date"],
+    "min": "2019-11-01",
+    "max": "2021-02-28",
+}
 MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.one_of(st.none(), MOMENTS), max_size=30), st.sampled_from(["s", "ms", "us", "ns"]))
+@given(
+    st.lists(st.one_of(st.none(), MOMENTS), max_size=30), st.sampled_from(["s", "ms", "us", "ns"])
+)
 def test_parts_of_times_agree_with_the_calendar(values, unit):
     schema = one(TIME)
     got, keep = encode_batch(
-        schema, pa.table({"x": pa.array(values, pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)})
+        schema,
+        pa.table({"x": pa.array(values, pa.timestamp("us")).cast(pa.timestamp(unit), safe=False)}),
     )
     assert keep is None
     first = dt.date(2019, 11, 1)
@@ -182,13 +210,19 @@ def test_wages_split(transform, values, codes):
     schema = one({"kind": "derived", "transform": transform, "parts": ["a", "b"]})
     if codes is None:
         codes = [[0, 1, 1, 1, 0, 0, 0, 0, 50, 51, 52, 52], [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 8, 8]]
-    for array in (pa.array(values), pa.array([float(v) for v in values]), pa.array(map(str, values))):
+    for array in (
+        pa.array(values),
+        pa.array([float(v) for v in values]),
+        pa.array(map(str, values)),
+    ):
         got, _ = encode_batch(schema, pa.table({"x": array}))
         assert [got["a"].tolist(), got["b"].tolist()] == codes
     known = {part: column[got["a"] < 52] for part, column in got.items()}
     for seed in range(20):
         again, _ = encode_batch(schema, decode(schema, known, seed))
-        assert all((again[part] == known[part]).all() for part in known), "a wage is written in its class"
+        assert all((again[part] == known[part]).all() for part in known), (
+            "a wage is written in its class"
+        )
     odd = pa.array([0.5, math.inf, math.nan, None])
     assert encode_batch(schema, pa.table({"x": odd}))[0]["a"].tolist() == [52, 52, 53, 53]
 
@@ -197,14 +231,28 @@ ANYTHING = st.one_of(
     st.lists(st.one_of(st.none(), st.binary(max_size=12)), max_size=8).map(
         lambda v: pa.array(v, pa.binary())
     ),
-    st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=8).map(lambda v: pa.array(v, pa.string())),
+    st.lists(st.one_of(st.none(), st.text(max_size=12)), max_size=8).map(
+        lambda v: pa.array(v, pa.string())
+    ),
     st.lists(
         st.sampled_from(
-            [None, "1e999999", "-1e400", "1" * 400, "inf", "0x10", "1.5", "٣", "0001-01-01T00:00:00+14:00"]
+            [
+                None,
+                "1e999999",
+                "-1e400",
+                "1" * 400,
+                "inf",
+                "0x10",
+                "1.5",
+                "٣",
+                "0001-01-01T00:00:00+14:00",
+            ]
         ),
         max_size=8,
     ).map(lambda v: pa.array(v, pa.large_string())),
-    st.lists(st.one_of(st.none(), st.floats()), max_size=8).map(lambda v: pa.array(v, pa.float64())),
+    st.lists(st.one_of(st.none(), st.floats()), max_size=8).map(
+        lambda v: pa.array(v, pa.float64())
+    ),
     st.lists(st.floats(width=16), max_size=8).map(lambda v: pa.array(np.array(v, np.float16))),
     st.lists(st.none() | st.booleans(), max_size=8).map(lambda v: pa.array(v, pa.bool_())),
     st.lists(st.text(max_size=40), max_size=8).map(lambda v: pa.array(v, pa.string_view())),
@@ -224,26 +272,35 @@ ANYTHING = st.one_of(
     ).map(lambda t: pa.array(t[0], pa.int64()).view(pa.timestamp(t[1], t[2]))),
 )
 ALL_KINDS = [
-    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"}, {"kind": "numeric", "edges": [0, 1.5, 3]},
-    {"kind": "numeric", "edges": ["-inf", 0, "inf"], "nan": "overflow", "dtype": "decimal128(9, 2)"},
+    {"kind": "integer", "min": -3, "max": 3, "overflow": "clamp"},
+    {"kind": "numeric", "edges": [0, 1.5, 3]},
+    {
+        "kind": "numeric",
+        "edges": ["-inf", 0, "inf"],
+        "nan": "overflow",
+        "dtype": "decimal128(9, 2)",
+    },
     {"kind": "categorical", "values": [1, 5, 2**50], "overflow": "drop"},
     {"kind": "categorical", "values": [0.5, 1.5]},
     {"kind": "categorical", "values": ["0.5", "1.5"], "dtype": "decimal128(9, 2)"},
-    {"kind": "categorical", "values": [True, False]}, {"kind": "string", "values": ["a", "1"]},
+    {"kind": "categorical", "values": [True, False]},
+    {"kind": "string", "values": ["a", "1"]},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date32"},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "date64"},
     {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[ns]"},
-    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"}, TIME,
+    {"kind": "categorical", "values": ["2020-01-01"], "dtype": "timestamp[s, tz=Europe/Berlin]"},
+    TIME,
     {**TIME, "dtype": "timestamp[us, tz=America/Chicago]"},
     {"kind": "derived", "transform": "incwage-classes", "parts": ["a", "b"]},
     {"kind": "derived", "transform": "valueh", "parts": ["v"], "null": "drop"},
-]  # fmt: skip
+]
 
 
 @settings(max_examples=120, deadline=None)
 @given(st.sampled_from(ALL_KINDS), ANYTHING)
 def test_no_value_raises(column, array):
-    """A wrong type is a DataError; of a right one, any value at all gets a code within the domain."""
+    """A wrong type is a DataError; of a right one, any value at all gets a code within the
+    domain."""
     schema = one(column)
     if problems := type_problems(schema.fields.values(), pa.schema([("x", array.type)])):
         with pytest.raises(DataError, match=re.escape(problems[0])):
@@ -292,14 +349,20 @@ ANY_FORM = [
     {"kind": "categorical", "values": [9, 10, 2**53 + 1]},
     {"kind": "categorical", "values": [0.0, 1.0, 10.5]},
     {"kind": "categorical", "dtype": "uint64", "values": [2**62, 2**63 - 1]},
-    {"kind": "categorical", "dtype": "decimal128(20, 0)", "values": ["-11", "2048", "9223372036854775807"]},
+    {
+        "kind": "categorical",
+        "dtype": "decimal128(20, 0)",
+        "values": ["-11", "2048", "9223372036854775807"],
+    },
     {"kind": "numeric", "dtype": "decimal128(22, 2)", "edges": [-11, 0.25, 10, 2.0**62]},
     {"kind": "derived", "transform": "divmod", "by": 10, "max": 99, "parts": ["tens", "ones"]},
 ]
 
 
 @given(
-    st.sampled_from(ANY_FORM), st.sampled_from(["code", "drop", "clamp"]), st.lists(st.sampled_from(EXTREME))
+    st.sampled_from(ANY_FORM),
+    st.sampled_from(["code", "drop", "clamp"]),
+    st.lists(st.sampled_from(EXTREME)),
 )
 @settings(deadline=None)
 def test_a_whole_number_has_one_code_in_every_form(column, overflow, values):
@@ -307,7 +370,10 @@ def test_a_whole_number_has_one_code_in_every_form(column, overflow, values):
         overflow = "code"
     schema = one({**column, "null": "code", "overflow": overflow})
     forms = [pa.array(map(str, values), pa.string())]
-    forms += [pa.array(values, pa.decimal128(38, 0)).cast(pa.decimal128(38, places)) for places in (0, 5, 18)]
+    forms += [
+        pa.array(values, pa.decimal128(38, 0)).cast(pa.decimal128(38, places))
+        for places in (0, 5, 18)
+    ]
     if "20, 0" not in column.get("dtype", ""):
         forms.append(pa.array([f" {v}" for v in values], pa.string()).dictionary_encode())
     for kind, low, high in ((pa.int64(), -(2**63), 2**63), (pa.uint64(), 0, 2**64)):
@@ -315,24 +381,35 @@ def test_a_whole_number_has_one_code_in_every_form(column, overflow, values):
     plain = []
     for form in forms:
         codes, keep = encode_batch(schema, pa.table({"x": form}))
-        plain.append(({n: c.tolist() for n, c in codes.items()}, None if keep is None else keep.tolist()))
+        plain.append(
+            ({n: c.tolist() for n, c in codes.items()}, None if keep is None else keep.tolist())
+        )
     assert plain == [plain[0]] * len(plain)
 
 
-@pytest.mark.parametrize("dtype, kind", [("timestamp[us]", pa.timestamp("us")), ("date32", pa.date32())])
+@pytest.mark.parametrize(
+    "dtype, kind", [("timestamp[us]", pa.timestamp("us")), ("date32", pa.date32())]
+)
 def test_times_in_bins_have_one_code_as_text_and_as_times(dtype, kind):
     """Edges within a day tell times apart, and of a date the time of day does not matter."""
     edges = ["2420-01-01", "2420-01-02T06:00:00", "2420-01-02T18:00:00", "2420-01-04"]
     if dtype == "date32":
         edges = ["2420-01-01", "2420-01-02", "2420-01-03", "2420-01-04"]
-    schema = one({"kind": "numeric", "dtype": dtype, "edges": edges, "overflow": "clamp", "null": "code"})
+    schema = one(
+        {"kind": "numeric", "dtype": dtype, "edges": edges, "overflow": "clamp", "null": "code"}
+    )
     moments = [
         dt.datetime(2420, 1, day, hour, minute, second)
         for day in (1, 2, 3)
         for hour, minute, second in (
-            (0, 0, 0), (5, 59, 59), (6, 0, 0), (17, 59, 59), (18, 0, 0), (23, 59, 59),
+            (0, 0, 0),
+            (5, 59, 59),
+            (6, 0, 0),
+            (17, 59, 59),
+            (18, 0, 0),
+            (23, 59, 59),
         )
-    ]  # fmt: skip
+    ]
     moments += [dt.datetime(2019, 12, 31, 23), dt.datetime(2420, 1, 4), dt.datetime(1800, 1, 1)]
     typed = pa.array([m.date() for m in moments] if dtype == "date32" else moments, kind)
     expected = encode_batch(schema, pa.table({"x": typed}))[0]["x"].tolist()
@@ -340,5 +417,7 @@ def test_times_in_bins_have_one_code_as_text_and_as_times(dtype, kind):
     for form in ("%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.5"):
         text = pa.array([m.strftime(form) for m in moments])
         assert encode_batch(schema, pa.table({"x": text}))[0]["x"].tolist() == expected, form
-    blank = encode_batch(schema, pa.table({"x": pa.array(["", "  ", None, "soon"])}))[0]["x"].tolist()
+    blank = encode_batch(schema, pa.table({"x": pa.array(["", "  ", None, "soon"])}))[0][
+        "x"
+    ].tolist()
     assert blank[0] == blank[1] == blank[2] == schema.columns["x"].null_code

@@ -1,7 +1,8 @@
-"""Every word that a type can store is a value: one row never stops a run, and codes are exact to the ends.
+"""Every word that a type can store is a value: one row never stops a run, and codes are exact to
+the ends.
 
-Against Python's exact integers and decimals, on plain and dictionary arrays, with values beyond the declared
-precision of decimals and date64 within a day, which Arrow's own validation refuses.
+Against Python's exact integers and decimals, on plain and dictionary arrays, with values beyond the
+declared precision of decimals and date64 within a day, which Arrow's own validation refuses.
 """
 
 import datetime
@@ -21,8 +22,28 @@ from fastdp.errors import FastdpError, SchemaError
 from fastdp.schema import Schema, dtypes
 from fastdp.tables import ingest, sources
 
-WORDS = [0, 1, -1, 5, 10, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 10**18, -(10**18), 9_223_372_036_854]
-WORDS += [253_402_300_799, 253_402_300_800, -62_135_596_800, -62_135_596_801, 9_223_372_036, -9_223_372_037]
+WORDS = [
+    0,
+    1,
+    -1,
+    5,
+    10,
+    2**31 - 1,
+    -(2**31),
+    2**63 - 1,
+    -(2**63),
+    10**18,
+    -(10**18),
+    9_223_372_036_854,
+]
+WORDS += [
+    253_402_300_799,
+    253_402_300_800,
+    -62_135_596_800,
+    -62_135_596_801,
+    9_223_372_036,
+    -9_223_372_037,
+]
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 DECIMALS = [pa.decimal32(3, 1), pa.decimal32(9, 0), pa.decimal64(5, 1), pa.decimal64(18, 2)]
 DECIMALS += [pa.decimal128(p, s) for p, s in ((10, 2), (38, 0), (38, 38), (5, -3))]
@@ -51,11 +72,16 @@ def field(**plain):
     return schema, next(iter(schema.fields.values()))
 
 
-NUMBERS = [{"kind": "numeric", "dtype": d, "edges": [0, 1, 2, 10]} for d in ("int64", "float64", "float32")]
-NUMBERS += [
-    {"kind": "numeric", "dtype": f"decimal128({d})", "edges": [0, 10**18]} for d in ("10, 2", "38, 0")
+NUMBERS = [
+    {"kind": "numeric", "dtype": d, "edges": [0, 1, 2, 10]} for d in ("int64", "float64", "float32")
 ]
-NUMBERS += [{"kind": "integer", "dtype": d, "min": 0, "max": 9} for d in ("int64", "string", "float64")]
+NUMBERS += [
+    {"kind": "numeric", "dtype": f"decimal128({d})", "edges": [0, 10**18]}
+    for d in ("10, 2", "38, 0")
+]
+NUMBERS += [
+    {"kind": "integer", "dtype": d, "min": 0, "max": 9} for d in ("int64", "string", "float64")
+]
 NUMBERS += [
     {"kind": "categorical", "dtype": "int64", "values": [1, 5]},
     {"kind": "categorical", "dtype": "decimal128(10, 2)", "values": ["0.01", "1.00"]},
@@ -66,7 +92,13 @@ NUMBERS += [
 SPANS = [{"kind": "numeric", "dtype": d, "edges": DAYS} for d in OWN_TIMES]
 SPANS += [{"kind": "categorical", "dtype": d, "values": DAYS} for d in OWN_TIMES]
 SPANS += [
-    {"kind": "timestamp", "dtype": d, "parts": ["year", "hour"], "min": "1970-01-01", "max": "2020-12-31"}
+    {
+        "kind": "timestamp",
+        "dtype": d,
+        "parts": ["year", "hour"],
+        "min": "1970-01-01",
+        "max": "2020-12-31",
+    }
     for d in OWN_TIMES
 ]
 
@@ -79,12 +111,15 @@ def of_number(item, number: Decimal) -> int | None:
         inside = item.min <= number <= item.max and number == number.to_integral_value()
         return int(number) - item.min if inside else item.overflow_code
     if item.kind == "categorical" and item.dtype != "string":
-        return next((i for i, v in enumerate(item.values) if Decimal(v) == number), item.overflow_code)
+        return next(
+            (i for i, v in enumerate(item.values) if Decimal(v) == number), item.overflow_code
+        )
     return None
 
 
 def of_time(item, kind, word: int) -> int:
-    """The code of a word of a date or time, where both types have a zone or none of them has one."""
+    """The code of a word of a date or time, where both types have a zone or none of them has
+    one."""
     day = pa.types.is_date(kind)
     per = UNITS[kind.unit] if not day else 1
     nano = word * (10**9 // per)
@@ -94,7 +129,11 @@ def of_time(item, kind, word: int) -> int:
     if item.kind == "timestamp":
         first, last = item.span
         inside = first <= seconds // 86_400 <= last
-        year = (datetime.date(1970, 1, 1) + datetime.timedelta(seconds // 86_400)).year if inside else 0
+        year = (
+            (datetime.date(1970, 1, 1) + datetime.timedelta(seconds // 86_400)).year
+            if inside
+            else 0
+        )
         return year - 1970 if inside else item.parts[0].overflow_code
     if item.kind == "numeric":
         value = seconds // 86_400 if item.dtype.startswith("date") else seconds
@@ -175,7 +214,8 @@ def stored(numbers, dtype):
 
 @st.composite
 def edges_of(draw, dtype):
-    """Whole numbers of every size that are floats, mostly beyond 2^53 and some next to each other."""
+    """Whole numbers of every size that are floats, mostly beyond 2^53 and some next to each
+    other."""
     bits = ENDS[dtype]
     size = st.integers(0, bits).flatmap(lambda b: st.integers(-(2**b), 2**b)).map(float)
     edges = draw(st.lists(size, min_size=1, max_size=6))
@@ -193,7 +233,8 @@ def edges_of(draw, dtype):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_values_are_read_and_written_exactly(dtype, data):
-    """Codes are those of exact comparisons; a drawn value lies in its bin and is read back as its code."""
+    """Codes are those of exact comparisons; a drawn value lies in its bin and is read back as its
+    code."""
     edges = data.draw(edges_of(dtype))
     schema = schema_of(dtype, edges)
     column = schema.columns["x"]
@@ -224,8 +265,11 @@ def test_open_bins_beyond_the_floats(dtype):
     assert min(values) >= far and len(set(values)) > 1000
     if dtype != "uint64":
         schema = schema_of(dtype, ["-inf", 0, 10], lower_tail={"law": "exponential", "mean": 20})
-        values = [float(v) for v in decode(schema, {"x": np.zeros(4000, np.uint8)}, 3)["x"].to_pylist()]
-        # The mean of 4,000 draws has a standard error of 20 / sqrt(4000) = 0.32; the grid adds at most 1.
+        values = [
+            float(v) for v in decode(schema, {"x": np.zeros(4000, np.uint8)}, 3)["x"].to_pylist()
+        ]
+        # The mean of 4,000 draws has a standard error of 20 / sqrt(4000) = 0.32; the grid adds at
+        # most 1.
         assert max(values) < 0 and abs(np.mean(values) + 20) < 6 * 0.32 + 1
 
 
@@ -238,10 +282,12 @@ def test_an_edge_that_is_no_float_is_refused(edge):
 @pytest.mark.parametrize(
     "dtype, most",
     [
-        ("float64", 2**53), ("float32", 2**24), ("decimal128(38, 2)", 2**63 // 100 - 1),
+        ("float64", 2**53),
+        ("float32", 2**24),
+        ("decimal128(38, 2)", 2**63 // 100 - 1),
         ("decimal128(5, 2)", 999),
     ],
-)  # fmt: skip
+)
 def test_whole_numbers_that_a_type_does_not_hold_exactly_are_refused(dtype, most):
     def made(top):
         entry = {"kind": "integer", "dtype": dtype, "min": top - 5, "max": top}
@@ -265,12 +311,19 @@ def test_whole_numbers_that_a_type_does_not_hold_exactly_are_refused(dtype, most
     ids=str,
 )
 def test_a_private_domain_of_large_numbers(kind, start):
-    """1,000 neighbouring numbers: what is written is closer to them than a millionth of their size (they were
-    written as 2^53 or as the smallest int64). Bins end at floats and at round numbers."""
+    """1,000 neighbouring numbers: what is written is closer to them than a millionth of their size
+    (they were written as 2^53 or as the smallest int64). Bins end at floats and at round numbers.
+    """
     numbers = [start + i % 1000 for i in range(3000)]
     column = pa.array(numbers if kind == pa.int64() else [Decimal(n) for n in numbers], kind)
     run = fastdp.synthesize(
-        pa.table({"x": column}), "mst", domain="private", epsilon=20, delta=1e-6, seed=1, sample_seed=2
+        pa.table({"x": column}),
+        "mst",
+        domain="private",
+        epsilon=20,
+        delta=1e-6,
+        seed=1,
+        sample_seed=2,
     )
     written = [int(v) for v in run.data["x"].to_pylist()]
     assert np.isclose(np.array(written, float), float(start), rtol=1e-6, atol=0).mean() > 0.95

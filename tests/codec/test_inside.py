@@ -1,5 +1,5 @@
-"""Numbers inside their bins: single values, steps, means. Tolerances are five standard errors of what is
-drawn, so that a wrong distribution fails and a right one does not."""
+"""Numbers inside their bins: single values, steps, means. Tolerances are five standard errors of
+what is drawn, so that a wrong distribution fails and a right one does not."""
 
 import math
 
@@ -34,7 +34,12 @@ COLUMNS = {
     "float32": {"dtype": "float32", "edges": [0, 1, 5], "atoms": [0, 2.5]},
     "money": {"dtype": "decimal128(10, 2)", "edges": [0, 10, 20], "atoms": [0, 9.99]},
     "day": {"dtype": "date32", "edges": ["2020-01-01", "2021-01-01"], "atoms": ["2020-02-29"]},
-    "open": {"dtype": "float64", "digits": 1, "edges": ["-inf", 0, "inf"], "atoms": [-7.5, 0, 99.9]},
+    "open": {
+        "dtype": "float64",
+        "digits": 1,
+        "edges": ["-inf", 0, "inf"],
+        "atoms": [-7.5, 0, 99.9],
+    },
 }
 
 
@@ -74,10 +79,12 @@ def test_declared_steps_hold_for_every_value(plain, step, at):
     assert np.array_equal(again["x"], codes)
 
 
-@pytest.mark.parametrize("step, shares", [(5, (0.6, 0.1)), (5, (0.3, 0.3)), (5, (0.2, 0.2)), (2, (0.7, 0.3))])
+@pytest.mark.parametrize(
+    "step, shares", [(5, (0.6, 0.1)), (5, (0.3, 0.3)), (5, (0.2, 0.2)), (2, (0.7, 0.3))]
+)
 def test_shares_of_steps(step, shares):
-    """Shares are those of all values: draws that are on no grid by choice fall on one by chance. Two grids of
-    every second number leave none."""
+    """Shares are those of all values: draws that are on no grid by choice fall on one by chance.
+    Two grids of every second number leave none."""
     grids = [{"step": step, "at": at, "share": share} for at, share in enumerate(shares)]
     schema = schema_of(dtype="int64", edges=[0, 100, 1000], grids=grids)
     _, values = drawn(schema)
@@ -102,8 +109,19 @@ MEANS = [
     },
     {"dtype": "int64", "edges": [0, 3, 100], "means": [0.2, 10]},
     {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-30, 2], "min": -50, "max": 9},
-    {"dtype": "int64", "edges": ["-inf", 0, "inf"], "means": [-7, 4], "min": -99_999, "max": 99_999},
-    {"dtype": "int64", "edges": [0, 50, 100], "means": [20, 75], "grids": [{"step": 10, "share": 0.7}]},
+    {
+        "dtype": "int64",
+        "edges": ["-inf", 0, "inf"],
+        "means": [-7, 4],
+        "min": -99_999,
+        "max": 99_999,
+    },
+    {
+        "dtype": "int64",
+        "edges": [0, 50, 100],
+        "means": [20, 75],
+        "grids": [{"step": 10, "share": 0.7}],
+    },
     {
         "dtype": "int64",
         "edges": [0, 50, 100],
@@ -123,7 +141,9 @@ def test_draws_have_the_means(plain):
         assert abs(own.mean() - mean) < 5 * own.std() / math.sqrt(len(own)) + 1e-9
 
 
-@pytest.mark.parametrize("dtype, digits", [("float64", {}), ("int64", {}), ("float64", {"digits": 1})])
+@pytest.mark.parametrize(
+    "dtype, digits", [("float64", {}), ("int64", {}), ("float64", {"digits": 1})]
+)
 @pytest.mark.parametrize("tail", [{}, {"tail": {"mean": 30}, "lower_tail": {"mean": 30}}])
 def test_open_bins_have_the_tail_that_is_stated_or_that_of_the_next_bin(dtype, digits, tail):
     schema = schema_of(dtype=dtype, edges=["-inf", 0, 20, 60, 100, "inf"], **digits, **tail)
@@ -136,8 +156,12 @@ def test_open_bins_have_the_tail_that_is_stated_or_that_of_the_next_bin(dtype, d
 
 
 @pytest.mark.parametrize("first", ["-inf", 0])
-@pytest.mark.parametrize("most, beyond", [(None, True), (120, True), (100, True), (99, False), (5, False)])
-def test_numbers_beyond_the_last_edge_are_written_where_a_tail_and_the_bound_allow_them(first, most, beyond):
+@pytest.mark.parametrize(
+    "most, beyond", [(None, True), (120, True), (100, True), (99, False), (5, False)]
+)
+def test_numbers_beyond_the_last_edge_are_written_where_a_tail_and_the_bound_allow_them(
+    first, most, beyond
+):
     bound = {} if most is None else {"max": most}
     schema = schema_of(edges=[first, 20, 100], overflow="code", **bound, tail={"mean": 3})
     assert has_tail(schema.columns["x"]) == beyond
@@ -164,8 +188,12 @@ def test_a_bin_without_a_round_number_is_even_and_others_keep_their_shares():
     for code in (0, 2):
         own = numbers[codes == code]
         assert abs(np.mean(own % 5 == 2) - 0.6) < 5 * math.sqrt(0.24 * 3 / ROWS)
-        assert abs(np.mean(own[own % 5 == 2]) - (27, 0, 527)[code]) < 5 * own.std() / math.sqrt(0.15 * ROWS)
-    all_round = schema_of(dtype="int64", edges=[0, 53, 999], grids=[{"step": 5, "at": 2, "share": 1.0}])
+        assert abs(np.mean(own[own % 5 == 2]) - (27, 0, 527)[code]) < 5 * own.std() / math.sqrt(
+            0.15 * ROWS
+        )
+    all_round = schema_of(
+        dtype="int64", edges=[0, 53, 999], grids=[{"step": 5, "at": 2, "share": 1.0}]
+    )
     bins, _ = bins_of(all_round.columns["x"])
     assert (bins.low[:2].tolist(), bins.high[:2].tolist()) == ([2, 57], [52, 997])
 
@@ -180,8 +208,8 @@ def test_tilt_at_the_ends_of_a_bin():
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 1.0])
 def test_ranks_within_bins_are_shared(share):
-    """Uniform draws that are equal in a share of the rows and independent elsewhere correlate by that share;
-    the standard error of a correlation is at most 1 / sqrt(rows)."""
+    """Uniform draws that are equal in a share of the rows and independent elsewhere correlate by
+    that share; the standard error of a correlation is at most 1 / sqrt(rows)."""
     x = {"kind": "numeric", "edges": [0, 1, 2]}
     y = {"kind": "numeric", "edges": [0, 100], "rank": {"like": "x", "share": share}}
     schema = fastdp.Schema.from_dict({"columns": {"x": x, "y": y}})
@@ -194,15 +222,19 @@ def test_ranks_within_bins_are_shared(share):
 
 
 WRONG = [
-    ({"atoms": [2.5], "whole": True}, "multiple of 1"), ({"atoms": [200]}, "not in any bin"),
-    ({"step": 5}, "whole = true or digits"), ({"step": 0, "whole": True}, "must be multiples"),
+    ({"atoms": [2.5], "whole": True}, "multiple of 1"),
+    ({"atoms": [200]}, "not in any bin"),
+    ({"step": 5}, "whole = true or digits"),
+    ({"step": 0, "whole": True}, "must be multiples"),
     ({"step": 5, "endings": [0.99], "whole": True}, "give step or endings, not both"),
     ({"grids": [{"step": 5, "share": 1.1}], "whole": True}, "at most 1"),
-    ({"means": [5]}, "expected 2, one per bin"), ({"means": [5, 5]}, "outside its bin"),
-    ({"means": "all"}, "expected a list"), ({"rank": {"share": 1}}, "like"),
+    ({"means": [5]}, "expected 2, one per bin"),
+    ({"means": [5, 5]}, "outside its bin"),
+    ({"means": "all"}, "expected a list"),
+    ({"rank": {"share": 1}}, "like"),
     ({"rank": {"like": "y"}}, "not numeric or is ranked"),
     ({"rank": {"like": "x"}}, "not numeric or is ranked"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("plain, said", WRONG)

@@ -37,8 +37,8 @@ def encoded(schema, array) -> list[int | None]:
     st.data(),
 )
 def test_whole_numbers_in_decimals_are_the_whole_numbers(least, width, places, overflow, data):
-    """A decimal source of any scale gives each number the code of the twin, at both ends of the range and
-    beyond; and a whole number the code that an integer source gives it."""
+    """A decimal source of any scale gives each number the code of the twin, at both ends of the
+    range and beyond; and a whole number the code that an integer source gives it."""
     schema = schema_of(kind="integer", min=least, max=least + width, overflow=overflow, null="code")
     unit = Decimal(10) ** -places
     near = [v // unit + d for v in (least, least + width) for d in range(-2, 3)]
@@ -68,14 +68,28 @@ WIDE = {
 
 
 NUMBERS = [
-    "0", "-3", "12.5", "0.25", "-0.125", "1.0625", "7.03125", "1e3", "2.50", None, "nan", "inf", "word",
-]  # fmt: skip
+    "0",
+    "-3",
+    "12.5",
+    "0.25",
+    "-0.125",
+    "1.0625",
+    "7.03125",
+    "1e3",
+    "2.50",
+    None,
+    "nan",
+    "inf",
+    "word",
+]
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.large_string(), "dictionary"], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.binary(), pa.large_string(), "dictionary"], ids=str
+)
 def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_in(kind):
-    """As float, as decimal, as text and from a dictionary of texts; what is no number, or not finite, is
-    null."""
+    """As float, as decimal, as text and from a dictionary of texts; what is no number, or not
+    finite, is null."""
     schema = schema_of(kind="places")
     want = [0, 0, 1, 2, 3, 4, 5, 0, 1, *[len(DIGITS) + 1] * 4]
     texts = pa.array(NUMBERS, pa.string())
@@ -91,7 +105,11 @@ def test_digits_after_the_point_are_those_of_the_number_whatever_type_it_comes_i
         hundreds = pa.array([Decimal(1200), None, Decimal(300)], pa.decimal128(9, scale))
         assert encoded(schema, hundreds) == [0, len(DIGITS) + 1, 0]
     assert encoded(schema, pa.array([Decimal(7)], pa.decimal128(9, 0))) == [0]
-    assert encoded(schema, given.slice(2, 9)) == want[2:11] == encoded(schema, pa.array(floats).slice(2, 9))
+    assert (
+        encoded(schema, given.slice(2, 9))
+        == want[2:11]
+        == encoded(schema, pa.array(floats).slice(2, 9))
+    )
 
 
 @pytest.mark.parametrize("name", WIDE)
@@ -109,22 +127,28 @@ def test_a_null_decimal_is_null_whatever_lies_under_it(name):
     plain = pa.array([array[0].as_py(), None, array[2].as_py()], array.type)
     split = {"kind": "derived", "transform": "divmod", "by": 5, "max": 9, "parts": ["q", "r"]}
     for other in (schema_of(kind="places"), schema_of(**split)):
-        got, wanted = (encode_batch(other, pa.table({"x": given_as}))[0] for given_as in (array, plain))
+        got, wanted = (
+            encode_batch(other, pa.table({"x": given_as}))[0] for given_as in (array, plain)
+        )
         assert all(got[part].tolist() == wanted[part].tolist() for part in wanted)
 
 
 @pytest.mark.parametrize("overflow", ["clamp", "code"])
 @pytest.mark.parametrize("first", [-(2**63), -(2**53) - 3, -3, 2**53 - 3, 2**60 + 1, 2**63 - 7])
 def test_a_float_has_the_code_of_the_whole_number_that_it_is(first, overflow):
-    """Beyond 2^53 not every whole number is a float: the ends of a domain still lie between the floats that
-    are inside and those that are outside, up to the ends of int64 and past them."""
+    """Beyond 2^53 not every whole number is a float: the ends of a domain still lie between the
+    floats that are inside and those that are outside, up to the ends of int64 and past them."""
     last = first + 6
     column = {"kind": "integer", "dtype": "int64", "min": first, "max": last, "overflow": overflow}
     schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "t", "columns": {"x": column}})
     middle = float(first + 3)
     floats = {middle, math.nextafter(middle, math.inf), math.nextafter(middle, -math.inf)}
     for k in (*range(first - 3, last + 4), first - 2000, last + 2000):
-        floats |= {float(k), math.nextafter(float(k), math.inf), math.nextafter(float(k), -math.inf)}
+        floats |= {
+            float(k),
+            math.nextafter(float(k), math.inf),
+            math.nextafter(float(k), -math.inf),
+        }
     values = sorted(floats)
     got = fastdp.read(pa.table({"x": values}), schema).codes["x"].tolist()
     for value, code in zip(values, got, strict=True):
@@ -138,15 +162,26 @@ def test_a_float_has_the_code_of_the_whole_number_that_it_is(first, overflow):
 
 
 ODD = [0.0, 7.0, -1.0, 0.5, -2.5, 2.0**53, 2.0**63, -(2.0**63), -(2.0**64), 1e30, None]
-ARRAYS = [pa.array([0, 7, -1, 2**63 - 1, -(2**63), None]), pa.array([5, 2**63, 2**64 - 1, None], pa.uint64())]
-ARRAYS += [pa.array([*ODD, math.nan]), pa.array(ODD, pa.float32()), pa.array(ODD).dictionary_encode()]
-ARRAYS += [pa.array([None if v is None else Decimal(v) for v in ODD], pa.decimal128(38, d)) for d in (1, 6)]
+ARRAYS = [
+    pa.array([0, 7, -1, 2**63 - 1, -(2**63), None]),
+    pa.array([5, 2**63, 2**64 - 1, None], pa.uint64()),
+]
+ARRAYS += [
+    pa.array([*ODD, math.nan]),
+    pa.array(ODD, pa.float32()),
+    pa.array(ODD).dictionary_encode(),
+]
+ARRAYS += [
+    pa.array([None if v is None else Decimal(v) for v in ODD], pa.decimal128(38, d)) for d in (1, 6)
+]
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.type))
 def test_whole_numbers_of_64_bits_can_be_read_and_no_others(array):
     """Whatever type they come in; a null can be read, and so can what is no number."""
-    (item,) = schema_of(kind="derived", transform="divmod", by=3, max=9, parts=["q", "r"]).fields.values()
+    (item,) = schema_of(
+        kind="derived", transform="divmod", by=3, max=9, parts=["q", "r"]
+    ).fields.values()
     values, good, null = maps.Source.of("int64", array.type).as_integers(array, item)
     for i, value in enumerate(array.to_pylist()):
         assert null[i] == (value is None or math.isnan(value))

@@ -1,4 +1,5 @@
-"""Constraints in codes against their slow twin on written values: exact both ways, also within bins."""
+"""Constraints in codes against their slow twin on written values: exact both ways, also within
+bins."""
 
 import itertools
 
@@ -41,8 +42,8 @@ def ruled_out(schema, codes):
 
 
 def check_exact(schema, draws=24):
-    """What is possible decodes to rows that satisfy everything; what is not, drawn without the constraints,
-    never does (but for values outside that would be written as any known one)."""
+    """What is possible decodes to rows that satisfy everything; what is not, drawn without the
+    constraints, never does (but for values outside that would be written as any known one)."""
     codes = combinations(schema)
     bad = ruled_out(schema, codes)
     drawn = {n: drawn_overflow(schema.columns[n]) for n in codes}
@@ -54,7 +55,9 @@ def check_exact(schema, draws=24):
         assert not any(count_violations(schema, good_rows).values())
         bad_rows = decode(free, {n: c[judged] for n, c in codes.items()}, seed)
         if judged.any():
-            counts = [broken(schema, bad_rows.slice(i, 1)) for i in range(min(20, bad_rows.num_rows))]
+            counts = [
+                broken(schema, bad_rows.slice(i, 1)) for i in range(min(20, bad_rows.num_rows))
+            ]
             assert all(any(c) for c in counts)
     return codes, bad
 
@@ -91,8 +94,8 @@ def test_order_of_three_columns_in_bins(all_edges, dtype):
 
 
 def test_values_in_one_bin_are_drawn_evenly_among_those_in_order():
-    """Of two numbers that are even over [0, 2) and in order, the smaller has mean 2/3 and the larger 4/3; the
-    standard error of 20,000 draws is 0.0033, and 5 of them are allowed."""
+    """Of two numbers that are even over [0, 2) and in order, the smaller has mean 2/3 and the
+    larger 4/3; the standard error of 20,000 draws is 0.0033, and 5 of them are allowed."""
     schema = schema_of({"a": NUMERIC, "b": NUMERIC}, {"order": ["a", "b"]})
     zeros = np.zeros(20_000, np.uint8)
     rows = decode(schema, {"a": zeros, "b": zeros}, 3)
@@ -138,7 +141,8 @@ def test_lists_and_expressions(data):
         "c": {"kind": "integer", "min": -2, "max": 4},
     }
     pair = st.tuples(
-        st.sampled_from(texts), st.one_of(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1))
+        st.sampled_from(texts),
+        st.one_of(st.integers(0, 3), st.lists(st.integers(0, 3), min_size=1)),
     )
     lines = [list(p) for p in data.draw(st.lists(pair, min_size=1, max_size=4))]
     kind = data.draw(st.sampled_from(["allowed", "forbidden"]))
@@ -177,7 +181,10 @@ def test_orders_that_share_no_column_do_not_know_of_each_other():
     """Numbers and times in one group would have to lie on one grid."""
     orders = {"order": ["a", "b"]}, {"order": ["s", "t"]}
     schema = schema_of({"a": NUMERIC, "b": NUMERIC, "s": WHOLE, "t": WHOLE}, *orders)
-    assert [[item.name for item in group.items] for group in known(schema).orders] == [["a", "b"], ["s", "t"]]
+    assert [[item.name for item in group.items] for group in known(schema).orders] == [
+        ["a", "b"],
+        ["s", "t"],
+    ]
     check_exact(schema, draws=2)
 
 
@@ -192,7 +199,10 @@ def test_rows_are_counted_as_the_twin_counts_them():
     expected = broken(schema, table)
     assert min(expected) > 0
     assert list(count_violations(schema, table).values()) == expected
-    assert count_violations(schema, table.select(["a", "c", "d"])) == {1: expected[1], 2: expected[2]}
+    assert count_violations(schema, table.select(["a", "c", "d"])) == {
+        1: expected[1],
+        2: expected[2],
+    }
     codes = {"c": np.array([0, 1]), "d": np.array([3, 0])}
     assert broken_codes(schema, codes) == [1, 2]
     assert broken_codes(schema, {"c": codes["c"]}) == broken_codes(schema, {"d": codes["d"]}) == []
@@ -201,7 +211,10 @@ def test_rows_are_counted_as_the_twin_counts_them():
 @pytest.mark.parametrize(
     ("rules", "text"),
     [
-        ([{"columns": ["s", "a"], "allowed": [["q", 1]]}], "constraint 1 .*'q' is not in its public domain"),
+        (
+            [{"columns": ["s", "a"], "allowed": [["q", 1]]}],
+            "constraint 1 .*'q' is not in its public domain",
+        ),
         ([{"order": ["a", "s"]}], "texts"),
         ([{"order": ["a", "t"]}], "numbers cannot be compared with times"),
         ([{"order": ["a", "b"]}, {"order": ["b", "a"]}], "circle"),
@@ -211,7 +224,10 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ([{"require": "a // 0 > 1"}], "division by zero"),
         ([{"require": "x > 1"}], "a bin covers many"),
         ([{"column": "a", "follows": "b"}, {"column": "b", "follows": "a"}], "in a circle"),
-        ([{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}], "computed twice"),
+        (
+            [{"column": "a", "follows": "b"}, {"column": "a", "follows": "s == 'x'"}],
+            "computed twice",
+        ),
         ([{"column": "x", "follows": "a"}], "no value is defined"),
         ([{"column": "d", "follows": "a"}], "only lists and numbers"),
         ([{"column": "a", "from": ["s"], "table": [["x"]]}], "a row needs a value of each column"),
@@ -220,9 +236,12 @@ def test_rows_are_counted_as_the_twin_counts_them():
 )
 def test_mistakes_are_named(rules, text):
     columns = {
-        "a": WHOLE, "b": WHOLE, "s": {"kind": "string", "values": ["x", "y"]}, "x": NUMERIC,
+        "a": WHOLE,
+        "b": WHOLE,
+        "s": {"kind": "string", "values": ["x", "y"]},
+        "x": NUMERIC,
         "t": {**TIME, "parts": {"date": "d"}},
-    }  # fmt: skip
+    }
     with pytest.raises(SchemaError, match=text):
         known(Schema.from_dict({"columns": columns, "constraints": rules}))
 
@@ -230,7 +249,10 @@ def test_mistakes_are_named(rules, text):
 @pytest.mark.parametrize("dtype", ["date32", "timestamp[us]", "timestamp[ms, tz=Europe/Paris]"])
 def test_order_of_dates_and_times_in_bins(dtype):
     bins = {"kind": "numeric", "dtype": dtype, "null": "drop", "overflow": "clamp"}
-    days = {"a": ["2020-01-01", "2020-01-04", "2020-01-09"], "b": ["2020-01-02", "2020-01-03", "2020-01-06"]}
+    days = {
+        "a": ["2020-01-01", "2020-01-04", "2020-01-09"],
+        "b": ["2020-01-02", "2020-01-03", "2020-01-06"],
+    }
     columns = {name: {**bins, "edges": edges} for name, edges in days.items()}
     check_exact(schema_of(columns, {"order": ["a", "b"]}), draws=8)
 
@@ -246,7 +268,9 @@ def test_private_domains_and_tables_without_the_columns_are_refused(tmp_path):
         (str(tmp_path / "x.csv"), "cannot read"),
     ):
         with pytest.raises(SchemaError, match=text):
-            schema_of({"route": WHOLE, "s": WHOLE}, {"column": "s", "from": ["route"], "table": table})
+            schema_of(
+                {"route": WHOLE, "s": WHOLE}, {"column": "s", "from": ["route"], "table": table}
+            )
 
 
 @pytest.mark.parametrize("model", [True, False])
@@ -274,8 +298,8 @@ ROUTES = {"route": ["a", "b", "c"], "miles": [12.5, 337.0, 9.25]}
 @pytest.mark.parametrize("model", [True, False])
 @pytest.mark.parametrize("source", ["rows", "frame", "file"])
 def test_a_number_of_a_bin_follows_exactly_from_a_public_table(tmp_path, source, model):
-    """Every row of a route has its very number, whatever is drawn in other columns; a row with another number
-    of the same bin breaks the constraint. The routes need not all be listed."""
+    """Every row of a route has its very number, whatever is drawn in other columns; a row with
+    another number of the same bin breaks the constraint. The routes need not all be listed."""
     path = tmp_path / "routes.csv"
     path.write_text("miles,route\n12.5,a\n337,b\n9.25,c\n337,b\n")
     rows = [list(row) for row in zip(*ROUTES.values())]
@@ -294,13 +318,17 @@ def test_a_number_of_a_bin_follows_exactly_from_a_public_table(tmp_path, source,
     off = made.set_column(1, "miles", pa.array([12.5, 337.0, 9.5, None, 400.0]))
     assert count_violations(schema, off) == {0: 2}
     again = Schema.from_dict(schema.to_dict())
-    assert again.digest() == schema.digest() and again.constraints[0].table == tuple(map(tuple, rows))
+    assert again.digest() == schema.digest() and again.constraints[0].table == tuple(
+        map(tuple, rows)
+    )
 
 
 OPEN = {"kind": "numeric", "edges": ["-inf", 5, 10, "inf"]}
 
 
-@pytest.mark.parametrize("names, strict", [(("a", "b"), False), (("a", "b"), True), (("a", "b", "c"), False)])
+@pytest.mark.parametrize(
+    "names, strict", [(("a", "b"), False), (("a", "b"), True), (("a", "b", "c"), False)]
+)
 @pytest.mark.parametrize("grid", [{}, {"whole": True}])
 def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid):
     """Also in bins without an end, which lie beyond every end of the row."""
@@ -310,7 +338,8 @@ def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid)
     codes = codes[:, (np.diff(codes, axis=0) >= 0).all(0)]
     place = {name: i for i, name in enumerate(names)}
     values = group.settle(
-        dict(zip(names, codes)), lambda item, attempt: np.full(codes.shape[1], -1e6 * place[item.name])
+        dict(zip(names, codes)),
+        lambda item, attempt: np.full(codes.shape[1], -1e6 * place[item.name]),
     )
     written = np.array([values[name] for name in names])
     assert np.isfinite(written).all() and (np.diff(written, axis=0) >= strict * 1e-9).all()
@@ -320,7 +349,11 @@ def test_numbers_are_in_order_where_every_draw_is_out_of_it(strict, names, grid)
 
 
 TRANSFORMED = [
-    *({"transform": "divmod", "by": by, "max": most} for by in (1, 3, 4) for most in (0, 2, 8, 10, 11)),
+    *(
+        {"transform": "divmod", "by": by, "max": most}
+        for by in (1, 3, 4)
+        for most in (0, 2, 8, 10, 11)
+    ),
     {"transform": "incwage-mod"},
     {"transform": "incwage-classes"},
 ]
@@ -329,9 +362,12 @@ TRANSFORMED = [
 @pytest.mark.parametrize("options", TRANSFORMED, ids=lambda o: "-".join(map(str, o.values())))
 @pytest.mark.parametrize("model", [False, True])
 def test_parts_of_a_number_are_possible_together_where_some_number_has_them(options, model):
-    """As soon as a constraint names a part. Where a modelled column follows from one, both parts are null or
-    neither is."""
-    columns = {"x": {"kind": "derived", **options, "parts": ["q", "r"]}, "a": {"kind": "integer", "max": 200}}
+    """As soon as a constraint names a part. Where a modelled column follows from one, both parts
+    are null or neither is."""
+    columns = {
+        "x": {"kind": "derived", **options, "parts": ["q", "r"]},
+        "a": {"kind": "integer", "max": 200},
+    }
     rule = {"column": "a", "follows": "r", "model": True} if model else {"require": "r <= a"}
     schema = schema_of(columns, rule)
     field = schema.fields["x"]
@@ -355,7 +391,13 @@ def test_parts_of_a_number_are_possible_together_where_some_number_has_them(opti
 def ranges(general, detailed) -> Schema:
     """Columns g and d of whole numbers, each (least, width)."""
     columns = {
-        name: {"kind": "integer", "min": least, "max": least + width, "null": "code", "overflow": "code"}
+        name: {
+            "kind": "integer",
+            "min": least,
+            "max": least + width,
+            "null": "code",
+            "overflow": "code",
+        }
         for name, (least, width) in (("g", general), ("d", detailed))
     }
     return Schema.from_dict({"columns": columns})
@@ -367,8 +409,8 @@ RANGE = st.tuples(st.integers(-40, 40), st.integers(0, 60))
 @settings(max_examples=80, deadline=None)
 @given(RANGE, RANGE, st.integers(2, 12))
 def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide):
-    """general = floor(detailed / divide), wherever the code book has that general value, whatever number the
-    columns start at; nulls and values outside the domain combine with everything."""
+    """general = floor(detailed / divide), wherever the code book has that general value, whatever
+    number the columns start at; nulls and values outside the domain combine with everything."""
     schema = ranges(general, detailed)
     mask = impossible(schema, Constraint(columns=("g", "d"), divide=divide))
     numbers = [range(least, least + width + 1) for least, width in (general, detailed)]
@@ -381,7 +423,11 @@ def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide)
 
 def test_divide_is_for_whole_numbers():
     for values in (["a", "b"], [True, False]):
-        column = {"kind": "categorical", "values": values, "dtype": "string" if values[0] == "a" else "bool"}
+        column = {
+            "kind": "categorical",
+            "values": values,
+            "dtype": "string" if values[0] == "a" else "bool",
+        }
         schema = Schema.from_dict({"columns": {"g": column, "d": column}})
         with pytest.raises(SchemaError, match="whole numbers"):
             impossible(schema, Constraint(columns=("g", "d"), divide=10))

@@ -1,8 +1,8 @@
 """Run with failing.c preloaded: every allocation of every kernel fails once, in turn.
 
-A failure must come out as MemoryError, the call after it must work as if nothing had been, and whatever a
-call allocated it gives back, whether it failed or not. Likewise where
-the system gives no threads (one does the work) and no random bits (there is no noise then).
+A failure must come out as MemoryError, the call after it must work as if nothing had been, and
+whatever a call allocated it gives back, whether it failed or not. Likewise where the system gives
+no threads (one does the work) and no random bits (there is no noise then).
 """
 
 import ctypes
@@ -60,7 +60,9 @@ def rows(n=20_000):
 def counting():
     table = np.zeros(7 * 9 + 7, np.int64)
     arrays = (np.array(v, t) for v, t in (([0, 2, 3], "i4"), ([0, 1, 0], "i4"), ([7, 9, 7], "u4")))
-    count.count(rows(), *arrays, np.array([0, 63]), np.array([63, 7]), THREADS, 4096, 1 << 20, table)
+    count.count(
+        rows(), *arrays, np.array([0, 63]), np.array([63, 7]), THREADS, 4096, 1 << 20, table
+    )
     down = np.zeros(7, np.int64)
     count.Projections([[(table[:63].reshape(7, 9), 1, 2, down)]]).run(THREADS)
     return table.tobytes(), down.tobytes()
@@ -92,7 +94,15 @@ def users():
 def sampling():
     sizes, widths = np.array([4, 3], np.uint32), np.array([1, 1], np.int32)
     table = np.random.default_rng(3).random((4, 3))
-    first = (0, False, np.array([], np.int32), np.array([0], np.int32), np.ones((1, 4)), np.ones(4), None)
+    first = (
+        0,
+        False,
+        np.array([], np.int32),
+        np.array([0], np.int32),
+        np.ones((1, 4)),
+        np.ones(4),
+        None,
+    )
     then = (1, False, np.array([0], np.int32), np.array([1], np.int32), table, table.sum(0), None)
     tree = sample.Tree([first, then], sizes, widths)
     columns = [np.zeros(5000, np.uint8) for _ in range(2)]
@@ -128,7 +138,9 @@ def reading():
     text = b'1,"a"\n2,b\n"3\n4,\n' * 50
     dialect = lines.Dialect(ord(","), ord('"'), -1, False, [b""])
     columns, *counts = lines.split(text, dialect, np.arange(2, dtype=np.int32), 2, 1 << 20)
-    objects, *also = lines.json(b'{"x": 1, "y": "two"}\nno\n' * 50, lines.Texts([b"x", b"y"]), 1 << 20)
+    objects, *also = lines.json(
+        b'{"x": 1, "y": "two"}\nno\n' * 50, lines.Texts([b"x", b"y"]), 1 << 20
+    )
     texts = [
         (offset.tobytes(), data[: offset[-1]].tobytes(), nulls)
         for offset, data, _, nulls in columns + objects
@@ -167,14 +179,27 @@ def fits():
     domain = {"a": 3, "b": 4, "c": 2}
     sizes = {("a", "b"): 12, ("b", "c"): 8, ("a", "c"): 6}
     seen = [fastdp.Measurement(c, rng.random(n) * 50, 2.0) for c, n in sizes.items()]
-    models = [fastdp.fit(domain, seen[:n], stop="risk", method="dual", threads=THREADS) for n in (2, 3)]
+    models = [
+        fastdp.fit(domain, seen[:n], stop="risk", method="dual", threads=THREADS) for n in (2, 3)
+    ]
     return [node.table.tobytes() for model in models for node in model.nodes]
 
 
 CASES = (
-    fits, inference, vectors, counting, sparse_counting, users, sampling, scoring, dealing, reading,
-    many_marginals, random, one_team,
-)  # fmt: skip
+    fits,
+    inference,
+    vectors,
+    counting,
+    sparse_counting,
+    users,
+    sampling,
+    scoring,
+    dealing,
+    reading,
+    many_marginals,
+    random,
+    one_team,
+)
 
 
 def main():
@@ -191,7 +216,9 @@ def main():
         globals()["THREADS"] = threads
         expected = case()
         held = live()
-        assert case() == expected and live() == held, f"{case.__name__} keeps {live() - held} allocations"
+        assert case() == expected and live() == held, (
+            f"{case.__name__} keeps {live() - held} allocations"
+        )
         for n in range(1, MOST):
             libraries = hook.failing_arm(b"/fastdp/_core/", n)
             assert libraries >= 8, f"only {libraries} compiled modules of fastdp are loaded"
@@ -201,7 +228,9 @@ def main():
                 result = None
             failed = hook.failing_count()
             hook.failing_arm(b"/fastdp/_core/", 0)
-            assert live() == held, f"{case.__name__} keeps {live() - held} allocations where {n} failed"
+            assert live() == held, (
+                f"{case.__name__} keeps {live() - held} allocations where {n} failed"
+            )
             if not failed:
                 break
             # a team that cannot be made is no failure: the caller's own thread does the work
@@ -209,7 +238,12 @@ def main():
                 f"{case.__name__}: allocation {n} failed and nothing was said"
             )
             assert case() == expected, f"{case.__name__}: broken after allocation {n} failed"
-            print(case.__name__, n, "MemoryError" if result is None else "done by one thread", flush=True)
+            print(
+                case.__name__,
+                n,
+                "MemoryError" if result is None else "done by one thread",
+                flush=True,
+            )
         else:
             raise AssertionError(f"{case.__name__}: still allocating after {MOST}")
         assert result == expected

@@ -1,5 +1,5 @@
-"""Tables of many merged dimensions: there is no number of binary columns that the kernels have no room
-for."""
+"""Tables of many merged dimensions: there is no number of binary columns that the kernels have no
+room for."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,14 @@ from fastdp.model.junction_tree import JunctionTree, junction_tree
 
 
 def planned(names=14):
-    """A clique of binary columns in which every second one is measured, then every second one of those: folds
-    that alternate."""
+    """A clique of binary columns in which every second one is measured, then every second one of
+    those: folds that alternate."""
     domain = Domain({f"c{i:02}": 2 for i in range(names)})
     every = tuple(domain)
     cliques = [every, every[::2], every[::4], every[1::2]]
-    return layout.make_plan(domain, junction_tree(domain, [every]), {frozenset(c): None for c in cliques})
+    return layout.make_plan(
+        domain, junction_tree(domain, [every]), {frozenset(c): None for c in cliques}
+    )
 
 
 def marginals(plan):
@@ -31,7 +33,9 @@ def marginals(plan):
 def widened(link, dims):
     """The same link with dimensions of one value put between its own, as many as there is to be."""
     more = dims - len(link.n)
-    return replace(link, n=link.n[:1] + (1,) * more + link.n[1:], ts=link.ts[:1] + (7,) * more + link.ts[1:])
+    return replace(
+        link, n=link.n[:1] + (1,) * more + link.n[1:], ts=link.ts[:1] + (7,) * more + link.ts[1:]
+    )
 
 
 @pytest.mark.parametrize("dims", [24, 25, 26, 40, 63])

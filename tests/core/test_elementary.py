@@ -1,5 +1,5 @@
-"""exp and log of the kernels are as accurate as their texts say, all over their ranges: every coefficient of
-their polynomials counts."""
+"""exp and log of the kernels are as accurate as their texts say, all over their ranges: every
+coefficient of their polynomials counts."""
 
 import ctypes
 import shutil
@@ -47,12 +47,16 @@ def off(got, wanted):
 
 def test_exp_errs_in_the_last_places_alone_and_is_0_below_its_range(of):
     rng = np.random.default_rng(1)
-    near = np.concatenate([rng.uniform(-0.35, 0.35, 40_000), np.log(2) * (np.arange(-60, 1) + 0.4999)])
+    near = np.concatenate(
+        [rng.uniform(-0.35, 0.35, 40_000), np.log(2) * (np.arange(-60, 1) + 0.4999)]
+    )
     for x in (near, rng.uniform(-40, 0, 40_000), rng.uniform(-707.9, 0, 40_000)):
         assert off(of("exps", x), np.exp(x.astype(np.longdouble)).astype(np.float64)) < 9e-16
     x = np.array([-np.inf, -1e300, -709.0, np.nextafter(-708.0, -np.inf), -708.0, 0.0])
     got = of("exps", x)
-    assert (got[:4] == 0).all() and got[4] == pytest.approx(np.exp(-708.0), rel=2e-15) and got[5] == 1
+    assert (
+        (got[:4] == 0).all() and got[4] == pytest.approx(np.exp(-708.0), rel=2e-15) and got[5] == 1
+    )
 
 
 def test_exp_in_single_precision(of):
@@ -60,7 +64,9 @@ def test_exp_in_single_precision(of):
     for low in (-0.35, -20.0, -86.9):
         x = rng.uniform(low, 0.35 if low > -1 else 0.0, 60_000).astype(np.float32)
         assert off(of("expfs", x).astype(np.float64), np.exp(x.astype(np.float64))) < 4e-7
-    x = np.array([-np.inf, -88.0, np.nextafter(np.float32(-87), np.float32(-100)), -87.0, 0.0], np.float32)
+    x = np.array(
+        [-np.inf, -88.0, np.nextafter(np.float32(-87), np.float32(-100)), -87.0, 0.0], np.float32
+    )
     got = of("expfs", x)
     assert (got[:3] == 0).all() and got[3] > 0 and got[4] == 1
     # its mean error over a period shows coefficients that one number's rounding hides

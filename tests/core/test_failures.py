@@ -1,5 +1,5 @@
-"""Every allocation of the compiled core, failing in turn: a MemoryError each time, never a wrong result or a
-crash."""
+"""Every allocation of the compiled core, failing in turn: a MemoryError each time, never a wrong
+result or a crash."""
 
 import os
 import shutil
@@ -22,7 +22,8 @@ COMPILER = shutil.which("cc") or shutil.which("gcc")
 def test_no_failed_allocation_goes_unsaid(tmp_path):
     hook = tmp_path / "failing.so"
     subprocess.run(
-        [COMPILER, "-shared", "-fPIC", "-O1", "-o", hook, HERE / "failing.c", "-ldl", "-pthread"], check=True
+        [COMPILER, "-shared", "-fPIC", "-O1", "-o", hook, HERE / "failing.c", "-ldl", "-pthread"],
+        check=True,
     )
     run = subprocess.run(
         [sys.executable, "-m", "tests.core.failing_cases", hook],
@@ -44,5 +45,10 @@ def test_no_failed_allocation_goes_unsaid(tmp_path):
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_the_harness_for_other_processors_calls_the_kernels_as_they_are():
-    root, strict = HERE.parents[1], ["-std=gnu11", "-fsyntax-only", "-Werror=implicit-function-declaration"]
-    subprocess.run([COMPILER, *strict, "-I", root / "csrc", *(root / "tools/cross").glob("*.c")], check=True)
+    root, strict = (
+        HERE.parents[1],
+        ["-std=gnu11", "-fsyntax-only", "-Werror=implicit-function-declaration"],
+    )
+    subprocess.run(
+        [COMPILER, *strict, "-I", root / "csrc", *(root / "tools/cross").glob("*.c")], check=True
+    )

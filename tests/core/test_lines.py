@@ -45,26 +45,61 @@ def check(text, count, **options):
 
 # Bytes that matter, and enough others to pass the eight-byte steps and the block copies.
 PIECES = [
-    b",", b'"', b"\\", b"\n", b"\r", b"\r\n", b"\t", b"a", b"NA", b"0123456", b"x" * 17, b"\xc3\xa9",
+    b",",
+    b'"',
+    b"\\",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b"\t",
+    b"a",
+    b"NA",
+    b"0123456",
+    b"x" * 17,
+    b"\xc3\xa9",
     b"\xff",
-]  # fmt: skip
+]
 PIECES += [
-    b"\xef\xbb\xbf", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe0\x80\x80", b"\xf0\x9f\x9a\x95", b"\0",
+    b"\xef\xbb\xbf",
+    b"\xed\xa0\x80",
+    b"\xf4\x90\x80\x80",
+    b"\xe0\x80\x80",
+    b"\xf0\x9f\x9a\x95",
+    b"\0",
     b" ",
-]  # fmt: skip
+]
 texts = st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=60).map(b"".join)
 DIALECTS = [
-    {}, {"quote": None, "delimiter": "\t"}, {"escape": "\\"}, {"quote": None, "escape": "\\"},
-    {"nulls": ("NA", "0123456"), "delimiter": "a"}, {"nulls": ()},
-]  # fmt: skip
+    {},
+    {"quote": None, "delimiter": "\t"},
+    {"escape": "\\"},
+    {"quote": None, "escape": "\\"},
+    {"nulls": ("NA", "0123456"), "delimiter": "a"},
+    {"nulls": ()},
+]
 
 
 # Lines that are almost right: fields in and out of quotes, joined by what joins them.
 FIELDS = [
-    "", "a", '"a"', '""', '"a""b"', '"a"b', '"a" ', '"a,b"', '"', 'a"b', '"a""', "\\", "a\\,b", '"a\\"b"',
+    "",
+    "a",
+    '"a"',
+    '""',
+    '"a""b"',
+    '"a"b',
+    '"a" ',
+    '"a,b"',
+    '"',
+    'a"b',
+    '"a""',
+    "\\",
+    "a\\,b",
+    '"a\\"b"',
     "é",
-]  # fmt: skip
-almost = st.lists(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4).map(",".join), max_size=6)
+]
+almost = st.lists(
+    st.lists(st.sampled_from(FIELDS), min_size=1, max_size=4).map(",".join), max_size=6
+)
 texts = texts | almost.map("\n".join).map(str.encode)
 
 
@@ -137,17 +172,47 @@ def json_check(text, keys, limit=LIMIT):
 
 
 JSON = [
-    "{", "}", "[", "]", ",", ":", '"', '"a"', '"b"', '"\\u0061"', "1", "-0", "01", "1.5e+3", "1.", "true",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    '"',
+    '"a"',
+    '"b"',
+    '"\\u0061"',
+    "1",
+    "-0",
+    "01",
+    "1.5e+3",
+    "1.",
+    "true",
     "false",
-]  # fmt: skip
+]
 JSON += [
-    "null", " ", "\t", "\n", "\r", "NaN", "\\", '{"a":1}', '{"a":"x","b":null}', '"\\ud83d\\ude95"',
+    "null",
+    " ",
+    "\t",
+    "\n",
+    "\r",
+    "NaN",
+    "\\",
+    '{"a":1}',
+    '{"a":"x","b":null}',
+    '"\\ud83d\\ude95"',
     '"\\ud83d"',
-]  # fmt: skip
+]
 JSON += [
-    '{"a":{"a":[1,{}]},"b":2}', '{"a":1,"a":2}', '"\x01"', '"\\/\\b\\n"', "é", "\ufeff", "{}",
+    '{"a":{"a":[1,{}]},"b":2}',
+    '{"a":1,"a":2}',
+    '"\x01"',
+    '"\\/\\b\\n"',
+    "é",
+    "\ufeff",
+    "{}",
     "[" * 70 + "]" * 70,
-]  # fmt: skip
+]
 
 
 @settings(max_examples=200, deadline=None)
@@ -198,21 +263,27 @@ numbers = st.sampled_from([*WHOLE, *(b"9" * digits for digits in (18, 19, 38, 39
 
 @settings(max_examples=100, deadline=None)
 @given(
-    items=st.lists(numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9)
+    items=st.lists(
+        numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9
+    )
 )
 def test_whole_numbers(items):
     offset, data, valid = buffers(items)
     want = [0 if t is None else slow.whole(t) for t in items]
     parsed = lines.whole(offset, data, valid)
     assert (None if parsed is None else parsed.tolist()) == (None if None in want else want)
-    assert lines.shortest(offset, data, valid) == all(t is None or slow.is_shortest(t) for t in items)
+    assert lines.shortest(offset, data, valid) == all(
+        t is None or slow.is_shortest(t) for t in items
+    )
 
 
 @settings(max_examples=100, deadline=None)
-@given(text=texts, count=st.integers(1, 3), options=st.sampled_from(DIALECTS), newlines=st.booleans())
+@given(
+    text=texts, count=st.integers(1, 3), options=st.sampled_from(DIALECTS), newlines=st.booleans()
+)
 def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
-    """A text is a part of a larger buffer: whatever follows it, even a quote, an escape or half a character,
-    changes no value and no line."""
+    """A text is a part of a larger buffer: whatever follows it, even a quote, an escape or half a
+    character, changes no value and no line."""
     column, read = np.arange(count, dtype=np.int32), []
     for behind in (b"\0", b'"', b"\\", b",", b"\n", b"\x80", b"}"):
         whole = np.frombuffer(text + behind * 9, np.uint8)[: len(text)]
@@ -221,7 +292,13 @@ def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
         )
         keyed, objects, odd = lines.json(whole, lines.Texts([b"a", b"b"]), LIMIT)
         read.append(
-            ([values(c, rows) for c in columns], wrong, consumed, [values(c, objects) for c in keyed], odd)
+            (
+                [values(c, rows) for c in columns],
+                wrong,
+                consumed,
+                [values(c, objects) for c in keyed],
+                odd,
+            )
         )
     assert all(one == read[0] for one in read)
 

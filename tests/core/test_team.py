@@ -1,5 +1,5 @@
-"""Teams of threads: kept between calls, asleep when idle, alive after a fork, and without any say in the
-results."""
+"""Teams of threads: kept between calls, asleep when idle, alive after a fork, and without any say
+in the results."""
 
 import os
 import signal
@@ -77,8 +77,8 @@ def test_a_team_works_on_both_sides_of_a_fork():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_while_the_team_is_at_work():
-    """Threads of the program share the team, and may be inside a call when the process forks; the child's
-    copy starts afresh."""
+    """Threads of the program share the team, and may be inside a call when the process forks; the
+    child's copy starts afresh."""
     team = Team(3)
     x = np.linspace(0, 1, 3_000_000)
     expected = blend(0.5, x, x, x.copy(), 1)
@@ -137,17 +137,24 @@ assert child == 0 or os.waitpid(child, 0)[1] == 0
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
 def test_threads_are_kept_for_the_next_team_and_end_before_a_fork():
-    """Those of one idle team, asleep. They end before a fork, since Python 3.12 warns of a fork with threads,
-    and with the program. Where a number of threads is another than expected, it waits for ever."""
-    alone = os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}  # no threads of numpy's
+    """Those of one idle team, asleep. They end before a fork, since Python 3.12 warns of a fork
+    with threads, and with the program. Where a number of threads is another than expected, it waits
+    for ever."""
+    alone = os.environ | {
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+    }  # no threads of numpy's
     subprocess.run([sys.executable, "-c", KEPT], check=True, timeout=120, env=alone)
 
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_a_job_in_steps_waits_for_nobody(tmp_path):
-    """Threads that lost their processor must not delay a job: here most members never come, and every piece
-    is done once all the same. A team that waits for all its members hangs."""
-    program, options = tmp_path / "steps", ["-std=gnu11", "-O1", "-pthread", "-I", HERE.parents[1] / "csrc"]
+    """Threads that lost their processor must not delay a job: here most members never come, and
+    every piece is done once all the same. A team that waits for all its members hangs."""
+    program, options = (
+        tmp_path / "steps",
+        ["-std=gnu11", "-O1", "-pthread", "-I", HERE.parents[1] / "csrc"],
+    )
     subprocess.run([COMPILER, *options, "-o", program, HERE / "team_steps.c"], check=True)
     for believed in (2, 3, 16):
         subprocess.run([program, str(believed)], check=True, timeout=120)

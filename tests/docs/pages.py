@@ -1,9 +1,9 @@
 """Runs the code blocks of a page in their order, in one folder and with one set of names.
 
-A comment before a block says what cannot be read off the block itself:
-`<!-- not run: REASON -->`, `<!-- file: NAME -->` (the block is also kept as that file),
-`<!-- in a new folder -->` (what earlier blocks made is gone). What stands under a command is a part of
-what it prints, up to numbers.
+A comment before a block says what cannot be read off the block itself: `<!-- not run: REASON -->`,
+`<!-- file: NAME -->` (the block is also kept as that file), `<!-- in a new folder -->` (what
+earlier blocks made is gone). What stands under a command is a part of what it prints, up to
+numbers.
 """
 
 import contextlib
@@ -28,12 +28,22 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"((?:^<!--[^>]*-->\n+)*)^```(\w*)\n(.*?)^```", re.S | re.M)
 INSTALL = ("make", "python", "pip", "docker", "conda", "git")
 """First words of commands that make or change an installation. They are not run here."""
-SCHEMA_KEYS = {"fastdp", "name", "provenance", "user", "dialect", "columns", "outputs", "constraints"}
+SCHEMA_KEYS = {
+    "fastdp",
+    "name",
+    "provenance",
+    "user",
+    "dialect",
+    "columns",
+    "outputs",
+    "constraints",
+}
 
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block: its kind is the word after the fence, its notes are the comments before it."""
+    """One fenced block: its kind is the word after the fence, its notes are the comments before
+    it."""
 
     line: int
     kind: str
@@ -41,7 +51,8 @@ class Block:
     notes: tuple[str, ...]
 
     def note(self, name: str) -> str | None:
-        """The text after `name:` in a note, or "" for a note that is `name` alone; None if there is none."""
+        """The text after `name:` in a note, or "" for a note that is `name` alone; None if there is
+        none."""
         for note in self.notes:
             word, _, text = note.partition(":")
             if word.strip() == name:
@@ -68,10 +79,13 @@ def missing(shown: list[str], printed: str) -> list[str]:
 
 
 class Runner:
-    """Runs blocks in the current folder. `columns`: columns that fragments of schemas on the page are about;
-    `fewer`: texts replaced before a block is run, such as a million rows by a few thousand."""
+    """Runs blocks in the current folder. `columns`: columns that fragments of schemas on the page
+    are about; `fewer`: texts replaced before a block is run, such as a million rows by a few
+    thousand."""
 
-    def __init__(self, names: dict[str, Any], columns: dict[str, Any], fewer: dict[str, str]) -> None:
+    def __init__(
+        self, names: dict[str, Any], columns: dict[str, Any], fewer: dict[str, str]
+    ) -> None:
         self.names = {"fastdp": fastdp, "__name__": "page", **names}
         self.columns, self.fewer = columns, fewer
         self.recipe: dict[str, Any] = {}
@@ -101,7 +115,8 @@ class Runner:
             fastdp.Schema.from_dict(plain)
 
     def toml(self, body: str) -> None:
-        """A recipe, a schema, or a part of either: completed by the page's last recipe, or by `columns`."""
+        """A recipe, a schema, or a part of either: completed by the page's last recipe, or by
+        `columns`."""
         plain = tomllib.loads(body)
         if "tables" in plain:
             fastdp.LinkedSchema.from_dict(plain)
@@ -111,7 +126,9 @@ class Runner:
             check_possible(fastdp.Schema.from_dict({**plain, "columns": columns}))
             return
         self.recipe = plain if "mechanism" in plain else {**self.recipe, **plain}
-        schema = None if "schema" in self.recipe else fastdp.Schema.from_dict({"columns": self.columns})
+        schema = (
+            None if "schema" in self.recipe else fastdp.Schema.from_dict({"columns": self.columns})
+        )
         assert fastdp.plan(schema, self.recipe, 1.0, 1e-6, rows=10_000)
 
     def console(self, body: str) -> None:
@@ -129,7 +146,9 @@ class Runner:
         if words[0] in INSTALL:
             return ""
         if words[0] != "fastdp":
-            return subprocess.run(command, shell=True, check=True, capture_output=True, text=True).stdout
+            return subprocess.run(
+                command, shell=True, check=True, capture_output=True, text=True
+            ).stdout
         target = words[words.index(">") + 1] if ">" in words else None
         words = words[1 : words.index(">")] if target else words[1:]
         printed, told = io.StringIO(), io.StringIO()

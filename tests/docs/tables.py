@@ -19,10 +19,11 @@ PEOPLE = {
     "income": {"kind": "string", "values": ["high", "low"]},
 }
 TRIPS = {
-    "pickup": {"kind": "integer", "min": 0, "max": 19}, "shift": {"kind": "integer", "min": 0, "max": 20},
+    "pickup": {"kind": "integer", "min": 0, "max": 19},
+    "shift": {"kind": "integer", "min": 0, "max": 20},
     "fare": {"kind": "numeric", "edges": [0, 10, 20, 40, 80]},
     "company": {"kind": "string", "values": ["Flash Cab", "Sun Taxi"]},
-}  # fmt: skip
+}
 WORDS: dict[str, dict[str, Any]] = {
     "choosing.md": PEOPLE,
     "cliquetree.md": PEOPLE,
@@ -34,7 +35,11 @@ WORDS: dict[str, dict[str, Any]] = {
         "pregnant": {"kind": "string", "values": ["no", "yes"]},
         "married": {"kind": "string", "values": ["no", "yes"]},
         "bpl": {"kind": "integer", "min": 1, "max": 3},
-        "bpl_detailed": {"kind": "categorical", "dtype": "int64", "values": [100, 110, 200, 300, 310]},
+        "bpl_detailed": {
+            "kind": "categorical",
+            "dtype": "int64",
+            "values": [100, 110, 200, 300, 310],
+        },
         "pickup": {"kind": "integer", "min": 0, "max": 23},
         "dropoff": {"kind": "integer", "min": 0, "max": 23},
         "month": {"kind": "integer", "min": 1, "max": 12},
@@ -99,7 +104,9 @@ def make(folder: Path) -> None:
         people(4000, year).write_parquet(folder / f"people-{year}.parquet")
     fastdp.Schema.from_dict({"name": "people", "columns": PEOPLE}).save(folder / "people.toml")
     for name, seed, year in (("calls", 1, 2019), ("last-year", 2, 2018)):
-        pq.write_table(fastdp.simulate.incidents(5000, seed=seed, year=year), folder / f"{name}.parquet")
+        pq.write_table(
+            fastdp.simulate.incidents(5000, seed=seed, year=year), folder / f"{name}.parquet"
+        )
 
 
 def embedding(folder: Path) -> dict[str, Any]:
@@ -108,9 +115,10 @@ def embedding(folder: Path) -> dict[str, Any]:
 
     return {
         "reader": pq.read_table(folder / "trips.parquet").to_reader(),
-        "schema": fastdp.Schema.load("taxi-deid2"), "sink": Sink(),
+        "schema": fastdp.Schema.load("taxi-deid2"),
+        "sink": Sink(),
         "people": pl.read_parquet(folder / "people.parquet").to_pandas(),
-    }  # fmt: skip
+    }
 
 
 def keys(folder: Path) -> dict[str, Any]:
@@ -136,7 +144,10 @@ def databases(folder: Path) -> dict[str, Any]:
 
 
 def schema(folder: Path) -> dict[str, Any]:
-    taxi = {"taxi_id": {"dtype": "int64", "kind": "id"}, "shift": {"dtype": "int8", "values": [0, 1, 2]}}
+    taxi = {
+        "taxi_id": {"dtype": "int64", "kind": "id"},
+        "shift": {"dtype": "int8", "values": [0, 1, 2]},
+    }
     runs = [{"epsilon": 1.0, "max_records_per_individual": 200}]
     metadata = {"columns": {"guest": {"sdtype": "id"}, "room": {"sdtype": "categorical"}}}
     files = {
@@ -154,12 +165,19 @@ def tworound(folder: Path) -> dict[str, Any]:
 
 
 BESIDE = {
-    "databases.md": databases, "embedding.md": embedding, "keys.md": keys, "recipes.md": recipes,
-    "schema.md": schema, "tworound.md": tworound,
-}  # fmt: skip
-"""What single pages need beside the common files: a function of the folder that returns names for Python."""
+    "databases.md": databases,
+    "embedding.md": embedding,
+    "keys.md": keys,
+    "recipes.md": recipes,
+    "schema.md": schema,
+    "tworound.md": tworound,
+}
+"""What single pages need beside the common files: a function of the folder that returns names for
+Python."""
 FEWER = {
-    "1_000_000": "20_000", "1000000": "20000", "partitions=32": "partitions=2",
+    "1_000_000": "20_000",
+    "1000000": "20000",
+    "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
-}  # fmt: skip
+}
 """The same programs on fewer rows and with fewer processes."""

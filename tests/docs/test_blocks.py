@@ -1,4 +1,5 @@
-"""Every code block of README and docs/ runs, in its page's order, and prints what is shown under it."""
+"""Every code block of README and docs/ runs, in its page's order, and prints what is shown under
+it."""
 
 import re
 import shutil
@@ -25,8 +26,12 @@ def tutorial(_):
     true, run, sure = csv.read_csv("flights.csv"), fastdp.load_run("run"), {"level": 0.9999}
     (late,) = run.answer("share", where={"dep_delay": (60, None)}, **sure).to_pylist()
     assert late["low"] <= np.mean(np.nan_to_num(true["dep_delay"].to_numpy()) >= 60) <= late["high"]
-    for line in run.answer("count", "origin", **sure).to_pylist():  # a forgotten clip would lose half
-        assert line["low"] <= pc.sum(pc.equal(true["origin"], line["origin"])).as_py() <= line["high"]
+    for line in run.answer(
+        "count", "origin", **sure
+    ).to_pylist():  # a forgotten clip would lose half
+        assert (
+            line["low"] <= pc.sum(pc.equal(true["origin"], line["origin"])).as_py() <= line["high"]
+        )
 
 
 def retention(names):

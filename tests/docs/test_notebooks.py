@@ -9,9 +9,11 @@ from tests.test_examples import EXAMPLES, loaded
 pytest.importorskip("matplotlib", reason="the notebooks draw with matplotlib")
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
 FEWER = {
-    "n = 20_000": "n = 4_000", "n = 12_000": "n = 3_000", "range(2)": "range(1)",
+    "n = 20_000": "n = 4_000",
+    "n = 12_000": "n = 3_000",
+    "range(2)": "range(1)",
     "0.3, 1.0, 3.0, 10.0": "1.0",
-}  # fmt: skip
+}
 """The same cells with less work."""
 
 

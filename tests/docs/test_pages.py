@@ -1,5 +1,5 @@
-"""Documents: every link between them leads somewhere, every page is on the site, and every name of code in
-them exists."""
+"""Documents: every link between them leads somewhere, every page is on the site, and every name of
+code in them exists."""
 
 import importlib
 import re
@@ -16,7 +16,10 @@ from fastdp.mechanisms.recipe import load
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-TEXTS = [*PAGES, *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "SECURITY", "CONTRIBUTING"))]
+TEXTS = [
+    *PAGES,
+    *(ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "SECURITY", "CONTRIBUTING")),
+]
 
 
 def links(text):
@@ -61,7 +64,8 @@ def resolved(name):
 
 
 def exists(name):
-    """Whether a file named from the root is there: fastdp's where it is installed, C sources if any are."""
+    """Whether a file named from the root is there: fastdp's where it is installed, C sources if any
+    are."""
     top, _, rest = name.partition("/")
     if top == "csrc" and not (ROOT / top).exists():
         return True
@@ -99,7 +103,9 @@ def test_the_table_of_mechanisms_is_the_registrys():
     """Every mechanism has one row, and a row's recipes are those that use its mechanism."""
     text = (ROOT / "docs" / "guide" / "choosing.md").read_text("utf-8")
     rows = text[text.index("| mechanism | for") :].split("\n\n")[0].splitlines()[2:]
-    cells = [[re.findall(r"`([^`]+)`", cell) for cell in row.strip("| ").split("|")] for row in rows]
+    cells = [
+        [re.findall(r"`([^`]+)`", cell) for cell in row.strip("| ").split("|")] for row in rows
+    ]
     assert sorted(name for row in cells for name in row[0]) == sorted(names())
     made = {p.name.removesuffix(".toml") for p in (resources.files(fastdp) / "recipes").iterdir()}
     assert {name for row in cells for name in row[2]} == made
@@ -108,14 +114,19 @@ def test_the_table_of_mechanisms_is_the_registrys():
 
 
 def test_the_first_programs_interval_holds_the_truth():
-    """A share of the true trips lies in the interval that README's program gives on fewer trips, with a seed
-    since 1 in 20 intervals may miss, and in the one that README prints (the share of a million trips differs
-    from theirs by less than 0.01, five standard errors)."""
-    low, high = (float(x) / 100 for x in re.search(r"between ([\d.]+)% and ([\d.]+)%", TEXT).groups())
+    """A share of the true trips lies in the interval that README's program gives on fewer trips,
+    with a seed since 1 in 20 intervals may miss, and in the one that README prints (the share of a
+    million trips differs from theirs by less than 0.01, five standard errors)."""
+    low, high = (
+        float(x) / 100 for x in re.search(r"between ([\d.]+)% and ([\d.]+)%", TEXT).groups()
+    )
     program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0].replace("1_000_000", "60_000")
     program = program.replace("delta=2.5e-5)", "delta=2.5e-5, seed=1, sample_seed=1)")
     names = {}
     exec(compile(program.split("scores =")[0], "README", "exec"), names)
     truth = np.mean(names["trips"]["payment_type"].to_numpy() == 1)
-    assert names["card"]["basis"] == "measured" and names["card"]["low"] <= truth <= names["card"]["high"]
+    assert (
+        names["card"]["basis"] == "measured"
+        and names["card"]["low"] <= truth <= names["card"]["high"]
+    )
     assert low + 0.01 <= truth <= high - 0.01 and high - low < 0.2

@@ -21,4 +21,6 @@ def test_the_site_builds_without_a_warning(tmp_path):
     assert 'id="fastdp.run.synthesize.synthesize"' in reference
     notebook = (site / "examples" / "first_table.html").read_text("utf-8")
     pictures = re.findall(r'<img alt="" src="([^"]+)"', notebook)
-    assert len(pictures) >= 2 and all((site / "examples" / name).stat().st_size for name in pictures)
+    assert len(pictures) >= 2 and all(
+        (site / "examples" / name).stat().st_size for name in pictures
+    )

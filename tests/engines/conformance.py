@@ -1,7 +1,7 @@
 """What every engine must give: the integers of slow twins, on tables made to trip it.
 
-`check(open_engine)` raises AssertionError where an engine differs. open_engine(source, schema) is a context
-manager that gives a `Counter` over the rows of an Arrow table.
+`check(open_engine)` raises AssertionError where an engine differs. open_engine(source, schema) is a
+context manager that gives a `Counter` over the rows of an Arrow table.
 """
 
 from collections.abc import Callable, Iterator
@@ -107,7 +107,10 @@ def check_marginals(one: Case, engine: Counter) -> None:
     codes = {n: recode[n][column] if n in recode else column for n, column in one.codes.items()}
     for clip in (None, 1, 4):
         weights = slow.row_weights(one.owners, clip)
-        plain, coarse = engine.marginals(CLIQUES, clip), engine.marginals(CLIQUES, clip, recode=recode)
+        plain, coarse = (
+            engine.marginals(CLIQUES, clip),
+            engine.marginals(CLIQUES, clip, recode=recode),
+        )
         for clique in CLIQUES:
             what = f"{one.name}: {clique}, clip {clip}"
             same(what, plain[clique], slow.marginal(SIZES, one.codes, clique, weights))
@@ -134,7 +137,11 @@ def check_users(one: Case, engine: Counter) -> None:
     same(f"{one.name}: most common", engine.user_histogram(keys.MostCommon(("a", "c")), 1), want)
     for cap in (1, 3):
         want = slow.groups(owners, cells, hashes, 2, list(range(20)), cap)
-        same(f"{one.name}: groups", engine.user_histogram(keys.Groups(("a", "c"), t_max=2), cap), want)
+        same(
+            f"{one.name}: groups",
+            engine.user_histogram(keys.Groups(("a", "c"), t_max=2), cap),
+            want,
+        )
 
 
 def check_agreement(one: Case, engine: Counter) -> None:
@@ -142,7 +149,11 @@ def check_agreement(one: Case, engine: Counter) -> None:
     cells = [slow.cells_of(SIZES, one.codes, feature) for feature in features[:2]]
     for edges in ((2,), (2, 3, 20)):
         want = slow.agreement(one.owners, [*cells, [code // 2 for code in cells[0]]], edges)
-        same(f"{one.name}: agreement", engine.user_histogram(keys.Agreement(features, edges), 1), want)
+        same(
+            f"{one.name}: agreement",
+            engine.user_histogram(keys.Agreement(features, edges), 1),
+            want,
+        )
 
 
 def check_succession(one: Case, engine: Counter) -> None:
@@ -167,7 +178,9 @@ def check_views(one: Case, engine: Counter) -> None:
     count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
     group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
     codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
-    counted = engine.marginals([(name, "c"), ("b", name)], 4, recode=recode, view=keys.RowGroups(edges))
+    counted = engine.marginals(
+        [(name, "c"), ("b", name)], 4, recode=recode, view=keys.RowGroups(edges)
+    )
     weights = slow.row_weights(one.owners, 4)
     want = slow.marginal({**SIZES, name: 4}, codes, (name, "c"), weights)
     same(f"{one.name}: rows by group", counted[(name, "c")], want)

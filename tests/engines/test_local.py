@@ -1,4 +1,5 @@
-"""Dense and sparse counting against slow twins: any threads, order, chunking, widths; bits must agree."""
+"""Dense and sparse counting against slow twins: any threads, order, chunking, widths; bits must
+agree."""
 
 from itertools import combinations, permutations
 
@@ -32,8 +33,9 @@ def small(domain, cliques, limit=1 << 21):
     st.data(),
 )
 def test_marginals_equal_the_slow_twin(made, clip, chunk, budget, threads, data):
-    """However work is handed out: units of a row or of all of them; more threads than cliques and fewer;
-    copies of tables or parts of them; weights that are looked up by user a round ahead, or none."""
+    """However work is handed out: units of a row or of all of them; more threads than cliques and
+    fewer; copies of tables or parts of them; weights that are looked up by user a round ahead, or
+    none."""
     table, domain, codes, ids = made
     possible = small(domain, [c for k in range(len(domain) + 1) for c in combinations(domain, k)])
     some = st.lists(st.sampled_from(possible), min_size=1, max_size=12, unique=True)
@@ -75,8 +77,8 @@ def test_sparse_equals_dense(made, clip, threads):
 @pytest.mark.parametrize("outer", [0, 1, 9])
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch):
-    """Thousands of short units, threads that share the rows and threads that share the cells: a table handed
-    over too early, or a weight looked up too late, would show here."""
+    """Thousands of short units, threads that share the rows and threads that share the cells: a
+    table handed over too early, or a weight looked up too late, would show here."""
     monkeypatch.setattr("fastdp.engines.local.CHUNK_ROWS", 50)
     monkeypatch.setattr("fastdp.engines.local.COPIES_BYTES", budget)
     rng = np.random.default_rng(8)
@@ -96,8 +98,8 @@ def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch
 @pytest.mark.parametrize("threads", [1, 2, 5])
 @pytest.mark.parametrize("pending", [0, 1 << 22])
 def test_projections_through_several_levels(threads, pending, monkeypatch):
-    """Runs of axes that are dropped, tables that nobody asked for in between, and results that serve
-    others."""
+    """Runs of axes that are dropped, tables that nobody asked for in between, and results that
+    serve others."""
     monkeypatch.setattr(planning, "PENDING_CELLS", pending)
     domain = Domain({"a": 3, "b": 4, "c": 1, "d": 5, "e": 2, "f": 40, "g": 11})
     have = tuple(domain)
@@ -109,7 +111,9 @@ def test_projections_through_several_levels(threads, pending, monkeypatch):
         dropped = tuple(i for i, name in enumerate(have) if name not in clique)
         kept = [name for name in have if name in clique]
         want = table.sum(axis=dropped).transpose([kept.index(name) for name in clique])
-        assert projected[clique].shape == domain.shape(clique) and projected[clique].flags.c_contiguous
+        assert (
+            projected[clique].shape == domain.shape(clique) and projected[clique].flags.c_contiguous
+        )
         assert np.array_equal(projected[clique], want)
     assert not np.shares_memory(projected[("a", "g")], projected[("g", "a")])
 
@@ -147,8 +151,8 @@ def test_refused_before_any_work():
 
 
 def test_marginals_share_no_memory_with_each_other():
-    """Not even those whose cells lie in the same order, since one of their columns has a single code: whoever
-    changes one changes no other."""
+    """Not even those whose cells lie in the same order, since one of their columns has a single
+    code: whoever changes one changes no other."""
     domain = Domain({"a": 1, "b": 3, "c": 4})
     whole = {("a", "b", "c"): np.arange(12).reshape(1, 3, 4)}
     asked = [p for n in range(4) for p in permutations(domain, n)]

@@ -1,4 +1,5 @@
-"""The engine over partitions: conformance, faults it must stand, and faults that conformance must catch."""
+"""The engine over partitions: conformance, faults it must stand, and faults that conformance must
+catch."""
 
 from contextlib import contextmanager, nullcontext
 
@@ -123,7 +124,9 @@ def test_answers_that_are_no_answers_are_refused():
     good = (np.array([0, 2]), np.array([5, 1]))
 
     def add(cells, sums, partition=0, digest=None):
-        return engine.added([Answer(partition, digest or request.digest(), [(cells, sums)])], request, 1, [3])
+        return engine.added(
+            [Answer(partition, digest or request.digest(), [(cells, sums)])], request, 1, [3]
+        )
 
     assert add(*good)[0].tolist() == [5, 0, 1]
     for cells, sums in [([2, 0], [1, 5]), ([0, 0], [1, 1]), ([0, 3], [1, 1]), ([-1, 0], [1, 1])]:
@@ -140,7 +143,9 @@ def test_answers_that_are_no_answers_are_refused():
 def test_messages_give_back_what_was_sent():
     """Also where a column has the name that marks an array."""
     recode = {"array": np.array([0, 1, 1]), "a": np.array([1, 0], np.uint8)}
-    key = keys.Groups(("array", "c"), t_max=2, cells=np.array([0, 3, 5])).bind(Domain({"array": 3, "c": 2}))
+    key = keys.Groups(("array", "c"), t_max=2, cells=np.array([0, 3, 5])).bind(
+        Domain({"array": 3, "c": 2})
+    )
     labels = keys.MostCommon(("a",), labels=np.array([0, -1, 1])).bind(Domain({"a": 3}))
     for request in (
         MarginalRequest((("array", "a"), ("c",)), 3, recode),

@@ -1,5 +1,5 @@
-"""What Spark's executors run, without Spark: a frame of Arrow batches in lists, shuffled here, gives the
-integers of every engine. (tests/spark runs the same on Spark itself.)"""
+"""What Spark's executors run, without Spark: a frame of Arrow batches in lists, shuffled here,
+gives the integers of every engine. (tests/spark runs the same on Spark itself.)"""
 
 from contextlib import contextmanager
 from itertools import product
@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from fastdp.engines import build as builds, messages, pieces, spark as driver, sparkfiles, sparktasks as tasks
+from fastdp.engines import (
+    build as builds,
+    messages,
+    pieces,
+    spark as driver,
+    sparkfiles,
+    sparktasks as tasks,
+)
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError, UsageError
@@ -27,8 +34,8 @@ HOLES = "null ids, each a user"
 
 
 class Frame:
-    """A DataFrame: tables, one a task. Rows are shuffled by key modulo the number of tasks, and arrive in any
-    order."""
+    """A DataFrame: tables, one a task. Rows are shuffled by key modulo the number of tasks, and
+    arrive in any order."""
 
     def __init__(self, parts, seed=0):
         self.parts, self.seed, self.sparkSession = list(parts), seed, self
@@ -70,7 +77,9 @@ class Frame:
         return Frame([whole.filter(pa.array(where == task)) for task in range(count)])
 
     def mapInArrow(self, task, _):
-        return Frame([pa.Table.from_batches(task(iter(part.to_batches(700)))) for part in self.parts])
+        return Frame(
+            [pa.Table.from_batches(task(iter(part.to_batches(700)))) for part in self.parts]
+        )
 
     def unpersist(self):
         self.parts = []
@@ -114,13 +123,20 @@ KEYS = {"integers": lambda ids: ids, "texts": lambda ids: ids.cast(pa.string())}
 @pytest.mark.parametrize("keys", list(KEYS))
 @pytest.mark.parametrize("policy", [{}, {"orphans": "keep"}, {"orphans": "keep", "null": "own"}])
 def test_linked_tables_are_counted_as_in_one_process(keys, policy):
-    """Duplicate parents, orphans, childless parents and null keys, in any number of partitions: the integers
-    of every table are those of the local engine, clipped too, and of users."""
+    """Duplicate parents, orphans, childless parents and null keys, in any number of partitions: the
+    integers of every table are those of the local engine, clipped too, and of users."""
     rng = np.random.default_rng(4)
     column = {"kind": "integer", "max": 9}
     tables = {
         "p": {"key": "id", "columns": {"a": column}, "null": policy.get("null", "drop")},
-        "c": {"parent": "p", "key": "of", "columns": {"x": column}, "order": "x", "max_rows": 50, **policy},
+        "c": {
+            "parent": "p",
+            "key": "of",
+            "columns": {"x": column},
+            "order": "x",
+            "max_rows": 50,
+            **policy,
+        },
     }
     links = Links(LinkedSchema.from_dict({"tables": tables}))
     ids = [pa.array(rng.integers(0, 60, n), mask=rng.random(n) < 0.05) for n in (80, 500)]
@@ -141,7 +157,9 @@ def test_linked_tables_are_counted_as_in_one_process(keys, policy):
                 one, two = local(table, 1).marginals(asked, clip), counter.marginals(asked, clip)
                 assert all(np.array_equal(one[c], two[c]) for c in asked)
             key = RowsPerUser((1, 2, 4, 8))
-            assert local(table, 1).user_histogram(key).tolist() == counter.user_histogram(key).tolist()
+            assert (
+                local(table, 1).user_histogram(key).tolist() == counter.user_histogram(key).tolist()
+            )
     other = {**frames, "c": Frame([sources["c"].set_column(0, "of", pa.array([1.5] * 500))])}
     with spark_here(), pytest.raises(DataError, match="cast it"):
         driver.linked_spark(other, links, 2)
@@ -150,8 +168,8 @@ def test_linked_tables_are_counted_as_in_one_process(keys, policy):
 @pytest.mark.parametrize("blob", [200, 1 << 16])
 @pytest.mark.parametrize("name", list(CASES))
 def test_pieces_and_blobs_give_the_table_back(name, blob):
-    """However a table is dealt to partitions and cut into blobs: every row is there once, with its user, and
-    all rows of a user in one partition."""
+    """However a table is dealt to partitions and cut into blobs: every row is there once, with its
+    user, and all rows of a user in one partition."""
     case, table = CASES[name], read(CASES[name].source, CASES[name].schema, threads=1)
     secret = bytes(range(16))
     users = None if case.schema.user is None else pieces.UserIndex(case.schema.user, secret)
@@ -182,7 +200,8 @@ def test_pieces_and_blobs_give_the_table_back(name, blob):
         hashes = np.concatenate([t.user_hash for t in tables])
         assert sorted(hashes.tolist()) == sorted(table.user_hash.tolist())
         assert np.array_equal(
-            np.sort(np.concatenate([t.rows_per_user() for t in tables])), np.sort(table.rows_per_user())
+            np.sort(np.concatenate([t.rows_per_user() for t in tables])),
+            np.sort(table.rows_per_user()),
         )
 
 
@@ -203,10 +222,12 @@ def test_batches_with_ids_of_two_kinds_are_refused():
 
 
 def test_errors_of_tasks_reach_the_driver_without_what_they_say():
-    """Another build is refused in words; an error that is not fastdp's own may quote rows, so only its class
-    is passed on."""
+    """Another build is refused in words; an error that is not fastdp's own may quote rows, so only
+    its class is passed on."""
     case = CASES[HOLES]
-    (batch,) = tasks.encode(messages.packed({"build": {"fastdp": "0.0"}}), iter(case.source.to_batches()))
+    (batch,) = tasks.encode(
+        messages.packed({"build": {"fastdp": "0.0"}}), iter(case.source.to_batches())
+    )
     assert batch["failed"][0].as_py() is not None
     quoting = patch.object(tasks.ingest, "encoded", side_effect=ValueError("the row of Ann"))
     with quoting, pytest.raises(FastdpError) as caught, opened(case.source, case.schema):
@@ -220,18 +241,25 @@ def test_fingerprints_name_the_rows_and_their_users_and_not_their_order(rows, mo
     monkeypatch.setattr(pieces, "HASH_ROWS", rows)
     case = CASES[HOLES]
     table = read(case.source, case.schema, threads=1)
-    turned = read(case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1)
+    turned = read(
+        case.source.take(pa.array(np.arange(case.source.num_rows)[::-1])), case.schema, threads=1
+    )
     assert pieces.fingerprint(table) == pieces.fingerprint(turned)
     other = case.source.set_column(0, "a", pa.array(np.roll(case.source["a"].to_numpy(), 1)))
     strange = case.source.set_column(3, "who", pa.array([*case.source["who"].to_pylist()[1:], 77]))
     who = case.source["who"].to_pylist()
     rows = list(zip(who, case.source.select([0, 1, 2]).to_pylist()))
-    i, j = next((i, j) for i, j in np.ndindex(len(who), len(who)) if None not in (who[i], who[j])
-                and all(a != b for a, b in zip(rows[i], rows[j])))  # fmt: skip
+    i, j = next(
+        (i, j)
+        for i, j in np.ndindex(len(who), len(who))
+        if None not in (who[i], who[j]) and all(a != b for a, b in zip(rows[i], rows[j]))
+    )
     who[i], who[j] = who[j], who[i]
     exchanged = case.source.set_column(3, "who", pa.array(who, case.source["who"].type))
     for changed in (other, strange, exchanged, case.source.slice(1)):
-        assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(table)
+        assert pieces.fingerprint(read(changed, case.schema, threads=1)) != pieces.fingerprint(
+            table
+        )
 
 
 def failing(error):
@@ -275,8 +303,8 @@ def test_what_must_be_the_same(sources, platform, kernels):
 
 
 def test_row_groups_of_files_are_dealt_in_order_where_spark_reads_the_same(tmp_path):
-    """Every row group goes to one task, as evenly as whole groups allow: thirty groups of one size. Files
-    whose columns differ, or whose days may be of the Julian calendar, are left to Spark."""
+    """Every row group goes to one task, as evenly as whole groups allow: thirty groups of one size.
+    Files whose columns differ, or whose days may be of the Julian calendar, are left to Spark."""
     days = {"a": np.zeros(1000, np.int64), "d": pa.array(np.zeros(1000, np.int32), pa.date32())}
     files = [str(tmp_path / f"{n}.parquet") for n in range(3)]
     for path in files:
@@ -290,4 +318,6 @@ def test_row_groups_of_files_are_dealt_in_order_where_spark_reads_the_same(tmp_p
     assert sparkfiles._shares(files, {"b": "int64"}, 2) is None
     noted = pa.table(days).replace_schema_metadata({"org.apache.spark.legacyDateTime": ""})
     pq.write_table(noted, files[1], row_group_size=100)
-    assert sparkfiles._shares(files, kinds, 2) is None and sparkfiles._shares(files, {"a": "int64"}, 2)
+    assert sparkfiles._shares(files, kinds, 2) is None and sparkfiles._shares(
+        files, {"a": "int64"}, 2
+    )

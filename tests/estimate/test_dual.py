@@ -22,7 +22,17 @@ from .test_estimator import measure, skewed, stated_loss
 from .test_flow import measured
 
 DOMAIN = Domain({"a": 5, "b": 4, "c": 3, "d": 6, "e": 2})
-CLIQUES = [("a",), ("b",), ("d",), ("a", "b"), ("b", "c"), ("d", "a"), ("a", "b", "c"), ("e", "d"), ("c",)]
+CLIQUES = [
+    ("a",),
+    ("b",),
+    ("d",),
+    ("a", "b"),
+    ("b", "c"),
+    ("d", "a"),
+    ("a", "b", "c"),
+    ("e", "d"),
+    ("c",),
+]
 
 
 def problem_of(seed, cliques=None, louder=1.0):
@@ -40,7 +50,9 @@ def problem_of(seed, cliques=None, louder=1.0):
             counts = query.product(counts)
         for _ in range(rng.integers(1, 3)):
             sigma = louder * (rng.uniform(5, 30, counts.size) if rng.random() < 0.3 else 12.0)
-            seen.append(Measurement(clique, counts + sigma * rng.normal(size=counts.size), sigma, query))
+            seen.append(
+                Measurement(clique, counts + sigma * rng.normal(size=counts.size), sigma, query)
+            )
     return seen, make_regions(DOMAIN, seen), joint
 
 
@@ -119,8 +131,8 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
 
 
 def blocks_of(seed, sizes, lane_cells, threads=1):
-    """A dual, evaluated, whose regions all have the first and the last attribute, some with a sigma per
-    cell."""
+    """A dual, evaluated, whose regions all have the first and the last attribute, some with a sigma
+    per cell."""
     domain, rng = Domain(dict(zip("fbcdl", sizes))), np.random.default_rng(seed)
     seen = []
     for clique in ["fbcl", "fcdl", "fcl", "fbdl", "fbl"][: 5 - seed % 2]:
@@ -142,7 +154,9 @@ def test_blocks_are_solved_as_the_twin(seed):
     hessian = twin.evaluate(problem, *at)[1]
     b = hessian @ np.random.default_rng(seed).normal(size=core.size)
     assert core.n_blocks == 3 * 2  # codes of f, parts of l
-    np.testing.assert_allclose(hessian @ core.solve(b, 1e-10, 500), b, rtol=1e-3, atol=1e-3 * np.abs(b).max())
+    np.testing.assert_allclose(
+        hessian @ core.solve(b, 1e-10, 500), b, rtol=1e-3, atol=1e-3 * np.abs(b).max()
+    )
 
 
 @pytest.mark.parametrize("tol, most", [(1e-10, 500), (0.1, 500), (0.0, 3), (0.0, 0)])
@@ -175,8 +189,8 @@ def test_candidates_are_multiplied_and_mixed_cell_by_cell():
 
 
 def test_the_divergence_is_that_of_the_solution():
-    """Freedom is the sum of du/dy: against central differences of whole solves, all cells, mean of many
-    probes."""
+    """Freedom is the sum of du/dy: against central differences of whole solves, all cells, mean of
+    many probes."""
     _, problem, _ = problem_of(3, [("a",), ("b",), ("a", "b"), ("b", "c")])
     rng = np.random.default_rng(0)
     solver, _ = made(problem, 2000.0, rng)
@@ -194,7 +208,8 @@ def test_the_divergence_is_that_of_the_solution():
                 tables = solver.tables(tau, ones, 1e-9)[0][i].reshape(-1) / problem.regions[i].sigma
                 sides.append(tables[cell - span.start])
             exact[i] += (sides[0] - sides[1]) / (2 * h)
-    # 400 probes of at most 20 cells: their mean is within 6 standard errors (below 0.1 each) of the trace
+    # 400 probes of at most 20 cells: their mean is within 6 standard errors (below 0.1 each) of the
+    # trace
     np.testing.assert_allclose(sums[:, 1] + probes, exact, atol=0.6)
 
 
@@ -214,8 +229,8 @@ def test_mixture_is_the_least_of_the_simplex(seed):
 
 @given(st.integers(0, 10**6), st.floats(0.05, 4))
 def test_weights_are_blended_up_to_the_bound(seed, part):
-    """Towards the first candidate where the squares are below the bound, else the last: as far as the squares
-    meet it, or to the end, or where they are nearest to it."""
+    """Towards the first candidate where the squares are below the bound, else the last: as far as
+    the squares meet it, or to the end, or where they are nearest to it."""
     rng = np.random.default_rng(seed)
     roots, weights = rng.normal(size=(3, 4, 4)), rng.dirichlet(np.ones(4), 3)
     gram = roots @ roots.swapaxes(1, 2)
@@ -247,12 +262,16 @@ def test_least_loss_is_that_of_mirror_descent(seed):
     rng = np.random.default_rng(seed)
     domain = Domain({a: DOMAIN[a] for a in "abcd"})
     joint = skewed(domain, rng, 5000.0)
-    seen = measure(domain, joint, cliques, 20.0, rng) + measure(domain, joint, cliques[:1], 8.0, rng)
+    seen = measure(domain, joint, cliques, 20.0, rng) + measure(
+        domain, joint, cliques[:1], 8.0, rng
+    )
     if seed % 2:
         query = Binned((4, 6), [[0, 1, 1, 2], [0, 1, 2, 2, 2, 0]])
         seen = [m for m in seen if m.clique != ("b", "d")]
         counts = query.product(projection(domain, joint, ("b", "d")).reshape(-1))
-        seen.append(Measurement(("b", "d"), counts + 20 * rng.normal(size=counts.size), 20.0, query))
+        seen.append(
+            Measurement(("b", "d"), counts + 20 * rng.normal(size=counts.size), 20.0, query)
+        )
     ours = fit(domain, seen, stop="tol", method="dual")
     theirs = fit(domain, seen, stop="tol", tol=1e-12, iters=6_000, method="accelerated")
     assert ours.ended == "tolerance" and ours.iterations < 100
@@ -263,7 +282,9 @@ def test_least_loss_is_that_of_mirror_descent(seed):
 
 
 @pytest.mark.parametrize("stop", ["noise", "risk"])
-@pytest.mark.parametrize("cliques", [CLIQUES[:6], [("a", "b"), ("b", "c"), ("c", "a"), ("a",)], CLIQUES])
+@pytest.mark.parametrize(
+    "cliques", [CLIQUES[:6], [("a", "b"), ("b", "c"), ("c", "a"), ("a",)], CLIQUES]
+)
 def test_the_stated_loss_is_the_loss_of_its_marginals(cliques, stop):
     """Trees, loops and triples over pairs; all marginals sum to the total; passes stay few."""
     rng = np.random.default_rng(5)
@@ -288,11 +309,15 @@ def test_float32_is_the_same_model_rounded():
 
 
 @pytest.mark.parametrize("stop", ["noise", "risk", "refined"])
-@pytest.mark.parametrize("method, rows", [("auto", "cells"), ("accelerated", "cells"), ("auto", "grids")])
+@pytest.mark.parametrize(
+    "method, rows", [("auto", "cells"), ("accelerated", "cells"), ("auto", "grids")]
+)
 def test_progress_and_cancel_go_through_every_stage(stop, method, rows):
     rng, ticks = np.random.default_rng(3), []
     seen = measure(DOMAIN, joint := skewed(DOMAIN, rng, 9000.0), CLIQUES, 10.0, rng)
-    seen = seen if rows == "cells" else measured(DOMAIN, joint, [("a", "b", "c"), ("a", "d")], 5.0, 4)
+    seen = (
+        seen if rows == "cells" else measured(DOMAIN, joint, [("a", "b", "c"), ("a", "d")], 5.0, 4)
+    )
     model = fit(DOMAIN, seen, stop=stop, method=method, callback=lambda *tick: ticks.append(tick))
     calls = [tick[0] for tick in ticks]
     assert calls == sorted(calls) and [t[:2] for t in ticks] == [t[:2] for t in model.trace]
@@ -314,8 +339,8 @@ def test_progress_and_cancel_go_through_every_stage(stop, method, rows):
 
 
 def test_a_product_with_an_inner_table_is_the_same():
-    """All segments of the region lie in one of 30 x 20 entries: by its entries or by all cells, conjugate
-    gradients are the same but for float32 slopes (2^-24 each) through 5 steps."""
+    """All segments of the region lie in one of 30 x 20 entries: by its entries or by all cells,
+    conjugate gradients are the same but for float32 slopes (2^-24 each) through 5 steps."""
     rng = np.random.default_rng(3)
     rows, cols = 600, 20
     base = np.repeat(np.arange(30), 20).astype(np.int32)

@@ -1,5 +1,5 @@
-"""The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros, bad
-input."""
+"""The estimator as a whole: the loss it states, gradients, convergence, stopping, totals, zeros,
+bad input."""
 
 import contextlib
 import itertools
@@ -50,7 +50,13 @@ def stated_loss(model, measurements):
     total = 0.0
     for m in measurements:
         x = model.marginal(m.clique).reshape(-1)
-        x = x if m.query is None else m.query.product(x) if hasattr(m.query, "product") else m.query @ x
+        x = (
+            x
+            if m.query is None
+            else m.query.product(x)
+            if hasattr(m.query, "product")
+            else m.query @ x
+        )
         total += 0.5 * float((((x - m.values) / m.sigma) ** 2).sum())
     return total
 
@@ -64,7 +70,13 @@ def test_mirror_descent_is_monotone():
     rng = np.random.default_rng(4)
     seen = measure(DOMAIN, skewed(DOMAIN, rng), CYCLE, 50.0, rng)
     losses = []
-    fit(DOMAIN, seen, stop="tol", method="mirror-descent", callback=lambda i, loss, s: losses.append(loss))
+    fit(
+        DOMAIN,
+        seen,
+        stop="tol",
+        method="mirror-descent",
+        callback=lambda i, loss, s: losses.append(loss),
+    )
     assert len(losses) > 5 and all(b <= a for a, b in itertools.pairwise(losses))
 
 
@@ -76,9 +88,13 @@ def test_gradient_equals_finite_differences(seed):
     domain = Domain({"a": 3, "b": 4, "c": 2})
     joint = skewed(domain, rng, 100.0)
     seen = measure(domain, joint, [("c", "a"), ("b",)], 2.0, rng)
-    grid = family(dict(domain), rng.choice([0.0, 0.6]), rng)  # 0: no cell of a pair is asked for by itself
+    grid = family(
+        dict(domain), rng.choice([0.0, 0.6]), rng
+    )  # 0: no cell of a pair is asked for by itself
     seen += measure(domain, joint, [("a", "b", "c")], 1.5, rng, lambda c: AdaGrid(grid))
-    seen += measure(domain, joint, [("b", "a")], 1.0, rng, lambda c: Binned((4, 3), [[0, 0, 1, 1], None]))
+    seen += measure(
+        domain, joint, [("b", "a")], 1.0, rng, lambda c: Binned((4, 3), [[0, 0, 1, 1], None])
+    )
     matrix = sp.random_array((5, 8), density=0.5, rng=rng, format="csr")
     seen.append(Measurement(("b", "c"), rng.normal(size=5), 0.7, matrix))
     parts = check(domain, seen)
@@ -102,9 +118,9 @@ def test_gradient_equals_finite_differences(seed):
         up, down = m.copy(), m.copy()
         up[i] += step
         down[i] -= step
-        slope = (quadratic.loss(quadratic.residual(up)) - quadratic.loss(quadratic.residual(down))) / (
-            2 * step
-        )
+        slope = (
+            quadratic.loss(quadratic.residual(up)) - quadratic.loss(quadratic.residual(down))
+        ) / (2 * step)
         assert slope == pytest.approx(g[i], rel=1e-5, abs=1e-6)
 
 
@@ -165,15 +181,19 @@ def test_warm_start_begins_where_the_model_was():
 @pytest.mark.parametrize(
     "measurement, text",
     [
-        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"), (((), [1.0], 1.0), "clique is empty"),
-        ((("a", "a"), [1.0, 2.0], 1.0), "twice"), (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
-        (("a", [1.0, math.nan], 1.0), "NaN"), (("a", [1.0, 2.0], 0.0), "positive"),
-        (("a", [1.0, 2.0], -1.0), "positive"), (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
+        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
+        (((), [1.0], 1.0), "clique is empty"),
+        ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
+        (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),
+        (("a", [1.0, math.nan], 1.0), "NaN"),
+        (("a", [1.0, 2.0], 0.0), "positive"),
+        (("a", [1.0, 2.0], -1.0), "positive"),
+        (("a", [1.0, 2.0], [1.0, 2.0, 3.0]), "sigma"),
         (("a", [1.0, 2.0], 0.9e-25), r"sigma must lie between 1e-25 and 1e\+100"),
         (("a", [1.0, 2.0], [1.0, 1.1e100]), r"sigma must lie between 1e-25 and 1e\+100"),
         (("a", [1.0, -1.1e36], 1.0), r"a value exceeds 1e\+36 times its sigma"),
     ],
-)  # fmt: skip
+)
 def test_bad_measurements_are_named(measurement, text):
     class Raw:  # what a caller without `Measurement`'s own checks might hand over
         clique = (measurement[0],) if isinstance(measurement[0], str) else measurement[0]
@@ -188,8 +208,14 @@ def test_bad_measurements_are_named(measurement, text):
 def test_too_large_names_size_and_blame():
     domain = {f"c{i}": 100 for i in range(6)}
     names = list(domain)
-    seen = [Measurement((a, b), np.ones(10_000), 1.0) for i, a in enumerate(names) for b in names[i + 1 :]]
-    with pytest.raises(ModelTooLargeError, match=r"1,000,000,000,000 cells.*limit is 1,000,000.*c0"):
+    seen = [
+        Measurement((a, b), np.ones(10_000), 1.0)
+        for i, a in enumerate(names)
+        for b in names[i + 1 :]
+    ]
+    with pytest.raises(
+        ModelTooLargeError, match=r"1,000,000,000,000 cells.*limit is 1,000,000.*c0"
+    ):
         fit(domain, seen, max_cells=1_000_000)
 
 
@@ -198,9 +224,13 @@ def test_too_large_names_size_and_blame():
     "sigma, value", [(1e-25, 1e11), (1e100, 1.0), (1e100, 1e136), (1e60, 1e96), (1.0, 0.0)]
 )
 def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
-    """Every strategy ends with a model of finite numbers, and near the answers where they are sharp."""
+    """Every strategy ends with a model of finite numbers, and near the answers where they are
+    sharp."""
     answers = value * np.array([1.0, 0.5])
-    seen = [Measurement(("a",), answers, sigma), Measurement(("a", "b"), np.repeat(answers, 2) / 2, sigma)]
+    seen = [
+        Measurement(("a",), answers, sigma),
+        Measurement(("a", "b"), np.repeat(answers, 2) / 2, sigma),
+    ]
     model = fit({"a": 2, "b": 2}, seen, method=method)
     made = model.marginal(("a",))
     assert np.isfinite(made).all() and made.sum() == pytest.approx(model.total)
@@ -211,12 +241,21 @@ def test_sigmas_at_the_ends_of_their_range_are_fitted(method, sigma, value):
 @pytest.mark.parametrize("sigma", [1e-6, 1.0, 1e6])
 def test_a_value_may_be_as_far_from_zero_as_its_sigma_allows(sigma):
     for factor, fine in ((0.99, True), (1.01, False)):
-        seen = [Measurement(("a",), np.array([factor * FARTHEST * sigma, 0.0]), np.array([sigma, 2 * sigma]))]
-        with contextlib.nullcontext() if fine else pytest.raises(MeasurementError, match="times its sigma"):
+        seen = [
+            Measurement(
+                ("a",), np.array([factor * FARTHEST * sigma, 0.0]), np.array([sigma, 2 * sigma])
+            )
+        ]
+        with (
+            contextlib.nullcontext()
+            if fine
+            else pytest.raises(MeasurementError, match="times its sigma")
+        ):
             assert np.isfinite(fit({"a": 2}, seen).total)
 
 
-# Measurements, zeros and starts that do not fit the domain are refused with a sentence that names them.
+# Measurements, zeros and starts that do not fit the domain are refused with a sentence that names
+# them.
 
 
 SMALL = Domain({"a": 2, "b": 3})
@@ -264,15 +303,17 @@ def test_methods_and_queries_that_do_not_apply():
 )
 @settings(max_examples=60, deadline=None)
 def test_cliques_grow_into_a_junction_tree_of_the_strongest_pairs(strengths, ways, most):
-    """All columns are covered and no clique is too large or inside another; the tree needs no further cells.
-    Cliques of two are a maximum spanning forest, by scipy."""
+    """All columns are covered and no clique is too large or inside another; the tree needs no
+    further cells. Cliques of two are a maximum spanning forest, by scipy."""
     domain = Domain(dict(zip("abcde", (4, 3, 7, 2, 5))))
     pairs = dict(zip(itertools.combinations("abcde", 2), map(float, strengths)))
     cliques = grow(domain, pairs, ways, most)
     assert {a for c in cliques for a in c} == set(domain)
     assert all(len(c) <= ways and (len(c) == 1 or domain.cells(c) <= most) for c in cliques)
     assert not any(set(c) < set(d) for c in cliques for d in cliques)
-    assert sorted(map(sorted, junction_tree(domain, cliques, 10**9).cliques)) == sorted(map(sorted, cliques))
+    assert sorted(map(sorted, junction_tree(domain, cliques, 10**9).cliques)) == sorted(
+        map(sorted, cliques)
+    )
     if ways == 2 and most > 100:
         weights = np.array([[pairs.get((a, b), 0.0) for b in "abcde"] for a in "abcde"])
         assert (

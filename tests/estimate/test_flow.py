@@ -1,4 +1,5 @@
-"""AdaGrid's rows: distinct functionals, the approximate inverse and strides against the twin, fits."""
+"""AdaGrid's rows: distinct functionals, the approximate inverse and strides against the twin,
+fits."""
 
 from itertools import combinations
 
@@ -36,7 +37,9 @@ def table(domain, seed, rows):
     joint = np.exp(rng.normal(size=domain.shape(tuple(domain))))
     for i in range(len(domain) - 1):
         pair = rng.normal(size=joint.shape[i : i + 2]) * 1.5
-        joint = joint * np.exp(pair.reshape([n if i <= k <= i + 1 else 1 for k, n in enumerate(joint.shape)]))
+        joint = joint * np.exp(
+            pair.reshape([n if i <= k <= i + 1 else 1 for k, n in enumerate(joint.shape)])
+        )
     return rows * joint / joint.sum()
 
 
@@ -71,7 +74,8 @@ def prepared(domain, seen, threads=1):
 
 
 def masks_of(domain, plan, lines):
-    """Every functional as a mask over all combinations, and the cell that it is or is left of as one."""
+    """Every functional as a mask over all combinations, and the cell that it is or is left of as
+    one."""
     shape = domain.shape(tuple(domain))
     vector = np.zeros((max(plan.size, 1), int(np.prod(shape))))
     codes = dict(zip(domain, np.unravel_index(np.arange(vector.shape[1]), shape), strict=True))
@@ -93,7 +97,9 @@ def _orders(masks):
     """How many attributes a cell's mask fixes: those of which it holds one value."""
     cubes = masks.reshape(-1, *SMALL.shape(tuple(SMALL))).astype(bool)
     n = len(SMALL)
-    values = [cubes.any(axis=tuple(1 + j for j in range(n) if j != i)).sum(axis=1) for i in range(n)]
+    values = [
+        cubes.any(axis=tuple(1 + j for j in range(n) if j != i)).sum(axis=1) for i in range(n)
+    ]
     return np.sum([v == 1 for v in values], axis=0)
 
 
@@ -116,7 +122,9 @@ def test_functionals_are_distinct_sets_with_the_same_loss(problem):
     assert set(np.unique(masks)) == {0.0, 1.0}
     assert masks.any(axis=1).all() and lines.size < quadratic.rows
     cells = {mask.tobytes() for mask in masks[: lines.at.size]}
-    assert len(cells) == lines.at.size and not cells & {mask.tobytes() for mask in masks[lines.at.size :]}
+    assert len(cells) == lines.at.size and not cells & {
+        mask.tobytes() for mask in masks[lines.at.size :]
+    }
     for other in (joint, table(SMALL, 9, 15_000)):
         loss = sum(
             0.5 * np.sum(((m.query.product(x) - m.values) / m.sigma) ** 2)
@@ -135,13 +143,15 @@ def test_change_is_the_transpose_of_answers(problem):
 
 
 def test_the_direction_is_that_of_bfgs_matrices(problem):
-    """The two loops against the update of the whole inverse, H <- V' H V + s s' / s'y with V = 1 - y s' /
-    s'y, from the approximate inverse times the newest s'y / y'Hy; a pair of negative curvature is left
-    out."""
+    """The two loops against the update of the whole inverse, H <- V' H V + s s' / s'y with V = 1 -
+    y s' / s'y, from the approximate inverse times the newest s'y / y'Hy; a pair of negative
+    curvature is left out."""
     _, _, plan, _, lines, *_ = problem
     rng, n = np.random.default_rng(8), lines.size
     inverse, soft, slope = lines.ancestors(2), rng.gamma(2.0, size=n), rng.normal(size=n)
-    inverse.fill(rng.gamma(5.0, 20.0, max(plan.size, 1)), rng.gamma(5.0, 20.0, n), lines.variance, 0.1, 2e4)
+    inverse.fill(
+        rng.gamma(5.0, 20.0, max(plan.size, 1)), rng.gamma(5.0, 20.0, n), lines.variance, 0.1, 2e4
+    )
     steps = [rng.normal(size=n) for _ in range(4)]
     pairs = [(s, sign * rng.gamma(1.0, size=n) * s) for s, sign in zip(steps, (1, 1, -9, 1))]
     h = np.stack([inverse.solve(e) for e in np.eye(n)])
@@ -152,8 +162,12 @@ def test_the_direction_is_that_of_bfgs_matrices(problem):
     for s, y in kept:
         v = np.eye(n) - np.outer(y, s) / (s @ y)
         h = v.T @ h @ v + np.outer(s, s) / (s @ y)
-    np.testing.assert_allclose(inverse.direction(pairs, slope, soft)[0], -h @ slope, rtol=1e-7, atol=1e-9)
-    np.testing.assert_allclose(inverse.direction([], slope, soft)[0], -inverse.solve(slope), rtol=1e-12)
+    np.testing.assert_allclose(
+        inverse.direction(pairs, slope, soft)[0], -h @ slope, rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        inverse.direction([], slope, soft)[0], -inverse.solve(slope), rtol=1e-12
+    )
 
 
 def test_approximate_inverse_is_the_twin_s(problem):
@@ -189,7 +203,8 @@ def test_approximate_inverse_is_the_twin_s(problem):
 
 
 def test_strides_are_the_twin_s(problem, monkeypatch):
-    """Two strides to convergence: the first by backward Euler, the second by BDF2 with another length."""
+    """Two strides to convergence: the first by backward Euler, the second by BDF2 with another
+    length."""
     _, _, plan, _, lines, engine, masks, _ = problem
     for name, value in {"CLOSE": 1e-9, "NEAR": 0.0, "MOST": 400}.items():
         monkeypatch.setattr(flow_solver, name, value)
@@ -274,7 +289,9 @@ class TestFit:
         again = fit(domain, seen, stop="noise", warm_start=model)
         assert again.iterations == 1 and again.ended == "noise level"
         for clique in (("a", "b", "c"), ("b", "c", "d")):
-            np.testing.assert_allclose(again.marginal(clique), model.marginal(clique), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(
+                again.marginal(clique), model.marginal(clique), rtol=1e-9, atol=1e-9
+            )
 
     def test_other_rows_and_methods_keep_their_ways(self, case):
         domain, _, seen = case

@@ -1,5 +1,5 @@
-"""A step from tables (`Engine.move`) against inference at the changed potentials, and against its laws in
-plain numpy."""
+"""A step from tables (`Engine.move`) against inference at the changed potentials, and against its
+laws in plain numpy."""
 
 import numpy as np
 import pytest
@@ -122,7 +122,8 @@ def test_a_step_too_long_is_told_not_taken():
 @settings(max_examples=5, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
-    """Whole fits by both paths: identity measurements, some repeated, some with a sigma per cell."""
+    """Whole fits by both paths: identity measurements, some repeated, some with a sigma per
+    cell."""
     rng = np.random.default_rng(seed)
     joint = rng.gamma(0.3, 1.0, CUT.shape(tuple(CUT))) * 20
     seen = []
@@ -144,8 +145,8 @@ def test_a_fit_is_the_same_with_and_without_direct_nodes(seed):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
-    """Deep in a tree true cells fall below the least that is stored; standing still must stay possible
-    there."""
+    """Deep in a tree true cells fall below the least that is stored; standing still must stay
+    possible there."""
     domain = Domain({"b": 4, "c": 5, "d": 12, "x": 12, "y": 12})
     plan = planned(domain, [("b", "x"), ("b", "c", "y"), ("b", "c", "d"), ("b", "c"), ("b",)])
     engine, z = inferred(plan, np.zeros(plan.size), dtype=dtype)
@@ -155,7 +156,9 @@ def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
         delta[plan.places[frozenset(clique)].at] = by
         return delta
 
-    first = [changed(("b", "c"), -500.0)] * 3  # a cell, to the least there is; then the row it is in
+    first = [
+        changed(("b", "c"), -500.0)
+    ] * 3  # a cell, to the least there is; then the row it is in
     for delta in [*first, changed(("b",), -5000.0), np.zeros(plan.size), np.zeros(plan.size)]:
         z, _, log_z, far = moved(engine, z, delta)
         assert not far and np.isfinite(log_z)

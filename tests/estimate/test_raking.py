@@ -16,14 +16,19 @@ CLIQUES = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("e", "d"), ("b", "d"
 def targets_of(joint, rng, bins=False):
     out = []
     for clique in CLIQUES:
-        maps = [rng.permutation(np.arange(DOMAIN[a]) // 2) if bins and a in "bd" else None for a in clique]
+        maps = [
+            rng.permutation(np.arange(DOMAIN[a]) // 2) if bins and a in "bd" else None
+            for a in clique
+        ]
         out.append(Target(clique, merge_codes(projection(DOMAIN, joint, clique), maps), 1.0, maps))
     return out
 
 
 def raked(targets, tours, floor=0.0, stalled=0.0):
     shares = {a: np.full(n, 1 / n) for a, n in DOMAIN.items()}
-    cliques = CliqueTables.independent(Frame(DOMAIN, junction_tree(DOMAIN, CLIQUES)), shares, 1000.0)
+    cliques = CliqueTables.independent(
+        Frame(DOMAIN, junction_tree(DOMAIN, CLIQUES)), shares, 1000.0
+    )
     cliques.rake(targets, tours, floor, stalled)
     return cliques
 
@@ -49,11 +54,16 @@ def test_it_converges_to_the_fit_of_the_whole_table(seed, bins):
     shape = DOMAIN.shape(tuple(DOMAIN))
     truth = rng.gamma(0.5, size=shape) + 0.05
     targets = targets_of(truth * 1000 / truth.sum(), rng, bins)
-    cliques, joint = raked(targets, 300), fitted(DOMAIN, np.full(shape, 1000 / truth.size), targets, 300)
+    cliques, joint = (
+        raked(targets, 300),
+        fitted(DOMAIN, np.full(shape, 1000 / truth.size), targets, 300),
+    )
     for clique in [*CLIQUES, *junction_tree(DOMAIN, CLIQUES).cliques]:
         expected = projection(DOMAIN, joint, clique)
         np.testing.assert_allclose(cliques.marginal(tuple(clique)), expected, rtol=1e-5)
-    ended = raked(targets, 10**4, stalled=1e-3)  # what is off falls by more than that until rounding is left
+    ended = raked(
+        targets, 10**4, stalled=1e-3
+    )  # what is off falls by more than that until rounding is left
     for target in targets:
         found = merge_codes(ended.marginal(target.clique), target.bins)
         np.testing.assert_allclose(found, target.table, rtol=1e-6)
@@ -64,7 +74,8 @@ def random_targets(domain, cliques, total, rng):
     out = []
     for clique in cliques:
         bins = [
-            rng.integers(0, 3, domain[a]) if rng.random() < 0.3 and domain[a] > 4 else None for a in clique
+            rng.integers(0, 3, domain[a]) if rng.random() < 0.3 and domain[a] > 4 else None
+            for a in clique
         ]
         bins = [b if b is None or np.unique(b).size == 3 else None for b in bins]
         table = rng.gamma(0.5, size=[domain[a] if b is None else 3 for a, b in zip(clique, bins)])
@@ -74,8 +85,9 @@ def random_targets(domain, cliques, total, rng):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_every_step_is_one_on_the_whole_table(seed, monkeypatch):
-    """Three tours, in the order of the walk, of targets that contradict each other. Cliques of several sizes:
-    rows of one attribute and of several, measured whole and in part, in few lanes and in many."""
+    """Three tours, in the order of the walk, of targets that contradict each other. Cliques of
+    several sizes: rows of one attribute and of several, measured whole and in part, in few lanes
+    and in many."""
     monkeypatch.setattr("fastdp.estimate.dual.dual_plan.LANE_CELLS", 4096 >> 4 * seed)
     rng = np.random.default_rng(seed)
     domain = Domain({f"c{i}": int(n) for i, n in enumerate(rng.permutation([2, 3, 3, 5, 17, 19]))})

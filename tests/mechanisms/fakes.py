@@ -1,4 +1,5 @@
-"""Sessions without privacy for tests of mechanisms: exact counts plus, where asked, plain Gaussian noise."""
+"""Sessions without privacy for tests of mechanisms: exact counts plus, where asked, plain Gaussian
+noise."""
 
 import numpy as np
 
@@ -6,8 +7,8 @@ from .growing import RowsSession
 
 
 class FakeSession(RowsSession):
-    """Answers from given joint counts; its selections are exact and among what it was asked, as their
-    epsilon."""
+    """Answers from given joint counts; its selections are exact and among what it was asked, as
+    their epsilon."""
 
     def __init__(self, domain, joint, *, mu=1.0, clip=1, noise=0.0):
         self.joint = np.asarray(joint)

@@ -1,5 +1,5 @@
-"""A session without privacy for mechanisms that grow a model: rows in memory, plain Gaussian noise, every
-charge noted."""
+"""A session without privacy for mechanisms that grow a model: rows in memory, plain Gaussian noise,
+every charge noted."""
 
 import math
 from types import SimpleNamespace
@@ -17,7 +17,8 @@ from fastdp.schema import Schema
 
 
 class RowsSession:
-    """Answers from rows (columns of codes); `spent` is the sum of mu^2, `steps` the labels in order."""
+    """Answers from rows (columns of codes); `spent` is the sum of mu^2, `steps` the labels in
+    order."""
 
     def __init__(self, domain, columns, *, mu=1.0, clip=1, seed=0, noise=1.0):
         self.domain = Domain(domain)
@@ -59,7 +60,9 @@ class RowsSession:
         return out
 
     def distance(self, clique, estimates, recode):
-        return np.abs(self.marginal(clique, recode) - np.asarray(estimates[clique]).reshape(-1)).sum()
+        return np.abs(
+            self.marginal(clique, recode) - np.asarray(estimates[clique]).reshape(-1)
+        ).sum()
 
     def distances(self, cliques, estimates, *, mu, label, weights=None, recode=None):
         self.charge(label, mu)
@@ -81,7 +84,9 @@ class RowsSession:
             for axis, name in enumerate((a, b)):
                 table = np.delete(table, skip[name], axis) if name in (skip or {}) else table
             exact.append(table.max(axis=1).sum())
-        return SimpleNamespace(values=self.noisy(np.array(exact), sigma), sigma=np.full(len(pairs), sigma))
+        return SimpleNamespace(
+            values=self.noisy(np.array(exact), sigma), sigma=np.full(len(pairs), sigma)
+        )
 
     def filtered(self, clique, *, mu, lifted, label):
         self.charge(label, mu)
@@ -92,15 +97,29 @@ class RowsSession:
         return Filtered(clique, self.domain.shape(clique), cells, noisy[cells], sigma, bar)
 
     def select_l1(
-        self, cliques, estimates, *, epsilon, label, weights=None, penalties=None, allowed=None, recode=None
+        self,
+        cliques,
+        estimates,
+        *,
+        epsilon,
+        label,
+        weights=None,
+        penalties=None,
+        allowed=None,
+        recode=None,
     ):
         self.charge(label, mu_of(BoundedRange(epsilon)))
         allowed = range(len(cliques)) if allowed is None else allowed
         w = np.ones(len(cliques)) if weights is None else np.asarray(weights, float)
         off = np.zeros(len(cliques)) if penalties is None else np.asarray(penalties, float)
-        scores = {i: w[i] * (self.distance(cliques[i], estimates, recode) - off[i]) for i in allowed}
+        scores = {
+            i: w[i] * (self.distance(cliques[i], estimates, recode) - off[i]) for i in allowed
+        }
         largest = self.clip * max(w[i] for i in allowed)
-        noisy = {i: epsilon * s / (2 * largest) + self.noise * self.rng.gumbel() for i, s in scores.items()}
+        noisy = {
+            i: epsilon * s / (2 * largest) + self.noise * self.rng.gumbel()
+            for i, s in scores.items()
+        }
         return max(noisy, key=noisy.__getitem__)
 
 
@@ -124,7 +143,8 @@ def job_of(session, **more):
 
 
 class RowsPublic:
-    """Public data from rows in memory (`mechanisms.base.Public`, as far as a growing model asks)."""
+    """Public data from rows in memory (`mechanisms.base.Public`, as far as a growing model
+    asks)."""
 
     def __init__(self, domain, columns):
         self._rows = RowsSession(domain, columns)
@@ -132,4 +152,7 @@ class RowsPublic:
 
     def marginals(self, cliques, recode=None):
         shapes = self.schema.domain.recoded(recode or {})
-        return {c: self._rows.marginal(c, recode).reshape(shapes.shape(c)).astype(np.int64) for c in cliques}
+        return {
+            c: self._rows.marginal(c, recode).reshape(shapes.shape(c)).astype(np.int64)
+            for c in cliques
+        }

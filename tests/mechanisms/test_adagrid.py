@@ -1,4 +1,5 @@
-"""AdaGrid's rounds: the worked example of the text, thresholds, copies, shares, the published counts."""
+"""AdaGrid's rounds: the worked example of the text, thresholds, copies, shares, the published
+counts."""
 
 import math
 
@@ -49,9 +50,12 @@ def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
 def test_cells_are_fine_by_the_mean_of_copies_and_over_plausible_children_only():
     domain = Domain({"a": 3, "b": 2})
     grid = adagrid.grid_of(domain, ("a",), {}, {})
-    # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5 for cell 2
-    # only.
-    one = [Measurement(("a",), [9.0, v, w], 1.0) for v, w in ((6.0, 3.0), (2.0, 3.0), (0.0, 3.0), (1.0, 3.0))]
+    # One copy alone would pass cell 1 (6 > 5); the average of four, 3, is above 5 / sqrt(4) = 2.5
+    # for cell 2 only.
+    one = [
+        Measurement(("a",), [9.0, v, w], 1.0)
+        for v, w in ((6.0, 3.0), (2.0, 3.0), (0.0, 3.0), (1.0, 3.0))
+    ]
     assert adagrid.plausible(grid, one, 5.0).tolist() == [0, 2]
     assert adagrid.plausible(grid, one[:1], 5.0).tolist() == [0, 1]
     rng = np.random.default_rng(1)

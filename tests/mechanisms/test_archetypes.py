@@ -1,5 +1,5 @@
-"""Archetypes from end to end: what is asked and paid for, users first, the chain, refinement, and what never
-gets out."""
+"""Archetypes from end to end: what is asked and paid for, users first, the chain, refinement, and
+what never gets out."""
 
 import json
 import logging
@@ -29,7 +29,12 @@ BUDGET = {"epsilon": 2.0, "delta": 1e-5, "seed": 3, "sample_seed": 4}
 
 
 def recipe(**fields):
-    return {"mechanism": "archetypes", **recipes.load("taxi-archetypes").fields, "archetypes": 4, **fields}
+    return {
+        "mechanism": "archetypes",
+        **recipes.load("taxi-archetypes").fields,
+        "archetypes": 4,
+        **fields,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +94,9 @@ def outcome(model, schema, users, companies, *, rows=None, config=None, **option
 def test_the_published_calibration_splits_epsilon_and_delta(model, schema, epsilon):
     config = Archetypes(features=model.options.features, calibration="classic-gaussian")
     whole_mu = mu_of_method(epsilon, 1e-5, "classic-gaussian")
-    _, session = outcome(model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon)
+    _, session = outcome(
+        model, schema, [50] * 4, [4] * 57, config=config, mu=whole_mu, epsilon=epsilon
+    )
     capped = min(epsilon, 0.999999999)
     for (_, mu, _), share in zip(session.asked, (config.share, 1 - config.share)):
         sigma = math.sqrt(2 * math.log(1.25 / (share * 1e-5))) / (share * capped)
@@ -111,8 +118,8 @@ def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, 
 
 
 def test_users_come_first(model, schema):
-    """Archetypes, companies and rows of the users follow the answers; a user has one company and one
-    archetype's places."""
+    """Archetypes, companies and rows of the users follow the answers; a user has one company and
+    one archetype's places."""
     users, companies = [100, 0, 300, 50], np.zeros(57)
     companies[[3, 20]] = 150, 300
     result, _ = outcome(model, schema, users, companies)
@@ -150,27 +157,37 @@ def test_shards_can_be_drawn_alone(model):
 
 @pytest.mark.parametrize("limit", [100, 3000, 10**9])
 def test_as_many_rows_are_cast_as_users_have_on_average_up_to_the_limit(model, limit):
-    """With `mean` every user has the mean number of rows of its archetype, so that only rounding is left."""
+    """With `mean` every user has the mean number of rows of its archetype, so that only rounding is
+    left."""
     users = np.full((4, 57), 2.0)
     wanted = min(limit, float(users.sum(axis=1) @ model.mean_rows))
     made = cast(model, users, limit, 200, True, 1)
     assert made.ends[-1] <= limit and made.ends[-1] == pytest.approx(wanted, rel=0.15)
 
 
-def test_values_outside_the_public_lists_change_nothing_visible(trips, schema, public, model, tmp_path):
+def test_values_outside_the_public_lists_change_nothing_visible(
+    trips, schema, public, model, tmp_path
+):
     """Rows with an unlisted company: the same bytes come out as without them, everywhere."""
     odd = fastdp.simulate.taxi(300, seed=77, year=2020)
     at = odd.schema.get_field_index("company_id")
     odd = odd.set_column(at, "company_id", pa.array(np.full(300, 120), odd.schema.field(at).type))
     outs = []
     for name, data in (("with", pa.concat_tables([trips, odd])), ("without", trips)):
-        run = fastdp.synthesize(data, recipe(), public=public, schema=schema, out=tmp_path / name, **BUDGET)
+        run = fastdp.synthesize(
+            data, recipe(), public=public, schema=schema, out=tmp_path / name, **BUDGET
+        )
         outs.append({p.name: p.read_bytes() for p in run.out.iterdir() if p.name != "privacy.json"})
     assert outs[0] == outs[1]
-    assert run.privacy["mechanism"]["public_model_sha256"] == model.digest() and len(run.measurements) == 2
+    assert (
+        run.privacy["mechanism"]["public_model_sha256"] == model.digest()
+        and len(run.measurements) == 2
+    )
     made = run.to_arrow()
     assert made.num_rows > 10_000
-    assert fastdp.read(made, schema, public=True).rows == made.num_rows  # every value is inside its domain
+    assert (
+        fastdp.read(made, schema, public=True).rows == made.num_rows
+    )  # every value is inside its domain
 
 
 def numbers_in(path):
@@ -195,7 +212,8 @@ def numbers_in(path):
 
 @pytest.mark.parametrize("refine", [None, {"share": 0.5, "ways": 1}])
 def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path, caplog, capfd):
-    """Private users in telling numbers: none of the true counts is in any output, log or progress text."""
+    """Private users in telling numbers: none of the true counts is in any output, log or progress
+    text."""
     caplog.set_level(logging.DEBUG)
     rng = np.random.default_rng(0)
     sizes = {5: 3169, 11: 4517}
@@ -206,17 +224,22 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
         base.schema.get_field_index("company_id"), "company_id", pa.array(company.astype(np.int8))
     )
     table = fastdp.read(private, schema)
-    true = {int(n) for n in histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)}
+    true = {
+        int(n) for n in histogram(table, MostCommon(FEATURES, labels=model.labels, keys=4), 1, 1)
+    }
     true |= set(sizes.values()) | {table.rows, table.users}
     true = {float(n) for n in true if n > 300}
     messages = []
     options = {"public": public, "schema": schema, "out": tmp_path / "run", "rows": 2000, **BUDGET}
     options["progress"] = lambda p: messages.append(str(p))
     run = fastdp.synthesize(private, recipe(refine=refine), **options)
-    files = [p for place in (run.out, tmp_path / "run.private") for p in place.rglob("*") if p.is_file()]
+    files = [
+        p for place in (run.out, tmp_path / "run.private") for p in place.rglob("*") if p.is_file()
+    ]
     assert {"privacy.json", "measurements.parquet", "synthetic.parquet"} <= {p.name for p in files}
     for path in files:
-        # Synthetic values may be any number of their domain; reading.json counts rows for the owner alone.
+        # Synthetic values may be any number of their domain; reading.json counts rows for the owner
+        # alone.
         if not path.name.startswith("synthetic") and path.name != "reading.json":
             assert not true & numbers_in(path), path.name
     seen = capfd.readouterr()
@@ -230,7 +253,9 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
 def test_refining_moves_the_public_distribution_to_the_private_one(schema, public):
     """Years far apart, so that there is something to move."""
     table = fastdp.read(fastdp.simulate.taxi(8_000, seed=1, year=2030), schema)
-    run = fastdp.synthesize(table, recipe(refine={"ways": 1}), public=public, **(BUDGET | {"epsilon": 500.0}))
+    run = fastdp.synthesize(
+        table, recipe(refine={"ways": 1}), public=public, **(BUDGET | {"epsilon": 500.0})
+    )
     truth = fastdp.marginals(table.as_truth(), [("payment_type",), ("fare",)])
     before = fastdp.marginals(public, [("payment_type",), ("fare",)])
     for clique, counts in truth.items():
@@ -242,7 +267,9 @@ def test_refining_moves_the_public_distribution_to_the_private_one(schema, publi
         assert gap[0] < 0.3 * gap[1]
     data = run.data
     assert abs(data.num_rows - table.rows) < 100
-    users = data.group_by("taxi_id").aggregate([("company_id", "count_distinct"), ("fare", "count")])
+    users = data.group_by("taxi_id").aggregate(
+        [("company_id", "count_distinct"), ("fare", "count")]
+    )
     assert set(users["company_id_count_distinct"].to_pylist()) == {1}
     assert max(users["fare_count"].to_pylist()) <= 200
     assert 0.7 < users.num_rows / table.users < 1.4

@@ -1,4 +1,5 @@
-"""The clique tree: what it spends, what it finds, what happens at the edges; batches against brute force."""
+"""The clique tree: what it spends, what it finds, what happens at the edges; batches against brute
+force."""
 
 import math
 from functools import partial
@@ -80,12 +81,16 @@ def test_the_model_stays_within_its_limit():
 
 def test_shares_add_up():
     """Nothing is measured for what rounding leaves of a share: no noise could be drawn for it."""
-    for columns, noise_ratio, count in product((2, 9, 60, 200), (0.0, 0.004, 0.02, 1.0), (None, 1, 2, 3, 5)):
+    for columns, noise_ratio, count in product(
+        (2, 9, 60, 200), (0.0, 0.004, 0.02, 1.0), (None, 1, 2, 3, 5)
+    ):
         for off, part in product((-1e-16, 0.0, 1e-16), (None, 0.0, 0.3, 1.0)):
             first = budget_shares.shares(columns, 0.98, rounds=count).ones * (1 + off)
             s = budget_shares.shares(columns, 0.98, noise_ratio, count, spent=first)
             d = s if part is None else s.decided(part)
-            total = d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
+            total = (
+                d.ones + d.again + d.open + d.screening * len(d.batches) + sum(d.batches) + d.final
+            )
             assert math.isclose(total, 0.98) and min(d.batches) > 0
             assert all(x == 0 or x > 1e-4 for x in (s.again, s.open))
     for columns, workload in product((1, 2, 9), (False, True)):
@@ -103,7 +108,13 @@ def loop(pairs):
 
 def test_what_pairs_account_for():
     """The best spanning tree by brute force, of the distances that stand out."""
-    distances = {("a", "b"): 45.0, ("a", "c"): 30.0, ("b", "c"): 40.0, ("c", "d"): 15.0, ("a", "d"): 12.0}
+    distances = {
+        ("a", "b"): 45.0,
+        ("a", "c"): 30.0,
+        ("b", "c"): 40.0,
+        ("c", "d"): 15.0,
+        ("a", "d"): 12.0,
+    }
     sigma, noise_tv = dict.fromkeys(distances, 1.0), dict.fromkeys("abcd", 0.05)
     trees = [t for t in combinations(distances, 3) if not loop(t)]
     best = max(sum(distances[p] for p in t) for t in trees) / 100 * 2 / 3
@@ -120,12 +131,15 @@ def test_what_pairs_account_for():
 
 
 @given(
-    st.lists(st.tuples(st.floats(1, 500), st.floats(0.1, 1), st.floats(0, 3)), min_size=1, max_size=7),
+    st.lists(
+        st.tuples(st.floats(1, 500), st.floats(0.1, 1), st.floats(0, 3)), min_size=1, max_size=7
+    ),
     st.floats(0.01, 10),
 )
 @settings(max_examples=100, deadline=None)
 def test_a_budget_is_divided_at_its_best(rows, precision):
-    """Moving budget from one marginal to another raises the expected noise, with what was measured before."""
+    """Moving budget from one marginal to another raises the expected noise, with what was measured
+    before."""
     batch = [screening.Candidate((f"a{i}", "b"), 1.0, n, w) for i, (n, w, _) in enumerate(rows)]
     before = {c.key: p for c, (_, _, p) in zip(batch, rows)}
     gets = screening.divide(batch, before, precision)
@@ -134,7 +148,8 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
     def noise(more):
         levels = [(c, before[c.key] + more.get(c.key, 0.0)) for c in batch]
         return sum(
-            one_ways.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf for c, p in levels
+            one_ways.NOISE * c.weight * c.cells / math.sqrt(p) if p > 0 else math.inf
+            for c, p in levels
         )
 
     best = noise(gets)
@@ -146,14 +161,24 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
             assert noise(moved) >= best * (1 - 1e-4)
     (first, *held), alone = batch, screening.divide(batch, {}, precision)
     for most, rows_in_cell in product((1e6, 1e-6), (1e9, 1e-9)):
-        sigma = screening.divided(held, lambda c, n=rows_in_cell: np.full(9, n), 1.0, precision, most)(first)
-        gets = min(most, 1 / math.sqrt(alone[first.key]))  # noise up to the rows in a cell costs all of it
-        assert math.isclose(sigma, most if not held else gets if rows_in_cell > 1 else 1.0, rel_tol=1e-4)
+        sigma = screening.divided(
+            held, lambda c, n=rows_in_cell: np.full(9, n), 1.0, precision, most
+        )(first)
+        gets = min(
+            most, 1 / math.sqrt(alone[first.key])
+        )  # noise up to the rows in a cell costs all of it
+        assert math.isclose(
+            sigma, most if not held else gets if rows_in_cell > 1 else 1.0, rel_tol=1e-4
+        )
 
 
-@given(st.lists(st.tuples(st.floats(1, 900), st.floats(1, 500)), min_size=1, max_size=7), st.integers(0, 2))
+@given(
+    st.lists(st.tuples(st.floats(1, 900), st.floats(1, 500)), min_size=1, max_size=7),
+    st.integers(0, 2),
+)
 def test_a_batch_is_cut_where_noise_costs_more_than_it_removes(rows, many):
-    """Slow twin: by distance per portion, whatever makes the batch, with what is held already, worth more."""
+    """Slow twin: by distance per portion, whatever makes the batch, with what is held already,
+    worth more."""
     chosen = [screening.Candidate((f"a{i}", "b"), d, n) for i, (d, n) in enumerate(rows)]
     held = [screening.Candidate((f"c{i}", "b"), 50.0, 40.0) for i in range(many)]
 
@@ -165,7 +190,9 @@ def test_a_batch_is_cut_where_noise_costs_more_than_it_removes(rows, many):
     for c in sorted(chosen, key=lambda c: -c.removed / c.portion):
         batch += [c] if worth([*batch, c]) > worth(batch) + 1e-9 else []
     assert screening.affordable_batch(chosen, held, 0.02, 0.03) == batch
-    follows = screening.following({("a", "x"): np.diag([3.0, 3.0]), ("b", "a"): np.full((2, 2), 0.25)})
+    follows = screening.following(
+        {("a", "x"): np.diag([3.0, 3.0]), ("b", "a"): np.full((2, 2), 0.25)}
+    )
     assert [follows(*pair) for pair in ("ax", "ab", "aa", "bx")] == pytest.approx([1, 0, 1, 0])
 
 
@@ -179,9 +206,9 @@ def two_groups(rows=50_000, seed=1):
 
 
 def test_what_one_answer_explains_is_not_asked_for_again():
-    """The model lacks the link: all four pairs between the groups are off. Of exact answers, the one about
-    the pair that is chosen removes more than half of what is wrong about the others. Where the model's
-    columns are independent, nothing is known to carry over, so all are chosen."""
+    """The model lacks the link: all four pairs between the groups are off. Of exact answers, the
+    one about the pair that is chosen removes more than half of what is wrong about the others.
+    Where the model's columns are independent, nothing is known to carry over, so all are chosen."""
     session = two_groups()
     domain, pairs = Domain(session.domain), list(combinations("apbq", 2))
 
@@ -190,7 +217,8 @@ def test_what_one_answer_explains_is_not_asked_for_again():
 
     def distances(model):
         return {
-            c: np.abs(model.marginal(c).reshape(-1) - session.marginal(c).reshape(-1)).sum() for c in pairs
+            c: np.abs(model.marginal(c).reshape(-1) - session.marginal(c).reshape(-1)).sum()
+            for c in pairs
         }
 
     def chosen(model, cheap=0.0):
@@ -214,9 +242,12 @@ def test_what_one_answer_explains_is_not_asked_for_again():
 
 
 def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
-    """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36 cells."""
+    """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36
+    cells."""
     held = screening.Candidate(("a", "b"), 1.0, 6.0)
-    result = screening.ScreeningResult([("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0])
+    result = screening.ScreeningResult(
+        [("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0]
+    )
     few = {"over_groups": lambda self, clique, table: table[:2, :2], "table": CliqueTreeState.table}
     state = type("State", (), few)()
     again = partial(CliqueTreeState.again, state)
@@ -228,7 +259,10 @@ def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
 # Merging
 
 
-@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 10**5))
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1),
+    st.integers(1, 10**5),
+)
 @settings(max_examples=100, deadline=None)
 def test_the_cut_is_the_largest_that_fits(sizes, most):
     n = merged_codes.largest_within(sizes, most)
@@ -288,8 +322,8 @@ def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
 
 
 def test_a_target_that_two_columns_decide_only_together_is_learnt():
-    """The exclusive or of two of ten binary columns shows in no pair. With the target given, the set of three
-    is screened; the planted bug, a run without a target, does not see it."""
+    """The exclusive or of two of ten binary columns shows in no pair. With the target given, the
+    set of three is screened; the planted bug, a run without a target, does not see it."""
     rng = np.random.default_rng(8)
     rows = {f"x{i}": rng.integers(0, 2, 20_000) for i in range(10)}
     rows["y"] = rows["x3"] ^ rows["x7"]

@@ -1,5 +1,5 @@
-"""Every mechanism's config: unknown fields are refused wherever they stand, and so are values beyond limits;
-by what clips are compared."""
+"""Every mechanism's config: unknown fields are refused wherever they stand, and so are values
+beyond limits; by what clips are compared."""
 
 import math
 from itertools import combinations, pairwise, product
@@ -46,7 +46,9 @@ def test_no_struct_of_a_config_takes_unknown_fields(name):
     kinds = structs_of(mechanisms.get(name))
     assert mechanisms.get(name) in kinds
     for kind in kinds:
-        assert kind.__struct_config__.forbid_unknown_fields, f"{kind.__name__} lets a misspelt field pass"
+        assert kind.__struct_config__.forbid_unknown_fields, (
+            f"{kind.__name__} lets a misspelt field pass"
+        )
         assert kind.__struct_config__.frozen
 
 
@@ -75,31 +77,58 @@ LIMITS = [
     (TwoRound, "threshold", {}, NOT_NEGATIVE),
     (TwoRound, "selection", {}, INSIDE),
     (TwoRound, "max_marginal", {}, AT_LEAST_1),
-    (TwoRoundMarginal, "weight", {"clique": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
-    (TwoRoundMarginal, "edges", {"clique": ("a",)}, ([{}, {"a": (0,)}, {"a": (0, 1, 5)}], BAD_EDGES)),
+    (
+        TwoRoundMarginal,
+        "weight",
+        {"clique": ("a",)},
+        ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan]),
+    ),
+    (
+        TwoRoundMarginal,
+        "edges",
+        {"clique": ("a",)},
+        ([{}, {"a": (0,)}, {"a": (0, 1, 5)}], BAD_EDGES),
+    ),
     (CliqueTree, "deadline", {}, ([None, JUST_ABOVE_0, 1e9], [0.0, -1.0, math.inf, math.nan])),
     (CliqueTree, "memory", {}, ([None, 1 << 24], [(1 << 24) - 1, 0])),
     (Archetypes, "share", {}, INSIDE),
     (Archetypes, "max_rows", {}, AT_LEAST_1),
     (Archetypes, "clip_share", {}, ([None], [0.1])),
     (Refine, "share", {}, INSIDE),
-    (Total, "share", {"columns": ("a",)}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
+    (
+        Total,
+        "share",
+        {"columns": ("a",)},
+        ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan]),
+    ),
     (UserCounts, "cap", {}, AT_LEAST_1),
     (UserCounts, "months", {}, ([0, 1], [-1])),
     (UserCounts, "repeats", {}, ([(1,), (2, 5)], [(), (0,), (1, 0)])),
     (UserCounts, "t_max", {"repeats": (1, 4)}, ([None, 4, 5], [3])),
     (UserCounts, "false_presence", {}, INSIDE),
     (UserCounts, "presence", {}, ([0.0, 0.5, JUST_BELOW_1], [-JUST_ABOVE_0, 1.0, math.nan])),
-    (Archetypes, "calibration", {"refine": Refine()}, (["gdp", "classic-rdp"], ["classic-gaussian"])),
+    (
+        Archetypes,
+        "calibration",
+        {"refine": Refine()},
+        (["gdp", "classic-rdp"], ["classic-gaussian"]),
+    ),
     (Refine, "ways", {}, AT_LEAST_1),
     (Refine, "measured", {}, ([None, (("a",),)], [()])),
-    (WorkloadItem, "weight", {"columns": ("a",)}, ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan])),
+    (
+        WorkloadItem,
+        "weight",
+        {"columns": ("a",)},
+        ([JUST_ABOVE_0, 2.0], [0.0, -1.0, math.inf, math.nan]),
+    ),
     (WorkloadItem, "columns", {}, ([("a",), ("a", "b")], [(), ("a", "a"), ("a", "b", "a")])),
     (Region, "groups", {"column": "a"}, ([{"x": (1,)}], [{}, {"x": ()}, {"x": (1,), "y": ()}])),
 ]
 
 
-@pytest.mark.parametrize("kind, field, others, values", LIMITS, ids=lambda x: getattr(x, "__name__", None))
+@pytest.mark.parametrize(
+    "kind, field, others, values", LIMITS, ids=lambda x: getattr(x, "__name__", None)
+)
 def test_a_field_takes_what_its_limits_allow_and_nothing_beyond(kind, field, others, values):
     taken, refused = values
     for value in taken:
@@ -109,7 +138,9 @@ def test_a_field_takes_what_its_limits_allow_and_nothing_beyond(kind, field, oth
             kind(**others, **{field: value})
 
 
-@pytest.mark.parametrize("kind, field", [(MST, "shares"), (TwoRound, "shares"), (AdaGrid, "rounds")])
+@pytest.mark.parametrize(
+    "kind, field", [(MST, "shares"), (TwoRound, "shares"), (AdaGrid, "rounds")]
+)
 def test_every_one_of_several_shares_is_positive(kind, field):
     length = 2 if kind is TwoRound else 3
     kind(**{field: (JUST_ABOVE_0,) * length})
@@ -155,25 +186,37 @@ FIELDS = {
 }
 CASES = [
     *((name, FIELDS.get(name, {})) for name in mechanisms.names()),
-    ("adagrid", {"outer": [["a", "b"], ["b", "c", "d"]], "copies": [{"clique": ["a", "b"], "times": 3}]}),
+    (
+        "adagrid",
+        {"outer": [["a", "b"], ["b", "c", "d"]], "copies": [{"clique": ["a", "b"], "times": 3}]},
+    ),
     ("archetypes", {**FIELDS["archetypes"], "refine": {"share": 0.4}}),
     ("archetypes", {"features": ["a"], "refine": {"share": 0.4, "measured": [["a", "b"], ["d"]]}}),
     ("cliquetree", {"workload": [["a", "b"], ["b", "c", "d"]]}),
     ("cliquetree", {"screening_rounds": 1}),
-    ("tworound", {"round2": [["a", "b"], {"clique": ["c", "d"], "weight": 3}], "weights": {"a": 2}}),
+    (
+        "tworound",
+        {"round2": [["a", "b"], {"clique": ["c", "d"], "weight": 3}], "weights": {"a": 2}},
+    ),
     ("usercounts", {**FIELDS["usercounts"], "method": "hierarchy"}),
 ]
 
 
 def planned(name, fields, epsilon, public=None, delta=1e-6):
     columns = {
-        n: {"kind": "integer", "max": k - 1, "null": "drop", "overflow": "drop"} for n, k in SIZES.items()
+        n: {"kind": "integer", "max": k - 1, "null": "drop", "overflow": "drop"}
+        for n, k in SIZES.items()
     }
     schema = fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 6}})
     fixed = {} if name == "usercounts" else {"clip": CLIP}
     public = name == "archetypes" if public is None else public
     return fastdp.plan(
-        schema, {"mechanism": name, **fixed, **fields}, epsilon, delta, public=public, rows=10_000_000
+        schema,
+        {"mechanism": name, **fixed, **fields},
+        epsilon,
+        delta,
+        public=public,
+        rows=10_000_000,
     )
 
 
@@ -181,13 +224,15 @@ def planned(name, fields, epsilon, public=None, delta=1e-6):
 @pytest.mark.parametrize("public", [None, True])
 @pytest.mark.parametrize("epsilon", [0.2, 8.0])
 def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsilon):
-    """A line of noise sigma costs (sensitivity / sigma)^2 (of sets to be chosen: each; of copies of one set:
-    sigma is that of their mean), a charge its share: together mu^2. One user moves a marginal by the clip, a
-    histogram of users by the square root of the cap."""
+    """A line of noise sigma costs (sensitivity / sigma)^2 (of sets to be chosen: each; of copies of
+    one set: sigma is that of their mean), a charge its share: together mu^2. One user moves a
+    marginal by the clip, a histogram of users by the square root of the cap."""
     made = planned(name, fields, epsilon, public)
     moved = math.sqrt(CAP) if name == "usercounts" else CLIP
     times = [1 if set(line.clique) <= set(SIZES) else line.times for line in made.lines]
-    cost = math.fsum(n * (moved / line.sigma) ** 2 for n, line in zip(times, made.lines, strict=True))
+    cost = math.fsum(
+        n * (moved / line.sigma) ** 2 for n, line in zip(times, made.lines, strict=True)
+    )
     shares = [share for _, share in made.charges]
     assert min(shares, default=1) > 0
     assert cost + made.mu**2 * math.fsum(shares) == pytest.approx(made.mu**2, rel=1e-9)
@@ -196,8 +241,9 @@ def test_noise_and_charges_of_a_plan_cost_its_budget(name, fields, public, epsil
 @pytest.mark.parametrize("name, fields", CASES)
 @pytest.mark.parametrize("public, user", list(product([False, True], repeat=2)))
 def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, public, user):
-    """All of it and no more; every line has its set's cells, those of sets to be chosen those of the two
-    largest columns. Clips are compared by the same lines, with pairs of all sizes for sets to be chosen."""
+    """All of it and no more; every line has its set's cells, those of sets to be chosen those of
+    the two largest columns. Clips are compared by the same lines, with pairs of all sizes for sets
+    to be chosen."""
     ways = {"public": public, "user": user}
     for width in (1, 2, 4) if fields == FIELDS.get(name, {}) and name != "archetypes" else (4,):
         domain = Domain(dict(list(SIZES.items())[-width:]))
@@ -206,7 +252,9 @@ def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, pu
         shares = [share for _, share in made.charges]
         spent = sum(p.share * p.times for p in made.measurements) + sum(shares)
         assert spent == pytest.approx(1.0)
-        assert all(p.share > 0 and p.times > 0 for p in made.measurements) and all(s > 0 for s in shares)
+        assert all(p.share > 0 and p.times > 0 for p in made.measurements) and all(
+            s > 0 for s in shares
+        )
         known = [p for p in made.measurements if set(p.clique) <= set(domain)]
         each_t = getattr(config, "largest_t", 1)  # users are counted by group and T
         assert all(p.averaged and p.cells == domain.cells(p.clique) * each_t for p in known)
@@ -214,8 +262,12 @@ def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, pu
             next((p for p in made.measurements if p not in known), None),
             sorted(domain.values()),
         )
-        assert any_set is None or (any_set.cells == math.prod(largest[-2:]) and not any_set.averaged)
-        assert (any_set is not None) == ((name in ("mst", "cliquetree") and width > 1) or name == "aim")
+        assert any_set is None or (
+            any_set.cells == math.prod(largest[-2:]) and not any_set.averaged
+        )
+        assert (any_set is not None) == (
+            (name in ("mst", "cliquetree") and width > 1) or name == "aim"
+        )
         pairs = sorted(domain.cells(p) for p in combinations(domain, 2))
         criteria = list(config.clip_criteria(domain, **ways))
         stand_ins = [p for p in criteria if p.clique == ("any", "pair")]
@@ -238,18 +290,25 @@ def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, pu
 @pytest.mark.parametrize("method, epsilon", list(product(["clip", "hierarchy"], [0.2, 8.0])))
 def test_laplace_noise_of_a_plan_costs_its_epsilon(method, epsilon):
     """Discrete Laplace noise of scale b has variance 1 / (cosh(1 / b) - 1), and costs cap / b."""
-    made = planned("usercounts", {"noise": "laplace", "cap": CAP, "method": method}, epsilon, delta=0.0)
+    made = planned(
+        "usercounts", {"noise": "laplace", "cap": CAP, "method": method}, epsilon, delta=0.0
+    )
     cost = math.fsum(CAP * math.acosh(1 + line.sigma**-2) for line in made.lines)
-    assert cost + epsilon * sum(share for _, share in made.charges) == pytest.approx(epsilon, rel=1e-9)
+    assert cost + epsilon * sum(share for _, share in made.charges) == pytest.approx(
+        epsilon, rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("name, fields", CASES)
 def test_a_larger_epsilon_or_delta_never_adds_noise(name, fields):
     plans = [
-        planned(name, fields, e, delta=d) for e, d in ((0.5, 1e-9), (0.5, 1e-6), (1.0, 1e-6), (4.0, 1e-6))
+        planned(name, fields, e, delta=d)
+        for e, d in ((0.5, 1e-9), (0.5, 1e-6), (1.0, 1e-6), (4.0, 1e-6))
     ]
     for less, more in pairwise(plans):
-        assert less.mu < more.mu and [ln.clique for ln in less.lines] == [ln.clique for ln in more.lines]
+        assert less.mu < more.mu and [ln.clique for ln in less.lines] == [
+            ln.clique for ln in more.lines
+        ]
         assert all(a.sigma > b.sigma for a, b in zip(less.lines, more.lines, strict=True))
 
 

@@ -31,7 +31,8 @@ from tests.builders import schema_with_users
 
 @given(st.lists(st.tuples(st.integers(1, 900), st.booleans()), min_size=4, max_size=30), st.data())
 def test_scores_of_groups_have_mean_0_and_variance_1(codes, data):
-    """Over all rows; in the order of the mean codes, and 0 for codes without a place in the order."""
+    """Over all rows; in the order of the mean codes, and 0 for codes without a place in the
+    order."""
     rows, alone = np.array([float(n) for n, _ in codes]), np.array([a for _, a in codes])
     some = sorted(data.draw(st.lists(st.integers(0, 2), min_size=len(codes), max_size=len(codes))))
     groups = np.unique(np.where(alone, 3, some), return_inverse=True)[1]
@@ -44,14 +45,17 @@ def test_scores_of_groups_have_mean_0_and_variance_1(codes, data):
 
 
 def test_a_fit_stops_by_its_rule():
-    """Noise: at half the rows, and `slack` standard deviations of that; looked at every five calls where an
-    order does not fit. Tolerance: no relative fall over ten losses, at the best one or long after it."""
+    """Noise: at half the rows, and `slack` standard deviations of that; looked at every five calls
+    where an order does not fit. Tolerance: no relative fall over ten losses, at the best one or
+    long after it."""
     n, calls = Stop.WINDOW, (7, 6 + Stop.WINDOW // 2, 7 + Stop.WINDOW // 2)
     for rows, slack in ((8, 0.0), (8, 2.0), (50, 1.0)):
         level = rows / 2 + slack * math.sqrt(rows / 2)
         for loss, fits in ((level - 1e-9, True), (level + 1e-9, True), (level - 1e-9, False)):
             looks, ends = [], ["noise level" if fits and loss < level else ""] * 3
-            facts = SimpleNamespace(rows=rows, orders_fit=lambda at, to=looks, yes=fits: to.append(at) or yes)
+            facts = SimpleNamespace(
+                rows=rows, orders_fit=lambda at, to=looks, yes=fits: to.append(at) or yes
+            )
             stop = Stop("noise", facts, 1e-3, 40, slack)
             assert [stop(loss, call, call) for call in calls] == ends
             assert looks == ([*calls] if fits else [7, calls[2]]) * (loss < level)
@@ -62,7 +66,9 @@ def test_a_fit_stops_by_its_rule():
         )
         assert goal_of(options, facts, lines).loss == pytest.approx(level)
         options.stop = "refined"
-        assert goal_of(options, facts, lines).loss == pytest.approx(min(level, rows * (1 / 9 + SETTLED / 6)))
+        assert goal_of(options, facts, lines).loss == pytest.approx(
+            min(level, rows * (1 / 9 + SETTLED / 6))
+        )
     facts = SimpleNamespace(rows=2, orders_fit=None)
 
     def end(losses):
@@ -83,8 +89,8 @@ def test_a_fit_stops_by_its_rule():
 
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 4))
 def test_means_find_clusters_that_lie_far_apart(seed, clusters, columns):
-    """Every cluster is one label where there are as many means; where there are more, only points of one
-    cluster share a label; nobody is nearer to another label's mean than to its own."""
+    """Every cluster is one label where there are as many means; where there are more, only points
+    of one cluster share a label; nobody is nearer to another label's mean than to its own."""
     rng = np.random.default_rng(seed)
     of = rng.permutation(np.repeat(np.arange(clusters), rng.integers(1, 5, clusters)))
     x = 1e6 * of[:, None] + rng.random((len(of), columns))
@@ -92,8 +98,14 @@ def test_means_find_clusters_that_lie_far_apart(seed, clusters, columns):
     for size in (clusters, clusters + 2):
         label = mixture.kmeans(x, share, size, rng)
         assert all(len(set(of[label == k])) == 1 for k in set(label))
-        assert len(set(label)) == min(size, len(of)) if size == clusters else len(set(label)) >= clusters
-        means = {k: np.average(x[label == k], axis=0, weights=share[label == k]) for k in set(label)}
+        assert (
+            len(set(label)) == min(size, len(of))
+            if size == clusters
+            else len(set(label)) >= clusters
+        )
+        means = {
+            k: np.average(x[label == k], axis=0, weights=share[label == k]) for k in set(label)
+        }
         for point, k in zip(x, label):
             assert (
                 np.linalg.norm(point - means[k])
@@ -102,7 +114,8 @@ def test_means_find_clusters_that_lie_far_apart(seed, clusters, columns):
 
 
 def test_rows_of_groups_have_the_shares_and_the_odds_asked_for():
-    """Of every group its part of the shard, and of each kind of row in it as many as its odds leave."""
+    """Of every group its part of the shard, and of each kind of row in it as many as its odds
+    leave."""
     domain, table = Domain({"g": 2, "a": 3}), np.array([[300.0, 200, 100], [10, 40, 50]])
     model = fit(domain, [Measurement(("g", "a"), table.reshape(-1), 0.01)])
     odds = np.array([[1.0, 0.5, 0.0], [0.25, 1.0, 3.0]])
@@ -120,14 +133,20 @@ def test_rows_of_groups_have_the_shares_and_the_odds_asked_for():
 def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_something():
     many, one = (schema_with_users({"a": 3}, "who", max_rows=n) for n in (2, 1))
     whole = sum(with_users.SHARES.values())
-    for config, source, public in product((CliqueTree, MST), ("auto", "users", "private"), (False, True)):
+    for config, source, public in product(
+        (CliqueTree, MST), ("auto", "users", "private"), (False, True)
+    ):
         asked = source == "users" or (source == "auto" and config is CliqueTree and not public)
         made = config(ids=Ids(source=source))
         assert with_users.users_cost(made, many, public) == pytest.approx(whole * asked)
         assert with_users.users_cost(made, one, public) == 0
     session = SimpleNamespace(mu=0.5)
     for users, columns, which in ((None, 3, 0), (1e3, 2, 1), (1e5, 4, 0), (1e5, 4, 1)):
-        coarse = None if users is None else SimpleNamespace(values=np.array([7e7, users / 4, 3 * users / 4]))
+        coarse = (
+            None
+            if users is None
+            else SimpleNamespace(values=np.array([7e7, users / 4, 3 * users / 4]))
+        )
         state = SimpleNamespace(session=session, coarse=coarse)
         share = with_users._Users._enough(state, columns, which)
         there = max(1.0, users or 1.0) / (3 if which else 1)
@@ -139,7 +158,9 @@ def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_somethi
 
 @given(st.floats(1e-4, 1.0), st.floats(1e-6, 1e4), st.floats(10, 1e6))
 def test_trends_are_released_of_the_farthest_pairs_with_noise_within_bounds(share, unit, total):
-    distances = {(a, b): float(7 * i % 11) for i, (a, b) in enumerate(zip("abcdefghijk", "bcdefghijkl"))}
+    distances = {
+        (a, b): float(7 * i % 11) for i, (a, b) in enumerate(zip("abcdefghijk", "bcdefghijkl"))
+    }
     pairs, each = trends.affordable(distances, share, unit, total)
     assert pairs == sorted(distances, key=distances.get, reverse=True)[: len(pairs)]
     if pairs:
@@ -171,7 +192,10 @@ def test_limits_of_memory_and_time_are_limits_of_cells():
     memory, pair, model = 10**9, size_limits.pair_cells, partial(size_limits.model_cells, None)
     for public, each in ((False, PAIR_BYTES), (True, PAIR_BYTES + PUBLIC_PAIR_BYTES)):
         assert pair(memory, 10**9, public) == memory // 2 // each and pair(None, 7, public) == 7
-        assert pair(memory, 50_000, public) == 50_000 and pair(1, 10**9, public) == size_limits.LEAST_CELLS
+        assert (
+            pair(memory, 50_000, public) == 50_000
+            and pair(1, 10**9, public) == size_limits.LEAST_CELLS
+        )
     cells = [memory // 2 // size_limits.CELL_BYTES, 2 * size_limits.CELLS_PER_SECOND]
     assert [model(memory, None), model(None, 2.0), model(memory, 2.0)] == [*cells, min(cells)]
     assert model(None, None, 9) == size_limits.model_cells(9, memory, 2.0) == 9
@@ -204,9 +228,10 @@ class Descent:
 
 @pytest.mark.parametrize("rule", ["tol", "noise", "iters"])
 def test_steps_of_a_descent_follow_the_curvature_and_momentum_follows_nesterov(rule):
-    """A step is taken once its size is within 1 / (t L) of the curvature L that is found, and L may shrink
-    only by SHRINK a step. The weights t of the newest point have (1 - t) / t^2 = 1 / t'^2 of the one before;
-    a fit that stops by its noise keeps at least STEADY of it. Plain descent halves and doubles its steps."""
+    """A step is taken once its size is within 1 / (t L) of the curvature L that is found, and L may
+    shrink only by SHRINK a step. The weights t of the newest point have (1 - t) / t^2 = 1 / t'^2 of
+    the one before; a fit that stops by its noise keeps at least STEADY of it. Plain descent halves
+    and doubles its steps."""
     clock = SimpleNamespace(tick=lambda calls, loss: None)
     curve = lambda k: 3.0 if k < 20 else 500.0  # noqa: E731
     descent = Descent(curve)
@@ -216,18 +241,23 @@ def test_steps_of_a_descent_follow_the_curvature_and_momentum_follows_nesterov(r
     assert weights[0] == 1 and bounds[0] == 64
     least = optimisers.STEADY if rule == "noise" else 0.0
     free = weights[1:] > least
-    assert ((1 - weights[1:]) / weights[1:] ** 2)[free] == pytest.approx((1 / weights[:-1] ** 2)[free])
+    assert ((1 - weights[1:]) / weights[1:] ** 2)[free] == pytest.approx(
+        (1 / weights[:-1] ** 2)[free]
+    )
     assert (weights[1:][~free] == least).all() and (weights[-1] == least) == (rule == "noise")
     found = np.array([curve(k) for k in range(len(bounds))])
     assert (bounds >= found * (1 - 1e-9)).all() and (
         bounds[1:] >= optimisers.SHRINK * bounds[:-1] * (1 - 1e-9)
     ).all()
-    assert bounds[19] == pytest.approx(max(optimisers.MARGIN * 3, 64 * optimisers.SHRINK**19)) and bounds[
-        20
-    ] == pytest.approx(optimisers.GROW * 500)
+    assert bounds[19] == pytest.approx(
+        max(optimisers.MARGIN * 3, 64 * optimisers.SHRINK**19)
+    ) and bounds[20] == pytest.approx(optimisers.GROW * 500)
     assert len(descent.tried) == len(bounds) + 1  # one step too long, where the curvature rose
     plain = Descent(curve)
-    assert optimisers.mirror_descent(plain, Stop(rule, plain.quadratic, 1e-9, 60), clock)[1] == "iterations"
+    assert (
+        optimisers.mirror_descent(plain, Stop(rule, plain.quadratic, 1e-9, 60), clock)[1]
+        == "iterations"
+    )
     sizes, kept = [size for _, size in plain.tried], {size for _, size in plain.kept}
     assert sizes[0] == 1 / 64 and {t for t, _ in plain.tried} == {1.0}
     assert all(b == (2 * a if a <= 1 / 3 and a in kept else a / 2) for a, b in pairwise(sizes[:10]))
@@ -236,11 +266,18 @@ def test_steps_of_a_descent_follow_the_curvature_and_momentum_follows_nesterov(r
 
 @given(st.floats(0.3, 4.0), st.floats(1.1, 100), st.floats(0.01, 0.99), st.integers(0, 9))
 def test_a_flow_goes_back_to_where_it_crossed_the_noise_level(power, before, height, calls):
-    """Along a stride whose loss falls from `before` to 1: not above the level, and below it by WIDE of the
-    stride's own excess at most, unless TRIES calls, or those that are left, were too few. The state and the
-    functionals are those of the loss."""
+    """Along a stride whose loss falls from `before` to 1: not above the level, and below it by WIDE
+    of the stride's own excess at most, unless TRIES calls, or those that are left, were too few.
+    The state and the functionals are those of the loss."""
     flow, wanted = object.__new__(Flow), 1 + height * (before - 1)
-    flow._at, flow._z, flow._spare, flow._velocity, flow.loss, flow.f = 0.0, 1.0, None, 2.0, 1.0, 1.0
+    flow._at, flow._z, flow._spare, flow._velocity, flow.loss, flow.f = (
+        0.0,
+        1.0,
+        None,
+        2.0,
+        1.0,
+        1.0,
+    )
     flow.calls, flow.most, tried = 0, calls, []
     flow.engine = SimpleNamespace(team=None)
     loss_at = lambda share: before + (1 - before) * share**power  # noqa: E731
@@ -265,14 +302,20 @@ def test_a_flow_goes_back_to_where_it_crossed_the_noise_level(power, before, hei
         assert wanted - WIDE * (wanted - 1) <= before + (1 - before) * tried[0] < wanted
 
 
-@given(st.lists(st.integers(0, 26), min_size=12, max_size=12, unique=True), st.booleans(), st.integers(0, 3))
+@given(
+    st.lists(st.integers(0, 26), min_size=12, max_size=12, unique=True),
+    st.booleans(),
+    st.integers(0, 3),
+)
 def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy, frequent):
-    """A column follows where the rows that can be guessed, less two standard errors, are FOLLOWS of all and
-    LIFT of those without its most frequent value; the strongest first, each after its source, no circles."""
+    """A column follows where the rows that can be guessed, less two standard errors, are FOLLOWS of
+    all and LIFT of those without its most frequent value; the strongest first, each after its
+    source, no circles."""
     sizes = {"a": 300, "b": 310, "c": 500, "d": 900}
     domain, total = Domain(sizes), 1e6
     shares = {
-        n: np.r_[0.8 if i == frequent else 2 / k, np.ones(k - 1)] for i, (n, k) in enumerate(sizes.items())
+        n: np.r_[0.8 if i == frequent else 2 / k, np.ones(k - 1)]
+        for i, (n, k) in enumerate(sizes.items())
     }
     shares = {n: np.r_[s[0], (1 - s[0]) * s[1:] / s[1:].sum()] for n, s in shares.items()}
     asked, numbers, error = [], (0.7203 + 0.015 * step for step in steps), 0.02 * noisy

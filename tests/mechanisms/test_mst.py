@@ -1,4 +1,5 @@
-"""MST: merged rare values, the tree, what it costs; and its quality on a real table where that is at hand."""
+"""MST: merged rare values, the tree, what it costs; and its quality on a real table where that is
+at hand."""
 
 import math
 
@@ -45,7 +46,9 @@ def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
     outcome, kept = run(session := chain())
     assert sorted(map(tuple, outcome.details["tree"])) == [("a", "b"), ("b", "c"), ("c", "d")]
     assert len(kept["measurements"]) == 7
-    cost = sum(mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked)
+    cost = sum(
+        mu_of(BoundedRange(r)) ** 2 if isinstance(r, float) else r.mu**2 for r in session.asked
+    )
     assert session.mu**2 * 0.999 < cost <= session.mu**2 * (1 + 1e-12)
 
 
@@ -56,7 +59,8 @@ def test_the_simplex_projection_is_the_nearest_point(values, total):
     nearest = onto_simplex(values, total)
     assert (nearest >= 0).all()
     assert math.isclose(nearest.sum(), total, abs_tol=1e-6)
-    # Optimal: what is above zero moved by one common amount, what is at zero would have moved below it.
+    # Optimal: what is above zero moved by one common amount, what is at zero would have moved below
+    # it.
     moved = values[nearest > 0] - nearest[nearest > 0]
     if moved.size:
         assert np.ptp(moved) < 1e-6
@@ -76,15 +80,25 @@ def test_pairs_too_large_leave_a_forest_and_one_column_needs_no_tree(monkeypatch
 @pytest.mark.parametrize("mechanism", ["adagrid", "mst", "tworound"])
 @pytest.mark.parametrize("public", [False, True])
 def test_where_no_pair_can_be_chosen_the_budget_is_spent_nevertheless(mechanism, public, tmp_path):
-    """One column, two of which one follows from the other, and two whose pair has too many cells. Statement
-    and releases agree about it; one column is measured once, as planned."""
+    """One column, two of which one follows from the other, and two whose pair has too many cells.
+    Statement and releases agree about it; one column is measured once, as planned."""
     for rules, b in ([], None), ([{"column": "b", "follows": "a // 10"}], 3), ([], 999_999):
-        columns = {n: {"kind": "integer", "max": top} for n, top in (("a", 39), ("b", b)) if top is not None}
+        columns = {
+            n: {"kind": "integer", "max": top}
+            for n, top in (("a", 39), ("b", b))
+            if top is not None
+        }
         schema = fastdp.Schema.from_dict({"columns": columns, "constraints": rules})
         private, known = (
-            pa.table({"a": x, "b": x // 10}).select([*columns]) for x in np.arange(1800).reshape(2, -1) % 40
+            pa.table({"a": x, "b": x // 10}).select([*columns])
+            for x in np.arange(1800).reshape(2, -1) % 40
         )
-        options = {"schema": schema, "public": known if public else None, "seed": 1, "out": tmp_path / f"{b}"}
+        options = {
+            "schema": schema,
+            "public": known if public else None,
+            "seed": 1,
+            "out": tmp_path / f"{b}",
+        }
         made = fastdp.synthesize(private, mechanism, 1.0, 1e-6, **options)
         part = made.privacy["parts"][0]
         assert part["event"]["mu"] * (1 - 1e-9) < part["spent"]["mu"] <= part["event"]["mu"]
@@ -97,7 +111,9 @@ def test_where_no_pair_can_be_chosen_the_budget_is_spent_nevertheless(mechanism,
 # Mechanisms that merge rare codes release which codes were merged, and only where any were.
 
 
-@pytest.mark.parametrize("config", [AIM(rounds=6), MST(), CliqueTree()], ids=lambda c: type(c).__name__)
+@pytest.mark.parametrize(
+    "config", [AIM(rounds=6), MST(), CliqueTree()], ids=lambda c: type(c).__name__
+)
 @pytest.mark.parametrize("crowded", [True, False])
 def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded):
     """Columns of 40 codes of which 3 occur, or of 3 codes."""
@@ -120,8 +136,9 @@ def test_a_table_of_codes_is_released_where_the_model_has_fewer(config, crowded)
 
 @pytest.mark.parametrize("mu, most", [(0.1, 70), (3.0, 150), (3.0, 10**6)])
 def test_every_round_of_aim_is_that_of_its_definition(mu, most):
-    """Which sets may be chosen, with which weights, penalties and budget, and when a round costs four times
-    as much: if it moved the model by less than its noise. All is spent; what depends is measured."""
+    """Which sets may be chosen, with which weights, penalties and budget, and when a round costs
+    four times as much: if it moved the model by less than its noise. All is spent; what depends is
+    measured."""
     asked, models = [], []
 
     class Spy(RowsSession):
@@ -130,10 +147,15 @@ def test_every_round_of_aim_is_that_of_its_definition(mu, most):
             return super().select_l1(cliques, estimates, **options)
 
     domain, rows = dependent_rows(columns=4)
-    domain, rows = domain | {"one": 1}, rows | {"one": np.zeros(6000, int)}  # nothing to choose in it
+    domain, rows = (
+        domain | {"one": 1},
+        rows | {"one": np.zeros(6000, int)},
+    )  # nothing to choose in it
     session, config = Spy(domain, rows, mu=mu, clip=2), AIM(rounds=20, rare=0.0, max_cells=most)
     job = job_of(session)
-    fitted = replace(job, fit=lambda *args, **options: models.append(job.fit(*args, **options)) or models[-1])
+    fitted = replace(
+        job, fit=lambda *args, **options: models.append(job.fit(*args, **options)) or models[-1]
+    )
     outcome, held = config.run(session, fitted), []
     whole = 1 - 5 * (1 - config.selection) / 20
     assert sum(r.mu**2 for r in session.asked[:5]) == pytest.approx((1 - whole) * mu**2)
@@ -141,13 +163,19 @@ def test_every_round_of_aim_is_that_of_its_definition(mu, most):
     for i, ((cliques, options), request) in enumerate(zip(asked, session.asked[5:], strict=True)):
         step = left if left < 2 * step else step
         assert request.mu**2 / mu**2 == pytest.approx(step * (1 - config.selection))
-        assert mu_of(BoundedRange(options["epsilon"])) ** 2 / mu**2 == pytest.approx(step * config.selection)
+        assert mu_of(BoundedRange(options["epsilon"])) ** 2 / mu**2 == pytest.approx(
+            step * config.selection
+        )
         singles = [(a,) for a in domain]
-        room = max(most * (1 - (left - step) / whole), tree_size(session.domain, singles + held).cells)
+        room = max(
+            most * (1 - (left - step) / whole), tree_size(session.domain, singles + held).cells
+        )
         fit = [c for c in closure if tree_size(session.domain, [*singles, *held, c]).cells <= room]
         fit = [c for c in fit if "one" not in c]
         assert cliques == fit and request.clique in fit
-        assert options["weights"] == pytest.approx([closure[c] / max(map(closure.get, fit)) for c in fit])
+        assert options["weights"] == pytest.approx(
+            [closure[c] / max(map(closure.get, fit)) for c in fit]
+        )
         noise = math.sqrt(2 / math.pi) * session.clip / request.mu
         assert options["penalties"] == pytest.approx([noise * session.domain.cells(c) for c in fit])
         held.append(request.clique)
@@ -157,7 +185,9 @@ def test_every_round_of_aim_is_that_of_its_definition(mu, most):
             step *= 4 if moved <= noise * session.domain.cells(held[-1]) else 1
     assert abs(left) < 1e-9 and session.spent == pytest.approx(mu**2)
     assert [list(c) for c in held] == outcome.details["rounds"]
-    assert session.steps[1:] == [f"{what} {i + 1}" for i in range(len(held)) for what in ("choice", "round")]
+    assert session.steps[1:] == [
+        f"{what} {i + 1}" for i in range(len(held)) for what in ("choice", "round")
+    ]
     assert mu < 1 or all(any({f"c{i}", f"c{i + 1}"} <= set(c) for c in held) for i in range(3))
     alone = RowsSession({"one": 1}, {"one": np.zeros(9, int)})
     assert config.run(alone, job_of(alone)).details["rounds"] == []

@@ -1,5 +1,5 @@
-"""Public data in `cliquetree`, `mst` and `adagrid`: it helps where it is right, costs next to nothing where
-it is wrong, and no more than the budget is spent."""
+"""Public data in `cliquetree`, `mst` and `adagrid`: it helps where it is right, costs next to
+nothing where it is wrong, and no more than the budget is spent."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,8 @@ def test_right_public_data_is_used_in_place_of_measurements(kind):
     _, public = chain(seed=9, rows=20_000)
     outcome, session = go(kind, domain, rows, public, mu=0.1)
     rested, beside = (
-        {tuple(c) for c in outcome.details["public"][k]} for k in ("prior_only", "prior_and_answers")
+        {tuple(c) for c in outcome.details["public"][k]}
+        for k in ("prior_only", "prior_and_answers")
     )
     edges = {(f"c{i}", f"c{i + 1}") for i in range(4)}
     assert edges <= rested | beside and len(edges & rested) >= 2
@@ -71,7 +72,9 @@ def test_right_public_data_helps_and_wrong_does_not_hurt(kind):
     none = mean_error(kind, None, 6)
     assert mean_error(kind, public, 6) < 0.7 * none
     for wrong in (permuted(public), shuffled(public)):
-        assert mean_error(kind, wrong, 6) < 1.1 * none  # the spread of six seeds; bench.public measures 2 %
+        assert (
+            mean_error(kind, wrong, 6) < 1.1 * none
+        )  # the spread of six seeds; bench.public measures 2 %
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -91,14 +94,21 @@ def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
     rng = np.random.default_rng(3)
     a, b = rng.integers(0, 5, 20_000), rng.integers(0, 5, 20_000)
     late, skew = rng.random(20_000) < 0.7, rng.random(20_000) < 0.5
-    rows = {"a": a, "b": np.where(skew, a, b), "c": np.where(late, (a + b) % 5, a), "d": np.where(late, a, b)}
+    rows = {
+        "a": a,
+        "b": np.where(skew, a, b),
+        "c": np.where(late, (a + b) % 5, a),
+        "d": np.where(late, a, b),
+    }
     half = {n: c[:10_000] for n, c in rows.items()}
     other = {n: c[10_000:] for n, c in rows.items()}
     outcome, session = go("cliquetree", dict.fromkeys("abcd", 5), half, other, mu=1.0)
     steps = [s for s in session.steps if s.startswith("screening")]
     beside = [cliques for step, cliques in zip(steps, session.looks) if "public" in step]
     assert beside and all(len(c) == 2 for c in beside[0])
-    taken = {tuple(c) for k in ("prior_only", "prior_and_answers") for c in outcome.details["public"][k]}
+    taken = {
+        tuple(c) for k in ("prior_only", "prior_and_answers") for c in outcome.details["public"][k]
+    }
     for cliques in beside[1:]:
         for c in cliques:
             assert len(c) == 3 and {(c[0], c[1]), (c[0], c[2]), (c[1], c[2])} <= taken

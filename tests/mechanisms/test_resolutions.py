@@ -36,7 +36,8 @@ def test_groups_are_runs_of_neighbours_with_about_equally_many_rows(codes, count
     each = rows[body].sum() / count
     for g in set(groups[body].tolist()):
         inside = body[groups[body] == g]
-        # The middles of its codes lie within 1 / count; half of the first and last code may stick out.
+        # The middles of its codes lie within 1 / count; half of the first and last code may stick
+        # out.
         assert rows[inside].sum() <= each + rows[inside].max() + 1e-6
     for code in np.flatnonzero(alone & (rows > 0.5 * max(rows[body].sum(), 1e-9) / count)):
         assert (groups == groups[code]).sum() == 1
@@ -48,7 +49,11 @@ MAPS = {"a": np.array([0, 0, 1, 2, 2]), "c": np.array([1, 0, 1])}
 def test_sums_over_groups_are_those_of_the_query_and_of_the_recoded_rows():
     rng = np.random.default_rng(1)
     codes = {"a": np.array([0, 1, 1, 2, 3, 4, 4])}  # seven values, merged to five
-    rows = {"a": rng.integers(0, 7, 200), "b": rng.integers(0, 4, 200), "c": rng.integers(0, 3, 200)}
+    rows = {
+        "a": rng.integers(0, 7, 200),
+        "b": rng.integers(0, 4, 200),
+        "c": rng.integers(0, 3, 200),
+    }
     session = RowsSession({"a": 7, "b": 4, "c": 3}, rows)
     clique = ("a", "b", "c")
     merged = session.marginal(clique, codes).reshape(5, 4, 3)
@@ -60,7 +65,9 @@ def test_sums_over_groups_are_those_of_the_query_and_of_the_recoded_rows():
 def test_groups_remove_what_stands_out_of_their_noise(d, part, noise):
     if abs(part * d - noise) > 1e-6 * d:
         assert (resolutions.removed(d, part * d, noise) > 0) == (part * d > noise)
-    assert math.isclose(resolutions.removed(d, 2 * d, noise), d - noise, rel_tol=1e-6, abs_tol=1e-6 * d)
+    assert math.isclose(
+        resolutions.removed(d, 2 * d, noise), d - noise, rel_tol=1e-6, abs_tol=1e-6 * d
+    )
 
 
 SIZES = {"a": 5, "b": 4, "c": 3}
@@ -69,8 +76,8 @@ MERGED = merge(Domain(SIZES), COUNTED, 0.0)
 
 
 def test_a_model_over_groups_is_the_model_over_all_codes():
-    """As long as all marginals of a column are over groups. The planted bug: with a marginal over all codes
-    of the column, the model over groups is another one."""
+    """As long as all marginals of a column are over groups. The planted bug: with a marginal over
+    all codes of the column, the model over groups is another one."""
     rng = np.random.default_rng(2)
     table = rng.gamma(1.0, 1.0, (5, 4, 3)) * 3
     query = Binned((5, 4), [MAPS["a"], None])
@@ -85,10 +92,16 @@ def test_a_model_over_groups_is_the_model_over_all_codes():
     for clique in (("a",), ("a", "b"), ("a", "c"), ("a", "b", "c")):
         expanded = codes.expanded(clique, coarse.marginal(clique))
         assert expanded.shape == merged.domain.shape(clique)
-        assert np.allclose(expanded, fine.marginal(clique).reshape(expanded.shape), rtol=0.02, atol=0.02)
-        back = Binned(expanded.shape, [codes.groups.get(a) for a in clique]).product(expanded.reshape(-1))
+        assert np.allclose(
+            expanded, fine.marginal(clique).reshape(expanded.shape), rtol=0.02, atol=0.02
+        )
+        back = Binned(expanded.shape, [codes.groups.get(a) for a in clique]).product(
+            expanded.reshape(-1)
+        )
         assert np.allclose(back, coarse.marginal(clique).reshape(-1))
-    fine = fit(merged.domain, [*ones, Measurement(("a", "b"), table.sum(2).reshape(-1), 0.5)], stop="tol")
+    fine = fit(
+        merged.domain, [*ones, Measurement(("a", "b"), table.sum(2).reshape(-1), 0.5)], stop="tol"
+    )
     expanded = codes.expanded(("a", "b"), coarse.marginal(("a", "b")))
     assert not np.allclose(expanded, fine.marginal(("a", "b")).reshape(5, 4), rtol=0.02, atol=0.02)
 
@@ -101,7 +114,10 @@ def test_columns_are_over_groups_until_a_marginal_over_all_their_codes_is_measur
         return set(tree_state.CliqueTreeState.over_groups_given(state, keys))
 
     assert groups((("a", "b"), True)) == groups((("b",), False), (("a", "c"), True)) == {"a", "c"}
-    assert groups((("a", "b"), False)) == {"c"} and groups((("a", "c"), False), (("a", "c"), True)) == set()
+    assert (
+        groups((("a", "b"), False)) == {"c"}
+        and groups((("a", "c"), False), (("a", "c"), True)) == set()
+    )
 
     class Constrained(State):
         merged = replace(MERGED, zeros={("a", "b"): np.zeros((5, 4), bool)})
@@ -123,12 +139,14 @@ def correlation(outcome):
 
 
 def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
-    """64 bins a side: the noise of 4,096 cells exceeds what the pair tells, that of groups does not. The
-    planted bug: without groups the correlation is lost."""
+    """64 bins a side: the noise of 4,096 cells exceeds what the pair tells, that of groups does
+    not. The planted bug: without groups the correlation is lost."""
     domain, rows = dict.fromkeys("abcd", 64), correlated(20_000, 64, 0.3, seed=3)
     outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
     assert ["a", "b"] in outcome.details["over_groups"]
-    assert abs(correlation(outcome) - 0.3) < 0.1  # the standard error of 8 x 8 noisy cells is about 0.03
+    assert (
+        abs(correlation(outcome) - 0.3) < 0.1
+    )  # the standard error of 8 x 8 noisy cells is about 0.03
     assert math.isclose(session.spent, 0.04, rel_tol=1e-9), "both releases of a round are paid for"
     assert any("over groups" in step for step in session.steps)
     domain_of, codes = outcome.model.domain, outcome.tables["codes"].to_pydict()
@@ -143,7 +161,8 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
 
 
 def test_a_strong_trend_survives_noise_in_cells(monkeypatch):
-    """64 x 64 codes of five rows a cell, noise of about six: a fit of the cells alone keeps half of it."""
+    """64 x 64 codes of five rows a cell, noise of about six: a fit of the cells alone keeps half of
+    it."""
     given = dict.fromkeys("abcd", 64), correlated(20_000, 64, 0.9, seed=3)
     kept = correlation(run(RowsSession(*given, mu=0.2, seed=1))[0])
     monkeypatch.setattr(tree_state, "summed", lambda *_: [])
@@ -157,7 +176,11 @@ def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
     for share, low, high in ((0.1, 0.05, 0.13), (0.0, -0.04, 0.04)):
         monkeypatch.setattr(trends, "SHARE", share)
         outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
-        assert ("trends" in session.steps) == (["a", "b"] in outcome.details.get("trends", [])) == (share > 0)
+        assert (
+            ("trends" in session.steps)
+            == (["a", "b"] in outcome.details.get("trends", []))
+            == (share > 0)
+        )
         assert low < correlation(outcome) < high and math.isclose(session.spent, 0.04, rel_tol=1e-9)
 
 
@@ -177,12 +200,15 @@ def test_exchanges_reach_a_trend_and_leave_the_counts_of_cliques(monkeypatch):
     """The planted bug: where rows that differ in b exchange codes too, counts of cliques change."""
     rng, pairs = np.random.default_rng(1), [("a", "b"), ("b", "c")]
     model = fit(
-        Domain({"a": 3, "b": 4, "c": 3}), [Measurement(p, rng.gamma(2.0, 50.0, 12), 1.0) for p in pairs]
+        Domain({"a": 3, "b": 4, "c": 3}),
+        [Measurement(p, rng.gamma(2.0, 50.0, 12), 1.0) for p in pairs],
     )
     rows, score = model.sample(40_000, seed=2), np.array([-1.2, 1.2, 0.0])
     steering = Steering(dict.fromkeys("ac", score), {("a", "c"): 0.1})
     made = [rows, steering(model, rows, rng)]
-    monkeypatch.setattr("fastdp.mechanisms.shared.steering.row_keys", lambda _, __, n: np.zeros(n, np.int64))
+    monkeypatch.setattr(
+        "fastdp.mechanisms.shared.steering.row_keys", lambda _, __, n: np.zeros(n, np.int64)
+    )
     made.append(steering(model, rows, rng))
     before, after, _ = (np.mean(score[m["a"]] * score[m["c"]]) for m in made)
     counts = [[np.bincount(m[a].astype(int) * 4 + m[b]).tolist() for a, b in pairs] for m in made]
@@ -209,38 +235,51 @@ def test_no_table_has_fewer_effective_cells_than_its_sums_call_for(cells, sigma,
     (c,) = candidates([pair], {pair: table}, [2 * far * rows], sigma, rows, {pair: 1})
     expected = max(least_cells(table, sigma), (1 - far) * effective_cells(table, sigma))
     assert c.cells == pytest.approx(expected if rows > 1e-9 else c.cells, rel=1e-6, abs=1e-6)
-    assert least_cells(np.full((50, 30), 2.0), 1.0) == 50, "those of a column that determines the other"
+    assert least_cells(np.full((50, 30), 2.0), 1.0) == 50, (
+        "those of a column that determines the other"
+    )
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 1000))
 def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
-    """Totals stay. With equal counts the squares of draws are a chi-square variable of k - 1 degrees, and
-    what is taken for noise is most of it; counts far above the noise stay."""
+    """Totals stay. With equal counts the squares of draws are a chi-square variable of k - 1
+    degrees, and what is taken for noise is most of it; counts far above the noise stay."""
     rng = np.random.default_rng(seed)
     noise = rng.normal(size=(200, size)) * 10
 
     def spread(values):
         return np.square(values - values.mean(axis=1, keepdims=True)).sum()
 
-    weak = np.array([m.values for m in shrunk_to_uniform([Measurement("a", 50 + e, 10.0) for e in noise])])
+    weak = np.array(
+        [m.values for m in shrunk_to_uniform([Measurement("a", 50 + e, 10.0) for e in noise])]
+    )
     assert np.allclose(weak.sum(axis=1), (50 + noise).sum(axis=1))
-    assert spread(weak) < 0.5 * spread(noise)  # clear by chance: a chi-square beyond 4 standard deviations
+    assert spread(weak) < 0.5 * spread(
+        noise
+    )  # clear by chance: a chi-square beyond 4 standard deviations
     strong = np.arange(size) * 1e4 + noise[0]
-    both = shrunk_to_uniform([Measurement("a", strong, 10.0), Measurement("b", 50 + noise[1], 10.0)])
+    both = shrunk_to_uniform(
+        [Measurement("a", strong, 10.0), Measurement("b", 50 + noise[1], 10.0)]
+    )
     assert np.array_equal(both[0].values, strong)
 
 
 def test_a_table_is_never_empty_by_noise():
-    assert [whole_total(t, None) for t in (-40.0, 0.2, 0.0, 7.6)] == [1, 1, 1, 8] and not whole_total(5.0, 0)
+    assert [whole_total(t, None) for t in (-40.0, 0.2, 0.0, 7.6)] == [
+        1,
+        1,
+        1,
+        8,
+    ] and not whole_total(5.0, 0)
 
 
 # Columns that follow from another one with many codes
 
 
 def following(rows=40_000, values=600, kept=1.0, seed=1):
-    """A code, a column that follows from it in this part of the rows, and one of five values that depends on
-    it."""
+    """A code, a column that follows from it in this part of the rows, and one of five values that
+    depends on it."""
     rng = np.random.default_rng(seed)
     a, f = rng.integers(0, values, rows), rng.permutation(values)
     b = np.where(rng.random(rows) < kept, f[a], rng.integers(0, values, rows))
@@ -248,10 +287,12 @@ def following(rows=40_000, values=600, kept=1.0, seed=1):
     return {"a": values, "b": values, "c": 5}, {"a": a, "b": b, "c": c}, f
 
 
-@pytest.mark.parametrize("mu", [0.2, 0.1])  # 0.1: a third of the values seem rare, in each column others
+@pytest.mark.parametrize(
+    "mu", [0.2, 0.1]
+)  # 0.1: a third of the values seem rare, in each column others
 def test_a_column_that_follows_is_drawn_given_the_other(mu):
-    """About 67 rows a value and noise of 1.6 / mu rows: nearly every value's largest cell is the right one.
-    The relation to a third column comes with the column that it is drawn from."""
+    """About 67 rows a value and noise of 1.6 / mu rows: nearly every value's largest cell is the
+    right one. The relation to a third column comes with the column that it is drawn from."""
     domain, rows, f = following()
     outcome, _ = run(session := RowsSession(domain, rows, mu=mu, seed=1))
     (column, source), *more = outcome.details["drawn_given"].items()
@@ -261,15 +302,20 @@ def test_a_column_that_follows_is_drawn_given_the_other(mu):
     assert math.isclose(session.spent, mu**2, rel_tol=1e-9)
     assert f"{column} follows from {source}" in outcome.notes[0]
     other = np.argsort(f)[made["b"]]
-    assert np.mean(other % 5 == made["c"]) > 0.1 + 2 * mu  # 0.68 in the table, 0.2 if they were unrelated
+    assert (
+        np.mean(other % 5 == made["c"]) > 0.1 + 2 * mu
+    )  # 0.68 in the table, 0.2 if they were unrelated
 
 
 def test_columns_that_do_not_follow_stay_in_the_model():
-    """Related in some rows or none; a value of its own in every row (it is the most frequent); one value."""
+    """Related in some rows or none; a value of its own in every row (it is the most frequent); one
+    value."""
     rng = np.random.default_rng(3)
     one = np.where(rng.random(40_000) < 0.95, 0, rng.integers(0, 600, 40_000))
     own = {"a": rng.permutation(20_000), "b": rng.integers(0, 400, 20_000)}
-    tables = [(*following(kept=kept)[:2], 0.2) for kept in (0.0, 0.4)] + [({"a": 20_000, "b": 400}, own, 0.3)]
+    tables = [(*following(kept=kept)[:2], 0.2) for kept in (0.0, 0.4)] + [
+        ({"a": 20_000, "b": 400}, own, 0.3)
+    ]
     tables.append(({"a": 600, "b": 600}, {"a": rng.integers(0, 600, 40_000), "b": one}, 1.0))
     for domain, rows, mu in tables:
         outcome, _ = run(session := RowsSession(domain, rows, mu=mu, seed=1))
@@ -278,8 +324,9 @@ def test_columns_that_do_not_follow_stay_in_the_model():
 
 
 def test_drawing_follows_the_table_and_what_it_leaves():
-    """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold, value 2 none:
-    its rows get what the cells leave of the column's 1-way, and all of it if they leave nothing."""
+    """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold,
+    value 2 none: its rows get what the cells leave of the column's 1-way, and all of it if they
+    leave nothing."""
     cells, rows = np.array([0, 1, 6, 12, 14]), np.array([30.0, 10.0, 3.0, 15.0, 45.0])
     table = Filtered(("a", "b"), (4, 4), cells, rows, 1.0, 2.0)
     shape = {"b": np.array([45.0, 10.0, 48.0, 17.0])}

@@ -1,5 +1,5 @@
-"""The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a recipe, bad
-recipes."""
+"""The two-round mechanism: shares, compression, sizes, supports, constraints, choices without a
+recipe, bad recipes."""
 
 import numpy as np
 import pyarrow as pa
@@ -71,7 +71,8 @@ def test_without_a_list_the_choice_is_charged():
 
 
 def people(rows=3000, seed=0):
-    """General and detailed codes, a city of one of two states, and values listed that never occur."""
+    """General and detailed codes, a city of one of two states, and values listed that never
+    occur."""
     rng = np.random.default_rng(seed)
     detailed = rng.choice([100, 101, 200, 310], rows, p=[0.6, 0.3, 0.08, 0.02])
     city = rng.choice([0, 11, 12], rows, p=[0.5, 0.4, 0.1])
@@ -82,7 +83,13 @@ def people(rows=3000, seed=0):
         "city": [0, 11, 12, 13, 21, 22, 23],
     }
     columns = {
-        n: {"kind": "categorical", "dtype": "int64", "values": v, "null": "drop", "overflow": "drop"}
+        n: {
+            "kind": "categorical",
+            "dtype": "int64",
+            "values": v,
+            "null": "drop",
+            "overflow": "drop",
+        }
         for n, v in listed.items()
     }
     return table, Schema.from_dict({"name": "people", "columns": columns}), listed
@@ -91,7 +98,9 @@ def people(rows=3000, seed=0):
 RULES = {
     "round2": [["general", "detailed"], ["detailed", "city"]],
     "constraints": [{"columns": ["general", "detailed"], "divide": 100}],
-    "regions": [{"column": "city", "always": [0], "groups": {"east": [11, 12, 13], "west": [21, 22, 23]}}],
+    "regions": [
+        {"column": "city", "always": [0], "groups": {"east": [11, 12, 13], "west": [21, 22, 23]}}
+    ],
 }
 
 

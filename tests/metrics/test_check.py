@@ -55,7 +55,12 @@ def test_every_column_is_told_apart(place):
     assert (colour.outside, colour.nearly, colour.wrong) == (0.75, 0.5, 0)
     assert fare.kinds == {"money": 1}
     assert [n for _, n in report.lines] == [6, 7] and report.malformed == 2
-    assert (report.rows, report.users.users, report.users.most, report.users.beyond) == (4, 3, 2, 0.25)
+    assert (report.rows, report.users.users, report.users.most, report.users.beyond) == (
+        4,
+        3,
+        2,
+        0.25,
+    )
     assert report.to_dict()["private"] is False
     # kinds are told, and values are not
     for text in (str(report), json.dumps(report.to_dict()), report._repr_html_()):
@@ -65,10 +70,13 @@ def test_every_column_is_told_apart(place):
 
 def test_text_and_arrow_agree():
     rng = np.random.default_rng(0)
-    frame = pa.table({
-        "u": rng.integers(0, 50, 500), "n": pa.array(rng.integers(0, 9, 500), mask=rng.random(500) < 0.1),
-        "x": pa.array(rng.random(500) * 3, mask=rng.random(500) < 0.2),
-    })  # fmt: skip
+    frame = pa.table(
+        {
+            "u": rng.integers(0, 50, 500),
+            "n": pa.array(rng.integers(0, 9, 500), mask=rng.random(500) < 0.1),
+            "x": pa.array(rng.random(500) * 3, mask=rng.random(500) < 0.2),
+        }
+    )
     plain = {
         "user": {"column": "u"},
         "columns": {
@@ -135,7 +143,9 @@ def test_what_a_run_refuses_is_refused_by_checks_and_plans(place, more, mechanis
 
 def test_names_and_delimiters_are_guessed(place):
     wrong = schema(columns={"Age ": COLUMNS["age"], "color": COLUMNS["colour"]})
-    with pytest.raises(DataError, match=r"'Age ' is missing \(did you mean 'age'\?\).*'color'.*'colour'"):
+    with pytest.raises(
+        DataError, match=r"'Age ' is missing \(did you mean 'age'\?\).*'color'.*'colour'"
+    ):
         fastdp.check(place / "people.csv", wrong)
     with pytest.raises(DataError, match=r"looks delimited by ';': give dialect="):
         fastdp.read(place / "people.csv", schema(dialect={}))
@@ -161,7 +171,9 @@ def test_a_type_that_cannot_fit_its_list_is_refused_before_anything_is_charged(t
 
 
 def test_a_diagnosis_lies_beside_the_run(place):
-    rows = "".join(f"{i // 2};{i % 90};2024-03-{i % 28 + 1:02d} 08:00;{'RED'};5\n" for i in range(20000))
+    rows = "".join(
+        f"{i // 2};{i % 90};2024-03-{i % 28 + 1:02d} 08:00;{'RED'};5\n" for i in range(20000)
+    )
     (place / "many.csv").write_text(LINES.splitlines()[0] + "\n" + rows)
     options = {"schema": schema(), "out": place / "run", "diagnose": True}
     with pytest.raises(StoppedEarly, match="colour"):
@@ -176,4 +188,6 @@ def test_a_diagnosis_lies_beside_the_run(place):
     assert not list((place / "run").glob("check*")) and fastdp.verify(place / "run").ok
     with pytest.raises(UsageError, match="reads the values twice"):
         reader = pa.table({"a": [1]}).to_reader()
-        fastdp.synthesize(reader, "mst", 1.0, 1e-6, schema=schema(), out=place / "other", diagnose=True)
+        fastdp.synthesize(
+            reader, "mst", 1.0, 1e-6, schema=schema(), out=place / "other", diagnose=True
+        )

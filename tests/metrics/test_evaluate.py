@@ -39,11 +39,24 @@ def test_every_source_gives_the_same(tables, tmp_path):
     pq.write_table(truth, tmp_path / "t.parquet")
     feather.write_feather(truth, tmp_path / "t.arrow", compression="uncompressed")
     pl.from_arrow(truth).write_csv(tmp_path / "t.csv")
-    truth.to_pandas().to_csv(tmp_path / "index.csv")  # a first column without a name, which counts nothing
-    frames = [truth, pl.from_arrow(truth), pl.from_arrow(truth).lazy(), truth.to_pandas(), truth.to_reader()]
-    files = [str(tmp_path / "t.parquet"), *(tmp_path / name for name in ("t.arrow", "t.csv", "index.csv"))]
+    truth.to_pandas().to_csv(
+        tmp_path / "index.csv"
+    )  # a first column without a name, which counts nothing
+    frames = [
+        truth,
+        pl.from_arrow(truth),
+        pl.from_arrow(truth).lazy(),
+        truth.to_pandas(),
+        truth.to_reader(),
+    ]
+    files = [
+        str(tmp_path / "t.parquet"),
+        *(tmp_path / name for name in ("t.arrow", "t.csv", "index.csv")),
+    ]
     sources = [*frames, *files, {name: truth[name].to_numpy() for name in truth.column_names}]
-    scores = [fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources]
+    scores = [
+        fastdp.evaluate(s, synthetic, metrics=["deid2", "kmarginal"], baselines=()) for s in sources
+    ]
     for other in scores[1:]:
         assert other["deid2"] == scores[0]["deid2"] and other["rows"] == scores[0]["rows"]
         assert other["kmarginal"]["score"] == pytest.approx(scores[0]["kmarginal"]["score"])
@@ -62,7 +75,8 @@ def test_metrics_by_name_group_and_all(tables):
 
 
 def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
-    """It gets the codes that the built-in metrics get: of one column, half the sum of differences is tv1."""
+    """It gets the codes that the built-in metrics get: of one column, half the sum of differences
+    is tv1."""
 
     def own(pair):
         counts = [
@@ -76,7 +90,10 @@ def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
     scores = fastdp.evaluate(*tables, metrics=["tv1", own], report=page)
     assert scores["own"] == pytest.approx(scores["tv1"]["by_column"]["payment_type"], abs=1e-12)
     assert "own" in page.read_text("utf-8")
-    assert set(fastdp.evaluate(*tables, metrics=own, baselines=())["seconds"]) == {"own", "baselines"}
+    assert set(fastdp.evaluate(*tables, metrics=own, baselines=())["seconds"]) == {
+        "own",
+        "baselines",
+    }
     own.__name__ = "rows"
     for nameless in (own, lambda pair: 0.0):
         with pytest.raises(UsageError, match="is taken"):
@@ -85,7 +102,9 @@ def test_a_function_is_a_metric_of_its_name(tables, tmp_path):
 
 def test_several_tables_schemas_and_coded_tables(tables):
     truth, synthetic = tables
-    scores = fastdp.evaluate(truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=())
+    scores = fastdp.evaluate(
+        truth, {"same": truth, "other": synthetic}, metrics="deid2", baselines=()
+    )
     assert scores["same"]["deid2"]["overall"] == pytest.approx(1000.0)
     assert scores["other"]["deid2"]["overall"] < 1000.0
     domain = {"a": 3, "b": 4}
@@ -128,7 +147,11 @@ def test_mixed_types_nulls_and_nan_have_codes():
     assert first.tolist() == [0, 3, 1] and second.tolist() == [2, 0, 3]
     ints, floats = pa.chunked_array([pa.array([1, 2])]), pa.chunked_array([pa.array([2.0, 2.5])])
     first, second, values = codes_of_pair(ints, floats)
-    assert values.to_pylist() == [1.0, 2.0, 2.5] and first.tolist() == [0, 1] and second.tolist() == [1, 2]
+    assert (
+        values.to_pylist() == [1.0, 2.0, 2.5]
+        and first.tolist() == [0, 1]
+        and second.tolist() == [1, 2]
+    )
     wide = pa.chunked_array([pa.array([-(2**60), 2**60, 5])])
     first, second, values = codes_of_pair(wide, wide.slice(1))
     assert values.to_pylist() == [-(2**60), 5, 2**60] and second.tolist() == [2, 1]
@@ -137,7 +160,9 @@ def test_mixed_types_nulls_and_nan_have_codes():
 def test_empty_tables_run_like_any_other(tables):
     truth, synthetic = tables
     scores = fastdp.evaluate(
-        truth, synthetic.slice(0, 0), metrics=["deid2", "kmarginal", "pairwise", "coverage", "nist2018"]
+        truth,
+        synthetic.slice(0, 0),
+        metrics=["deid2", "kmarginal", "pairwise", "coverage", "nist2018"],
     )
     assert scores["deid2"]["overall"] == 0.0 and scores["kmarginal"]["score"] == 0.0
     assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0

@@ -9,7 +9,14 @@ from hypothesis import given, settings, strategies as st
 import fastdp
 from fastdp._core import score
 from fastdp.errors import UsageError
-from fastdp.metrics import coverage, kmarginal, original, pairwise, total_variation as distance, utility
+from fastdp.metrics import (
+    coverage,
+    kmarginal,
+    original,
+    pairwise,
+    total_variation as distance,
+    utility,
+)
 from fastdp.metrics.challenges import sprint1
 from fastdp.metrics.inputs import kernel_ready, pair_up
 from tests.reference import scores as slow
@@ -55,14 +62,19 @@ def test_the_cost_is_that_of_the_rows_and_not_of_the_codes():
     tables = [pa.table({"a": [5, 5, 1 << 29], "b": [k, 1, 2]}) for k in (1, 2)]
     scores = fastdp.evaluate(*tables, schema=schema, metrics=["pairwise", "coverage"])
     assert scores["tv2"]["max"] == pytest.approx(1 / 3) and scores["coverage"]["invented"] == 0
-    assert coverage.score(pair_up(tables[0], tables[1].slice(1), schema))["columns"]["a"]["missing"] == 0
+    assert (
+        coverage.score(pair_up(tables[0], tables[1].slice(1), schema))["columns"]["a"]["missing"]
+        == 0
+    )
 
 
 def test_kmarginal_samples_by_seed():
     pair = pair_up(*frames(2), None)
     one, same, other = (kmarginal.score(pair, 2, limit=3, seed=s) for s in (1, 1, 2))
     assert one == same and one["sampled"] and one["marginals"] == 3
-    assert {tuple(w["columns"]) for w in one["worst"]} != {tuple(w["columns"]) for w in other["worst"]}
+    assert {tuple(w["columns"]) for w in one["worst"]} != {
+        tuple(w["columns"]) for w in other["worst"]
+    }
     for bad in (0, -1, True, 1.5):
         with pytest.raises(UsageError, match="k must be"):
             kmarginal.score(pair, bad)
@@ -79,7 +91,9 @@ def test_pairwise_against_scipy():
                 assert variation["matrix"][i][j] == pytest.approx(
                     slow.total_variation(truth, synthetic, [x, y])
                 )
-                assert association["truth"][i][j] == pytest.approx(slow.cramers_v(truth[x], truth[y]))
+                assert association["truth"][i][j] == pytest.approx(
+                    slow.cramers_v(truth[x], truth[y])
+                )
     one = pairwise.one_way(pair)
     assert one["by_column"]["c"] == pytest.approx(slow.total_variation(truth, synthetic, ["c"]))
 
@@ -97,8 +111,16 @@ def test_coverage_counts_values_and_rows():
     synthetic = pd.DataFrame({"a": ["x", "w"]})
     result = coverage.score(pair_up(truth, synthetic, None))
     column = result["columns"]["a"]
-    assert (column["missing"], column["missing_rows"], column["missing_values"]) == (2, 0.5, ["y", "z"])
-    assert (column["invented"], column["invented_rows"], column["invented_values"]) == (1, 0.5, ["w"])
+    assert (column["missing"], column["missing_rows"], column["missing_values"]) == (
+        2,
+        0.5,
+        ["y", "z"],
+    )
+    assert (column["invented"], column["invented_rows"], column["invented_values"]) == (
+        1,
+        0.5,
+        ["w"],
+    )
     assert result["missing"] == pytest.approx(2 / 3) and result["invented"] == 0.5
 
 
@@ -140,7 +162,13 @@ def trips(rows=6000, seed=0):
 def broken(kind, table):
     """The table with one thing spoilt and everything of fewer columns kept."""
     rng = np.random.default_rng(9)
-    mixed = {"identity": "total", "dependency": "zone", "mean": "kind", "correlation": "tip", "gap": "user"}
+    mixed = {
+        "identity": "total",
+        "dependency": "zone",
+        "mean": "kind",
+        "correlation": "tip",
+        "gap": "user",
+    }
     if kind == "column":
         rare = np.array(["p", "q", "r", "s"])[table["zone"].to_numpy()]
         return table.append_column("code", pa.array(np.where(rare == "p", "(other)", rare)))
@@ -167,7 +195,15 @@ def test_what_was_spoilt_is_seen_and_nothing_else(kind, kept):
         letters = np.array(["p", "q", "r", "s"])[table["zone"].to_numpy()]
         truth = table.append_column("code", pa.array(letters))
     same = original.score(truth, truth, "user")
-    assert set(same["kinds"]) == {"column", "pair", "correlation", "mean", "gap", "identity", "dependency"}
+    assert set(same["kinds"]) == {
+        "column",
+        "pair",
+        "correlation",
+        "mean",
+        "gap",
+        "identity",
+        "dependency",
+    }
     assert same["worst"]["wrong"] < 1e-9
     found = original.score(truth, broken(kind, table), "user")
     assert found["worst"]["wrong"] >= found["kinds"][kind]["wrong"] > 0.3
@@ -175,16 +211,22 @@ def test_what_was_spoilt_is_seen_and_nothing_else(kind, kept):
 
 
 def test_large_tables_are_thinned_alike(monkeypatch):
-    """Codes, numbers and times of thinned rows stay in step: a table against itself is still right."""
+    """Codes, numbers and times of thinned rows stay in step: a table against itself is still
+    right."""
     monkeypatch.setattr(original, "MOST_ROWS", 1500)
     table = trips()
     assert original.score(table, table, "user")["worst"]["wrong"] < 1e-9
     spoilt = original.score(table, broken("mean", table), "user")["kinds"]
-    assert spoilt["mean"]["wrong"] > 0.3 and spoilt["identity"]["wrong"] == 0 and spoilt["gap"]["wrong"] == 0
+    assert (
+        spoilt["mean"]["wrong"] > 0.3
+        and spoilt["identity"]["wrong"] == 0
+        and spoilt["gap"]["wrong"] == 0
+    )
 
 
 def test_a_schema_that_hides_values_does_not_hide_their_loss():
-    """Both tables read alike under a schema that knows one of two towns; in original values they do not."""
+    """Both tables read alike under a schema that knows one of two towns; in original values they do
+    not."""
     towns = np.where(np.arange(1000) % 2 == 0, "here", "there")
     truth = pa.table({"town": towns})
     made = pa.table({"town": np.where(towns == "there", "(other)", towns)})
@@ -204,7 +246,8 @@ def test_text_and_numbers_of_one_column_are_brought_together():
 
 
 SCHEMA = fastdp.Schema.from_domain({"a": 4, "b": 4}, user="who")
-# Users 1 and 2 have one value of a; user 3 agrees in one of three pairs; user 4, with one row, has no pairs.
+# Users 1 and 2 have one value of a; user 3 agrees in one of three pairs; user 4, with one row, has
+# no pairs.
 TRUTH = pa.table(
     {"who": [1, 1, 2, 2, 3, 3, 3, 4], "a": [0, 0, 1, 1, 2, 2, 3, 0], "b": [0, 1, 0, 1, 0, 1, 2, 3]}
 )
@@ -221,11 +264,14 @@ def test_figures_of_a_small_table():
     assert a["agreement"] == pytest.approx((1 + 1 + 1 / 3) / 3) and b["agreement"] == 0
     assert a["constant"] == pytest.approx(2 / 3) and b["constant"] == 0
     assert a["distinct"] == pytest.approx(4 / 3) and b["distinct"] == pytest.approx(7 / 3)
-    assert same["rows_per_user"]["truth"]["users"] == 4 and same["rows_per_user"]["truth"]["max"] == 3
+    assert (
+        same["rows_per_user"]["truth"]["users"] == 4 and same["rows_per_user"]["truth"]["max"] == 3
+    )
 
 
 def test_differences_are_those_of_the_figures():
-    """Ids dealt anew, so that user 1 has a = 0, 1 and user 2 has a = 0, 1: agreement of a falls by 2/3."""
+    """Ids dealt anew, so that user 1 has a = 0, 1 and user 2 has a = 0, 1: agreement of a falls by
+    2/3."""
     dealt = TRUTH.set_column(0, "who", pa.array([1, 2, 1, 2, 3, 3, 3, 4]))
     scores = users(TRUTH, dealt)
     assert scores["agreement"] == pytest.approx((2 / 3 + 2 / 3) / 2)  # a falls, b rises
@@ -238,7 +284,9 @@ def test_it_applies_where_both_tables_have_users():
     without = TRUTH.drop_columns(["who"])
     assert "users" in fastdp.evaluate(TRUTH, TRUTH, SCHEMA, metrics="all", marginals=5)
     assert "users" not in fastdp.evaluate(TRUTH, without, SCHEMA, metrics="users")
-    assert "users" not in fastdp.evaluate(TRUTH, TRUTH, metrics="users")  # nobody says whose rows they are
+    assert "users" not in fastdp.evaluate(
+        TRUTH, TRUTH, metrics="users"
+    )  # nobody says whose rows they are
     texts = TRUTH.set_column(0, "who", pa.array([f"synthetic-{i}" for i in range(8)]))
     assert users(TRUTH, texts)["rows_per_user"]["synthetic"]["users"] == 8
 
@@ -261,4 +309,6 @@ def test_mark_and_recode(dtype, rows):
     score.mark(kernel_ready(values), low, seen)
     assert np.array_equal(np.flatnonzero(seen) + low, np.unique(values))
     table = np.random.default_rng(2).integers(0, 256, 100).astype(np.uint8)
-    assert np.array_equal(score.recode(kernel_ready(values), low, table), table[values.astype(int) - low])
+    assert np.array_equal(
+        score.recode(kernel_ready(values), low, table), table[values.astype(int) - low]
+    )

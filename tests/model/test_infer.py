@@ -43,7 +43,9 @@ def run(domain, potentials, total, threads, dtype=np.float64, sparse=()):
         cells = layout.permute_cells(domain, c, None, place.axes)
         dense = np.zeros(domain.cells(c))
         dense[cells] = np.asarray(value).reshape(-1)
-        theta[place.at : place.at + place.size] += dense if place.cells is None else dense[place.cells]
+        theta[place.at : place.at + place.size] += (
+            dense if place.cells is None else dense[place.cells]
+        )
     tables = np.empty(plan.cells, dtype)
     m = np.empty(max(plan.size, 1))
     log_z = engine.infer(theta, total, tables, m)
@@ -101,9 +103,17 @@ def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
     monkeypatch.setattr(schedule, "SLICE_CELLS", 2 * limit)
     monkeypatch.setattr(schedule, "PIECE", 3)
     monkeypatch.setattr(schedule, "LARGE_STAGE", 0)
-    inside = Domain({"a": 3, "b": 4, "c": 5, "e": 2, "f": 2})  # lanes share bc, and b in it is a separator
-    made = {tuple(c): np.random.default_rng(0).normal(size=inside.shape(c)) for c in "abc bc be af".split()}
-    for domain, potentials in [*(random_case(seed, most=6)[1:] for seed in range(40)), (inside, made)]:
+    inside = Domain(
+        {"a": 3, "b": 4, "c": 5, "e": 2, "f": 2}
+    )  # lanes share bc, and b in it is a separator
+    made = {
+        tuple(c): np.random.default_rng(0).normal(size=inside.shape(c))
+        for c in "abc bc be af".split()
+    }
+    for domain, potentials in [
+        *(random_case(seed, most=6)[1:] for seed in range(40)),
+        (inside, made),
+    ]:
         potentials = {c: np.clip(v, -20, 20) for c, v in potentials.items()}
         one = run(domain, potentials, 100.0, 1)
         two = run(domain, potentials, 100.0, 3)

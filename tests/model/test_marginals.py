@@ -1,4 +1,5 @@
-"""Marginals of many cliques against the joint table; sizes of junction trees against the trees themselves."""
+"""Marginals of many cliques against the joint table; sizes of junction trees against the trees
+themselves."""
 
 from itertools import combinations, pairwise
 
@@ -37,24 +38,33 @@ def test_every_marginal_is_that_of_the_joint_table(seed):
     assert list(got) == asked
     for clique in asked:
         assert got[clique].shape == model.domain.shape(clique)
-        np.testing.assert_allclose(got[clique], reference.marginal(model, clique), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(
+            got[clique], reference.marginal(model, clique), rtol=1e-9, atol=1e-9
+        )
 
 
 def chain(length=9, size=5):
     rng = np.random.default_rng(3)
     domain = {f"x{i}": size for i in range(length)}
     names = list(domain)
-    measured = [fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairwise(names)]
+    measured = [
+        fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0)
+        for pair in pairwise(names)
+    ]
     return fastdp.fit(domain, measured, total=1000.0, threads=1)
 
 
 def star(arms=4, length=3, size=3):
-    """Arms of pairs around a first node, whose ends meet there and nowhere else; half of the cells of its
-    first pair are impossible."""
+    """Arms of pairs around a first node, whose ends meet there and nowhere else; half of the cells
+    of its first pair are impossible."""
     rng = np.random.default_rng(7)
     names = [f"x{i}{j}" for i in range(arms) for j in range(length)]
     domain = {"hub": size} | dict.fromkeys(names, size)
-    pairs = [("hub" if j == 0 else f"x{i}{j - 1}", f"x{i}{j}") for i in range(arms) for j in range(length)]
+    pairs = [
+        ("hub" if j == 0 else f"x{i}{j - 1}", f"x{i}{j}")
+        for i in range(arms)
+        for j in range(length)
+    ]
     measured = [fastdp.Measurement(pair, rng.random(size * size) ** 4 * 100, 1.0) for pair in pairs]
     zeros = {pairs[0]: np.arange(size * size).reshape(size, size) % 2 == 1}
     return fastdp.fit(domain, measured, total=1000.0, threads=1, zeros=zeros)
@@ -111,10 +121,12 @@ def test_sizes_of_wide_graphs():
 
 
 def test_a_marginal_too_large_for_memory_is_refused_or_left_out():
-    """Without a limit of one's own the largest table that is ever made decides; with one, such cliques are
-    left out."""
+    """Without a limit of one's own the largest table that is ever made decides; with one, such
+    cliques are left out."""
     domain = dict.fromkeys("abc", 700)
-    model = fastdp.fit(domain, [fastdp.Measurement((a,), np.ones(700), 1.0) for a in domain], threads=1)
+    model = fastdp.fit(
+        domain, [fastdp.Measurement((a,), np.ones(700), 1.0) for a in domain], threads=1
+    )
     with pytest.raises(ModelTooLargeError):
         marginals(model, [("a", "b", "c")])
     assert list(marginals(model, [("a",), ("a", "b", "c")], max_cells=10**6)) == [("a",)]

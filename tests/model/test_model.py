@@ -61,7 +61,9 @@ def test_cells_that_nobody_measured_have_infinite_errors_and_no_warning():
     single = Grid(("a", "b"), (2, 3), np.array([1, 4]), ones)
     seen = [
         Measurement(("a", "b"), AdaGrid(single).product(np.arange(6.0)), 2.0, AdaGrid(single)),
-        Measurement(("a", "b"), np.array([9.0]), 1.0, sp.csr_array(np.array([[0, 0, 1.0, 1, 1, 0]]))),
+        Measurement(
+            ("a", "b"), np.array([9.0]), 1.0, sp.csr_array(np.array([[0, 0, 1.0, 1, 1, 0]]))
+        ),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -70,7 +72,8 @@ def test_cells_that_nobody_measured_have_infinite_errors_and_no_warning():
 
 
 def test_conditional_sampling_is_exact(fitted, joint):
-    """Chi-square of 40,000 conditional rows against the conditional joint, false-alarm rate 1e-6."""
+    """Chi-square of 40,000 conditional rows against the conditional joint, false-alarm rate
+    1e-6."""
     from scipy.stats import chi2
 
     rows = fitted.sample(40_000, seed=3, where={"d": 2, "a": 1}, method="independent")
@@ -83,7 +86,9 @@ def test_conditional_sampling_is_exact(fitted, joint):
     statistic = (((got - want) ** 2 / np.where(want > 0, want, 1))[keep]).sum()
     assert statistic < chi2.isf(1e-6, keep.sum())
     tilted = want * np.where(np.arange(want.size) % 2, 1.05, 0.95)
-    assert (((got - tilted) ** 2 / tilted)[keep]).sum() > chi2.isf(1e-6, keep.sum()), "the test can fail"
+    assert (((got - tilted) ** 2 / tilted)[keep]).sum() > chi2.isf(1e-6, keep.sum()), (
+        "the test can fail"
+    )
 
 
 def test_conditioned_model_has_the_expected_total(fitted):
@@ -103,7 +108,8 @@ class Own(AdaGrid):
 
 
 def test_any_query_has_the_errors_of_its_matrix():
-    """Queries that are no matrices (AdaGrid's cells and remainders) against the same rows written out."""
+    """Queries that are no matrices (AdaGrid's cells and remainders) against the same rows written
+    out."""
     rng = np.random.default_rng(3)
     domain = Domain({"a": 3, "b": 4})
     seen = [Measurement(("a", "b"), 100 * rng.random(12), 1 + rng.random(12))]
@@ -144,8 +150,9 @@ def model():
 
 
 def test_rows_follow_the_conditional_distribution(model):
-    """The slow twin conditions the whole model on one combination at a time. The total variation of n rows
-    in k cells from their distribution is at most sqrt(k / n) / 2 on average; three times that is allowed."""
+    """The slow twin conditions the whole model on one combination at a time. The total variation of
+    n rows in k cells from their distribution is at most sqrt(k / n) / 2 on average; three times
+    that is allowed."""
     n = 40_000
     combos = [(0, 0), (2, 1), (1, 0)]
     given = {"p": np.repeat([p for p, _ in combos], n), "q": np.repeat([q for _, q in combos], n)}
@@ -171,4 +178,6 @@ def test_a_combination_without_rows_gets_possible_rows():
 
 
 def test_nothing_to_draw(model):
-    assert all(len(c) == 0 for c in sample_given(model, {"p": np.empty(0, np.uint8)}, seed=0).values())
+    assert all(
+        len(c) == 0 for c in sample_given(model, {"p": np.empty(0, np.uint8)}, seed=0).values()
+    )

@@ -1,4 +1,5 @@
-"""Statistical tests here have a false-alarm rate of 1e-6 each (stated once, `ALARM`), with fixed seeds."""
+"""Statistical tests here have a false-alarm rate of 1e-6 each (stated once, `ALARM`), with fixed
+seeds."""
 
 import numpy as np
 import pytest
@@ -82,8 +83,8 @@ def chi_square_tail(observed, p):
     method=st.sampled_from(["round", "independent"]),
 )
 def test_equals_the_slow_twin(seed, n, shard_rows, method):
-    """Exactly: the kernel does the same additions, multiplications and divisions in the same order, and its
-    compiler may not fuse them."""
+    """Exactly: the kernel does the same additions, multiplications and divisions in the same order,
+    and its compiler may not fuse them."""
     domain, nodes = random_tree(np.random.default_rng(seed))
     sampler = Sampler(domain, nodes)
     got = sampler.draw(n, method=method, seed=seed, shard_rows=shard_rows)
@@ -111,21 +112,24 @@ def test_independent_rows_follow_the_joint_law(seed, shard_rows):
     rng = np.random.default_rng(seed)
     domain, nodes = random_tree(rng)
     names = [a for _, res, _ in nodes for a in res]
-    columns = sample_codes(domain, nodes, 50_000, method="independent", seed=seed, shard_rows=shard_rows)
+    columns = sample_codes(
+        domain, nodes, 50_000, method="independent", seed=seed, shard_rows=shard_rows
+    )
     assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
 
 
 @pytest.mark.parametrize("seed", range(2))
 def test_one_rounded_row_follows_the_joint_law(seed):
-    """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in shards of
-    2."""
+    """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in
+    shards of 2."""
     rng = np.random.default_rng(100 + seed)
     domain, nodes = random_tree(rng, most_attributes=4, most_codes=3)
     names = [a for _, res, _ in nodes for a in res]
     sampler = Sampler(domain, nodes)
     for row in (0, 2):
         rows = [
-            [c[row] for c in sampler.draw(3, seed=s, shard_rows=2, threads=1).values()] for s in range(4000)
+            [c[row] for c in sampler.draw(3, seed=s, shard_rows=2, threads=1).values()]
+            for s in range(4000)
         ]
         columns = dict(zip(names, np.array(rows).T, strict=True))
         assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
@@ -142,8 +146,8 @@ def test_the_chi_square_test_can_fail():
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("shard_rows", [1 << 20, 5003])
 def test_rounded_counts_are_floor_or_ceil(seed, shard_rows):
-    """Per shard and separator cell every count is floor or ceil of rows x probability; without separator also
-    in total."""
+    """Per shard and separator cell every count is floor or ceil of rows x probability; without
+    separator also in total."""
     domain, nodes = random_tree(np.random.default_rng(200 + seed))
     n = 20_000
     sampler = Sampler(domain, nodes)
@@ -180,7 +184,8 @@ def test_seeds_matter_and_none_is_fresh():
     domain, nodes = Domain({"a": 100}), [((), ("a",), np.ones((1, 100)))]
     for method in sample.METHODS:
         draws = [
-            sample_codes(domain, nodes, 500, method=method, seed=s)["a"].tolist() for s in (1, 2, None, None)
+            sample_codes(domain, nodes, 500, method=method, seed=s)["a"].tolist()
+            for s in (1, 2, None, None)
         ]
         assert len(set(map(tuple, draws))) == 4
         assert draws[0] == sample_codes(domain, nodes, 500, method=method, seed=1)["a"].tolist()
@@ -188,7 +193,8 @@ def test_seeds_matter_and_none_is_fresh():
 
 @pytest.mark.parametrize("method", sample.METHODS)
 @pytest.mark.parametrize(
-    "size, dtype", [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")]
+    "size, dtype",
+    [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")],
 )
 def test_wide_attributes(method, size, dtype):
     domain = Domain({"big": size, "b": 3, "also": size})
@@ -204,7 +210,9 @@ def test_wide_attributes(method, size, dtype):
     assert set(np.unique(columns["also"]).tolist()) == {0, size - 1}
     groups = np.bincount(columns["big"].astype(int) * 16 // size, minlength=16)
     want = np.bincount(np.arange(size) * 16 // size, top, minlength=16)
-    assert chi_square_tail(groups, want / want.sum()) > (ALARM if method == "independent" else 0.999)
+    assert chi_square_tail(groups, want / want.sum()) > (
+        ALARM if method == "independent" else 0.999
+    )
 
 
 @pytest.mark.parametrize("method", sample.METHODS)
@@ -213,7 +221,9 @@ def test_any_scale_and_never_a_zero(method, scale):
     domain = Domain({"a": 4, "b": 4})
     top = np.array([[0, 2, 0, 4]]) * scale
     table = np.array([[0, 0, 0, 0], [0, 1, 1, 0], [0, 0, 0, 0], [4, 0, 0, 0]]) * scale
-    columns = sample_codes(domain, [((), ("a",), top), (("a",), ("b",), table)], 3000, method=method, seed=1)
+    columns = sample_codes(
+        domain, [((), ("a",), top), (("a",), ("b",), table)], 3000, method=method, seed=1
+    )
     got = counts(domain, columns, ("a", "b")).reshape(4, 4)
     assert (got[table == 0] == 0).all()
     assert chi_square_tail(got.ravel(), (table / scale).ravel() / 6) > ALARM
@@ -225,7 +235,10 @@ def test_any_scale_and_never_a_zero(method, scale):
         ([((), ("z",), np.ones((1, 2)))], "no attribute 'z'"),
         ([((), (), np.ones((1, 1)))], "no new attribute"),
         ([(("a",), ("b",), np.ones((2, 3)))], "not sampled before"),
-        ([((), ("a",), np.ones((1, 2))), ((), ("a",), np.ones((1, 2)))], "is already sampled before"),
+        (
+            [((), ("a",), np.ones((1, 2))), ((), ("a",), np.ones((1, 2)))],
+            "is already sampled before",
+        ),
         ([((), ("a", "a"), np.ones((1, 4)))], "twice"),
         ([((), ("a",), np.ones((1, 3)))], "expected"),
         ([((), ("a",), np.array([[1.0, -1e-9]]))], "finite and >= 0"),

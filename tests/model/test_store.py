@@ -12,9 +12,12 @@ from fastdp.errors import DataError, RunError
 from fastdp.model import array_file
 
 ARRAYS = {
-    "potentials-0": np.arange(12.0).reshape(3, 4), "masks": np.array([True, False]),
-    "codes": np.arange(300, dtype=np.uint16), "scalar": np.float32(2.5), "empty": np.zeros((0, 7)),
-}  # fmt: skip
+    "potentials-0": np.arange(12.0).reshape(3, 4),
+    "masks": np.array([True, False]),
+    "codes": np.arange(300, dtype=np.uint16),
+    "scalar": np.float32(2.5),
+    "empty": np.zeros((0, 7)),
+}
 MANIFEST = {"domain": {"a": 3, "ü": 4}, "loss": 1.5, "list": [1, None, "x"]}
 
 
@@ -47,7 +50,9 @@ def saved(tmp_path):
 @settings(max_examples=40, deadline=None)
 @given(
     array=hnp.arrays(
-        dtype=hnp.integer_dtypes() | hnp.unsigned_integer_dtypes() | hnp.floating_dtypes(sizes=(32, 64)),
+        dtype=hnp.integer_dtypes()
+        | hnp.unsigned_integer_dtypes()
+        | hnp.floating_dtypes(sizes=(32, 64)),
         shape=hnp.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5),
     )
 )
@@ -109,14 +114,19 @@ def test_data_changed_with_a_valid_zip_checksum(saved):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda h: h.update(format="zip"), lambda h: h.update(version=99), lambda h: h.update(arrays=[]),
-        lambda h: h.update(manifest=None), lambda h: h["arrays"].update(more={"member": "more.npy"}),
-        lambda h: h["arrays"].update(more=3), lambda h: h["arrays"].pop("codes"),
+        lambda h: h.update(format="zip"),
+        lambda h: h.update(version=99),
+        lambda h: h.update(arrays=[]),
+        lambda h: h.update(manifest=None),
+        lambda h: h["arrays"].update(more={"member": "more.npy"}),
+        lambda h: h["arrays"].update(more=3),
+        lambda h: h["arrays"].pop("codes"),
         lambda h: h["arrays"]["codes"].update(shape=[299]),
-        lambda h: h["arrays"]["codes"].update(dtype="<f8"), lambda h: h["arrays"]["codes"].update(bytes=5),
+        lambda h: h["arrays"]["codes"].update(dtype="<f8"),
+        lambda h: h["arrays"]["codes"].update(bytes=5),
         lambda h: h["arrays"]["codes"].update(member=["codes.npy"]),
     ],
-)  # fmt: skip
+)
 def test_wrong_manifests(saved, change):
     edit_manifest(saved, change)
     with pytest.raises(DataError):

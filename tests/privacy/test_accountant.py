@@ -11,7 +11,15 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import PrivacyError, UsageError
 from fastdp.privacy import calibrate, crosscheck, gdp
-from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, compose, event_from_dict, mu_of, spent
+from fastdp.privacy.accountant import (
+    BoundedRange,
+    Gaussian,
+    Pure,
+    compose,
+    event_from_dict,
+    mu_of,
+    spent,
+)
 
 from .test_calibrate import curve
 
@@ -25,13 +33,21 @@ events = st.one_of(
 @pytest.mark.parametrize(
     "data",
     [
-        {}, [], {"law": "magic", "mu": 1.0}, {"law": "gaussian"}, {"law": "gaussian", "mu": 1.0, "more": 1},
-        {"law": "gaussian", "mu": -1.0}, {"law": "pure", "epsilon": float("nan")},
-        {"law": "pure", "epsilon": "a lot"}, {"law": "bounded-range", "epsilon": True},
-        {"law": ["pure"], "epsilon": 1.0}, {"law": "threshold", "mu": 1.0},
-        {"law": "threshold", "mu": 1.0, "delta": 1.0}, {"law": "threshold", "mu": 1.0, "delta": 0.1, "x": 1},
+        {},
+        [],
+        {"law": "magic", "mu": 1.0},
+        {"law": "gaussian"},
+        {"law": "gaussian", "mu": 1.0, "more": 1},
+        {"law": "gaussian", "mu": -1.0},
+        {"law": "pure", "epsilon": float("nan")},
+        {"law": "pure", "epsilon": "a lot"},
+        {"law": "bounded-range", "epsilon": True},
+        {"law": ["pure"], "epsilon": 1.0},
+        {"law": "threshold", "mu": 1.0},
+        {"law": "threshold", "mu": 1.0, "delta": 1.0},
+        {"law": "threshold", "mu": 1.0, "delta": 0.1, "x": 1},
     ],
-)  # fmt: skip
+)
 def test_malformed_events_are_refused(data):
     with pytest.raises(UsageError):
         event_from_dict(data)
@@ -60,7 +76,9 @@ def test_a_budget_split_and_composed_again_still_fits(epsilon, count):
     parts = [Gaussian(mu / math.sqrt(count))] * count
     assert epsilon * (1 - 1e-9) < spent(parts, delta) <= epsilon
     sigma = calibrate.calibrate(epsilon, delta, 150.0, count)
-    measured = [Gaussian(calibrate.sigma_from_mu(sigma, 150.0))] * count  # mu and sigma exchange roles
+    measured = [
+        Gaussian(calibrate.sigma_from_mu(sigma, 150.0))
+    ] * count  # mu and sigma exchange roles
     assert spent(measured, delta) <= epsilon
     shares = np.random.default_rng(count).dirichlet(np.ones(count))
     assert spent([Gaussian(mu * math.sqrt(s)) for s in shares], delta) <= epsilon
@@ -71,7 +89,9 @@ def test_sums_are_rounded_up(listed):
     total = compose(listed)
     mus = sum((Fraction(mu_of(e)) ** 2 for e in listed), Fraction(0))
     gaussian = sum((Fraction(e.mu) ** 2 for e in listed if isinstance(e, Gaussian)), Fraction(0))
-    pure = sum((Fraction(repr(e.epsilon)) for e in listed if not isinstance(e, Gaussian)), Fraction(0))
+    pure = sum(
+        (Fraction(repr(e.epsilon)) for e in listed if not isinstance(e, Gaussian)), Fraction(0)
+    )
     assert Fraction(total.mu) ** 2 >= mus
     assert Fraction(total.gaussian_mu) ** 2 >= gaussian
     assert Fraction(repr(total.pure_epsilon)) >= pure
@@ -92,7 +112,8 @@ def test_bad_deltas_are_refused(delta):
 
 
 def range_tradeoff_mu(epsilon: float, t: float) -> float:
-    """The smallest mu for the worst pair with privacy loss in [t - epsilon, t] (Dong, Durfee, Rogers 2020).
+    """The smallest mu for the worst pair with privacy loss in [t - epsilon, t] (Dong, Durfee,
+    Rogers 2020).
 
     Any such pair is a post-processing of Bernoulli(p) against Bernoulli(q) with p/q = e^t and
     (1-p)/(1-q) = e^(t-epsilon); its trade-off curve has one vertex, at (1-p, q).
@@ -119,8 +140,8 @@ def test_a_range_charged_as_half_would_be_seen():
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=6), st.floats(0.05, 4.0), st.data())
 def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, data):
-    """Neighbouring score vectors (each score moves by at most D): every test of the two output laws obeys
-    mu."""
+    """Neighbouring score vectors (each score moves by at most D): every test of the two output laws
+    obeys mu."""
     d = 7
     moves = data.draw(st.lists(st.integers(-d, d), min_size=len(scores), max_size=len(scores)))
     first = np.array(scores, dtype=float)
@@ -181,7 +202,8 @@ def test_a_missing_square_root_of_the_count_is_caught():
 
 
 def test_the_least_delta_has_a_mu():
-    """Down to the smallest epsilon and delta that may be asked for, mu_from gives the largest that holds."""
+    """Down to the smallest epsilon and delta that may be asked for, mu_from gives the largest that
+    holds."""
     for epsilon in (0.0, 1e-300, 1e-12):
         mu = gdp.mu_from(epsilon, 1e-300)
         with mpmath.workdps(700):

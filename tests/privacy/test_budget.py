@@ -13,7 +13,9 @@ from fastdp.privacy.accountant import BoundedRange, Gaussian, Pure, Threshold, m
 from fastdp.privacy.budget import Budget, Totals
 
 COSTS = st.floats(1e-3, 3.0)
-GAUSSIANS = COSTS.map(Gaussian) | st.tuples(COSTS, st.floats(1e-9, 1e-6)).map(lambda p: Threshold(*p))
+GAUSSIANS = COSTS.map(Gaussian) | st.tuples(COSTS, st.floats(1e-9, 1e-6)).map(
+    lambda p: Threshold(*p)
+)
 PURES = COSTS.map(Pure) | COSTS.map(BoundedRange)
 EVENTS = st.lists(GAUSSIANS | PURES, max_size=8)
 
@@ -40,11 +42,17 @@ def test_pure_epsilons_add_up_as_decimals_unless_something_is_gaussian(events):
 @given(EVENTS, EVENTS)
 def test_totals_are_exact_sums_that_add_and_subtract(events, more):
     total = Totals.of(events)
-    assert total.mu2 == sum((Fraction(mu_of(e)) ** 2 for e in events), Fraction(0)) == budget.mu2(events)
+    assert (
+        total.mu2
+        == sum((Fraction(mu_of(e)) ** 2 for e in events), Fraction(0))
+        == budget.mu2(events)
+    )
     assert total.gaussian2 == budget.mu2(filter(is_gaussian, events))
     assert total.pure == decimal_sum(e.epsilon for e in events if not is_gaussian(e))
     assert total.gaussians == sum(map(is_gaussian, events))
-    assert total.delta == sum((Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0))
+    assert total.delta == sum(
+        (Fraction(e.delta) for e in events if isinstance(e, Threshold)), Fraction(0)
+    )
     both = total.plus(Totals.of(more))
     assert both == Totals.of(events + more) and both.plus(total, -1) == Totals.of(more)
 
@@ -53,7 +61,12 @@ def test_totals_are_exact_sums_that_add_and_subtract(events, more):
 def test_events_that_a_gaussian_part_paid_for_are_all_gaussian(events):
     total = Totals.of(events)
     turned = total.all_gaussian()
-    assert (turned.mu2, turned.gaussian2, turned.pure, turned.delta) == (total.mu2, total.mu2, 0, total.delta)
+    assert (turned.mu2, turned.gaussian2, turned.pure, turned.delta) == (
+        total.mu2,
+        total.mu2,
+        0,
+        total.delta,
+    )
     assert (turned.gaussians > 0) == bool(events)
 
 
@@ -66,7 +79,8 @@ def test_roots_are_rounded_the_safe_way_and_by_little(square):
 
 @pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-200, 1e-150])
 def test_roots_of_squares_below_the_smallest_float_are_found_at_once(mu):
-    """They once were searched for float by float, from 0: a statement with such a mu never ended `verify`."""
+    """They once were searched for float by float, from 0: a statement with such a mu never ended
+    `verify`."""
     square = Fraction(mu) ** 2
     assert budget.root_up(square) >= mu >= budget.root_down(square)
     assert math.isclose(budget.root_up(square), budget.root_down(square), rel_tol=1e-14)
@@ -99,7 +113,9 @@ def test_parts_that_were_set_aside_pay_for_their_own_kind_only(events):
     assert parted.admits(events) == want
     left = parted.left(events)
     assert left["pure_epsilon"] == pytest.approx(max(0.0, 1.0 - float(total.pure)), abs=1e-15)
-    assert Fraction(left["mu"]) ** 2 <= max(0, Fraction(gdp.mu_from(2.0, 1e-6)) ** 2 - total.gaussian2)
+    assert Fraction(left["mu"]) ** 2 <= max(
+        0, Fraction(gdp.mu_from(2.0, 1e-6)) ** 2 - total.gaussian2
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +137,9 @@ def test_keys_have_a_delta_of_their_own():
     assert with_keys.mu <= gdp.mu_from(1.0, 1e-5 - 4e-6)
     assert with_keys.mu == pytest.approx(gdp.mu_from(1.0, 6e-6), rel=1e-9)
     used = Threshold(with_keys.mu / 2, 3e-6)
-    assert with_keys.admits([used]) and not with_keys.admits([used, Threshold(with_keys.mu / 9, 2e-6)])
+    assert with_keys.admits([used]) and not with_keys.admits(
+        [used, Threshold(with_keys.mu / 9, 2e-6)]
+    )
     left = with_keys.left([used])
     assert left["keys_delta"] == pytest.approx(1e-6)
     assert left["epsilon"] == pytest.approx(gdp.epsilon_of(left["mu"], 6e-6), rel=1e-9)
@@ -134,7 +152,9 @@ def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():
     assert Budget.of(mu=0.5).admits([Gaussian(0.5)])
     parted = Budget.of(epsilon=3.0, delta=1e-6, pure=1.0)
     assert parted.admits([Pure(1.0), Gaussian(parted.mu)])
-    assert not parted.admits([Pure(1.0 + 1e-12)]) and not parted.admits([Gaussian(parted.mu * (1 + 1e-12))])
+    assert not parted.admits([Pure(1.0 + 1e-12)]) and not parted.admits(
+        [Gaussian(parted.mu * (1 + 1e-12))]
+    )
     keyed = Budget.of(mu=1.0, keys=2e-6)
     assert keyed.admits([Threshold(0.1, 1e-6)] * 2) and not keyed.admits([Threshold(0.1, 1e-6)] * 3)
     spent = [Pure(5.0), Gaussian(4.0)]
@@ -150,7 +170,9 @@ def test_limits_are_inclusive_and_what_is_left_is_never_below_zero():
 ONE = {"epsilon": 1.0, "delta": 0.0}
 
 
-@pytest.mark.parametrize("wrong", [{}, ONE | {"mu": 1.0}, {"mu": 1.0, "delta": 1e-6}, ONE | {"pure": 0.5}])
+@pytest.mark.parametrize(
+    "wrong", [{}, ONE | {"mu": 1.0}, {"mu": 1.0, "delta": 1e-6}, ONE | {"pure": 0.5}]
+)
 def test_budgets_that_make_no_sense_are_refused(wrong):
     with pytest.raises(UsageError):
         Budget.of(**wrong)

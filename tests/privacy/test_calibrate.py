@@ -32,10 +32,12 @@ def exact_mu(epsilon, delta, near):
 @pytest.mark.parametrize(
     ("epsilon", "clip", "method", "sigma"),
     [
-        (1.0, 150, "gdp", 4290.2421), (10.0, 200, "gdp", 784.1204), (1.0, 150, "classic-rdp", 5739.3613),
+        (1.0, 150, "gdp", 4290.2421),
+        (10.0, 200, "gdp", 784.1204),
+        (1.0, 150, "classic-rdp", 5739.3613),
         (10.0, 200, "classic-rdp", 895.4163),
     ],
-)  # fmt: skip
+)
 def test_golden_figures(epsilon, clip, method, sigma):
     """Published to four digits after the point."""
     assert c.calibrate(epsilon, 2.5e-5, clip, 66, method) == pytest.approx(sigma, abs=6e-5)
@@ -85,7 +87,9 @@ def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
         tail = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) <= tail
         assert mpmath.ncdf(-mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")) / 2) > tail
-        down = mpmath.mpf(c.mu_of_method(epsilon, 0.0, "pure"))  # of a budget: never more than it allows
+        down = mpmath.mpf(
+            c.mu_of_method(epsilon, 0.0, "pure")
+        )  # of a budget: never more than it allows
         assert mpmath.ncdf(-down / 2) >= tail > mpmath.ncdf(-down * (1 + mpmath.mpf("1e-11")) / 2)
     assert gdp.mu_of_range(2 * epsilon) == mu
 
@@ -109,7 +113,9 @@ def test_sigma_from_mu_is_rounded_up_in_exact_arithmetic(mu, sensitivity, count)
 
 def test_classic_gaussian_is_the_textbook_with_its_cap():
     delta, sigma, how = 1e-5, math.sqrt(2 * math.log(1.25e5)), "classic-gaussian"
-    first, capped, whole = (c.calibrate(e, delta, s, 1, how) for e, s in ((0.5, 3), (10, 1), (1, 1)))
+    first, capped, whole = (
+        c.calibrate(e, delta, s, 1, how) for e, s in ((0.5, 3), (10, 1), (1, 1))
+    )
     assert math.isclose(first, 6 * sigma, rel_tol=1e-12) and capped == whole
     ratio = c.calibrate(10.0, 2.5e-5, method="classic-gaussian") / c.calibrate(10.0, 2.5e-5)
     assert ratio > 9
@@ -127,6 +133,8 @@ def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
 def test_conversions_at_the_edges():
     none = (gdp.epsilon_of(0.0, 1e-9), gdp.epsilon_of(0.1, 0.5), gdp.mu_of_pure(0.0))
     assert none == (0.0,) * 3
-    assert c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0  # two answers of sensitivity 3, pure epsilon 2
+    assert (
+        c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0
+    )  # two answers of sensitivity 3, pure epsilon 2
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)

@@ -1,4 +1,5 @@
-"""The chain of records: which may follow which, and what they add up to. No file is touched here."""
+"""The chain of records: which may follow which, and what they add up to. No file is touched
+here."""
 
 import math
 
@@ -23,17 +24,38 @@ def opened(name="d", budget=None, **more) -> tuple[str, dict]:
 
 
 def reserve(*parts, run="r", dataset="d", **more) -> tuple[str, dict]:
-    body = {"run": run, "dataset": dataset, "plan": "p", "parts": plain(*parts), "nonce": "n", "unit": USERS}
+    body = {
+        "run": run,
+        "dataset": dataset,
+        "plan": "p",
+        "parts": plain(*parts),
+        "nonce": "n",
+        "unit": USERS,
+    }
     return "reserve", body | {"draws": 1000} | more
 
 
 def step(*events, run="r", part=0, number=0, **more) -> tuple[str, dict]:
-    body = {"run": run, "part": part, "step": number, "digest": "q", "label": "x", "nonce": "n", "draws": 1}
+    body = {
+        "run": run,
+        "part": part,
+        "step": number,
+        "digest": "q",
+        "label": "x",
+        "nonce": "n",
+        "draws": 1,
+    }
     return "step", body | {"events": plain(*events)} | more
 
 
 def answer(run="r", part=0, number=0) -> tuple[str, dict]:
-    return "answer", {"run": run, "part": part, "step": number, "arrays": [{"sha256": "0"}], "nonce": "n"}
+    return "answer", {
+        "run": run,
+        "part": part,
+        "step": number,
+        "arrays": [{"sha256": "0"}],
+        "nonce": "n",
+    }
 
 
 def finish(run="r", **more) -> tuple[str, dict]:
@@ -52,7 +74,12 @@ def grown(*records, state=None) -> State:
 def refused(*records, match) -> None:
     """The last record is refused, and leaves the state as it was; those before are taken."""
     state = grown(*records[:-1])
-    before = (state.seq, state.hash, dict(state.totals), {n: len(r.steps) for n, r in state.runs.items()})
+    before = (
+        state.seq,
+        state.hash,
+        dict(state.totals),
+        {n: len(r.steps) for n, r in state.runs.items()},
+    )
     with pytest.raises(LedgerError, match=match):
         grown(records[-1], state=state)
     assert before == (
@@ -73,20 +100,30 @@ KEYS = [opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=2e-6)), reserve(Th
     [
         ([opened(), opened()], "already open"),
         ([opened(), reserve(Pure(0.1), dataset="other")], "has no data set"),
-        ([*RUN, reserve(Pure(0.1))], "only once"), ([opened(), reserve()], "at least one part"),
-        ([opened(), ("reserve", {k: v for k, v in reserve(Pure(0.1))[1].items() if k != "unit"})], "unit"),
+        ([*RUN, reserve(Pure(0.1))], "only once"),
+        ([opened(), reserve()], "at least one part"),
+        (
+            [
+                opened(),
+                ("reserve", {k: v for k, v in reserve(Pure(0.1))[1].items() if k != "unit"}),
+            ],
+            "unit",
+        ),
         ([*RUN, step(Gaussian(0.1), run="nobody")], "no run"),
         ([*RUN, step(Gaussian(0.1), part=2)], "no part 2"),
         ([*RUN, step(Gaussian(0.1), part=-1)], "no part -1"),
         ([*RUN, step(Gaussian(0.1), number=1)], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Gaussian(0.1))], "out of order"),
         ([*RUN, step(Gaussian(0.1)), step(Pure(0.1), part=1, number=1)], "out of order"),
-        ([*RUN, step()], "must have a charge"), ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
-        ([*RUN, finish(), finish()], "already finished"), ([*RUN, finish("nobody")], "no run"),
+        ([*RUN, step()], "must have a charge"),
+        ([*RUN, finish(), step(Gaussian(0.1))], "finished"),
+        ([*RUN, finish(), finish()], "already finished"),
+        ([*RUN, finish("nobody")], "no run"),
         ([*RUN, answer()], "belong to no step"),
         ([*RUN, step(Gaussian(0.1)), answer(), answer()], "belong to no step"),
         ([*RUN, step(Gaussian(0.1)), answer(part=1)], "belong to no step"),
-        ([*RUN, answer("nobody")], "no run"), ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
+        ([*RUN, answer("nobody")], "no run"),
+        ([*RUN, step(Gaussian(0.1), draws=-1)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=1.0)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=True)], "how many numbers"),
         ([*RUN, step(Gaussian(0.1), draws=1001)], "exceeds its budget"),
@@ -96,13 +133,14 @@ KEYS = [opened(budget=Budget.of(epsilon=1.0, delta=1e-5, keys=2e-6)), reserve(Th
         ([*RUN, step(Threshold(0.1, 1e-9))], "exceeds its budget"),
         ([*SUMS, step(Gaussian(0.2501), number=1)], "exceeds its budget"),
         ([*KEYS, step(Threshold(0.1, 1.1e-6))], "exceeds its budget"),
-        ([*RUN, ("novelty", {})], "unknown kind"), ([*RUN, ("step", {"run": "r"})], "malformed"),
+        ([*RUN, ("novelty", {})], "unknown kind"),
+        ([*RUN, ("step", {"run": "r"})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": [{"law": "magic"}]})], "malformed"),
         ([*RUN, ("step", step(Gaussian(0.1))[1] | {"events": 7})], "malformed"),
         ([opened(unit="nonsense")], "malformed"),
         ([("open", {"dataset": "d", "budget": {"epsilon": -1.0, "delta": 0.0}})], "malformed"),
     ],
-)  # fmt: skip
+)
 def test_records_that_may_not_come_next_are_refused(records, match):
     refused(*records, match=match)
 
@@ -110,14 +148,17 @@ def test_records_that_may_not_come_next_are_refused(records, match):
 @pytest.mark.parametrize(
     "records",
     [
-        [*RUN, step(Gaussian(0.3))], [*RUN, step(Pure(0.2), part=1)],
-        [*RUN, step(Gaussian(0.1), draws=1000)], [*RUN, step(Gaussian(0.1), draws=0)],
+        [*RUN, step(Gaussian(0.3))],
+        [*RUN, step(Pure(0.2), part=1)],
+        [*RUN, step(Gaussian(0.1), draws=1000)],
+        [*RUN, step(Gaussian(0.1), draws=0)],
         [*RUN, step(Gaussian(0.1), draws=999), step(Gaussian(0.1), number=1, draws=1)],
         [*SUMS, step(Gaussian(0.25), number=1), step(*[Pure(0.1)] * 2, part=1)],
-        [*KEYS, step(Threshold(0.1, 1e-6))], [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
+        [*KEYS, step(Threshold(0.1, 1e-6))],
+        [opened(), reserve(Pure(2.0)), step(Pure(2.0))],
         [opened(), reserve(Pure(1.0)), reserve(Pure(1.0), run="s")],
     ],
-)  # fmt: skip
+)
 def test_records_just_within_their_limits_are_taken(records):
     assert grown(*records).seq == len(records)
 
@@ -152,7 +193,11 @@ def test_draws_are_counted_over_all_runs_of_a_data_set():
     allowed = distance.allowed_draws(36.0, 1e-6)
     assert distance.FEWEST < allowed < distance.MOST
     most = allowed - distance.FEWEST
-    first = [opened(budget=budget), reserve(Gaussian(0.1), draws=None), step(Gaussian(0.1), draws=most)]
+    first = [
+        opened(budget=budget),
+        reserve(Gaussian(0.1), draws=None),
+        step(Gaussian(0.1), draws=most),
+    ]
     state = grown(*first)
     assert state.draws_left("d") == distance.FEWEST
     grown(reserve(Gaussian(0.1), run="s"), state=state)
@@ -171,7 +216,12 @@ def test_records_follow_each_other_without_gap_or_change():
     kind, body = reserve(Pure(0.1))
     text = canonical(body)
     right = record_hash(state.hash, 2, kind, text)
-    for seq, hashed in ((3, right), (1, right), (2, record_hash(state.hash, 3, kind, text)), (2, "0" * 64)):
+    for seq, hashed in (
+        (3, right),
+        (1, right),
+        (2, record_hash(state.hash, 3, kind, text)),
+        (2, "0" * 64),
+    ):
         with pytest.raises(LedgerError, match=r"is damaged|was changed|is missing"):
             state.append(seq, kind, text, hashed)
     state.append(2, kind, text, right)
@@ -181,8 +231,11 @@ def test_records_follow_each_other_without_gap_or_change():
 def test_every_part_of_a_record_is_in_its_hash():
     base = ("a" * 64, 3, "step", '{"x":1}')
     others = [
-        ("b" * 64, *base[1:]), (base[0], 4, *base[2:]), (*base[:2], "open", base[3]), (*base[:3], '{"x":2}'),
-    ]  # fmt: skip
+        ("b" * 64, *base[1:]),
+        (base[0], 4, *base[2:]),
+        (*base[:2], "open", base[3]),
+        (*base[:3], '{"x":2}'),
+    ]
     hashes = {record_hash(*record) for record in [base, *others]}
     assert len(hashes) == 5 and State("id").hash != State("other").hash
 

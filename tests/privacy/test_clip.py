@@ -53,8 +53,8 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=15, max_size=15))
 def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
-    """Least squares with sum and sign fixed: the residual is the same number wherever users are left, and no
-    larger elsewhere."""
+    """Least squares with sum and sign fixed: the residual is the same number wherever users are
+    left, and no larger elsewhere."""
     nearest = np.array(clip_rules.nonnegative(values))
     assert (nearest >= 0).all()
     if math.fsum(values) <= 0:
@@ -71,13 +71,17 @@ def test_groups_of_users_allow_for_a_lower_clip_that_leaves_out_not_too_much(noi
     values = [40.0] * len(clip_rules.size_edges(200))
     rules = (clip_rules.SHIFTED, clip_rules.GROUPED)
     plain, grouped = (clip_rules.from_release(values, [noise], 200, 1.0, d) for d in rules)
-    assert grouped.clip <= plain.clip and grouped.line.lost <= max(clip_rules.MOST_LOST, plain.line.lost)
+    assert grouped.clip <= plain.clip and grouped.line.lost <= max(
+        clip_rules.MOST_LOST, plain.line.lost
+    )
     assert noise != 30.0 or grouped.clip < plain.clip
 
 
 def test_an_empty_table_has_a_clip_too():
     choice = clip_rules.from_release([-3.0] * 15, [5.0], 200, 1.0)
-    assert 1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)
+    assert (
+        1 <= choice.clip <= 200 and choice.clip_correction == 1 and math.isfinite(choice.line.error)
+    )
 
 
 def test_unit_noise_is_half_the_expected_l1_norm():
@@ -89,7 +93,10 @@ def test_unit_noise_is_half_the_expected_l1_norm():
 
 @pytest.mark.parametrize(("clip", "rows"), [(20, 20), (None, 60), ("private", 60), (90, 90)])
 def test_where_the_clip_comes_from(clip, rows):
-    sizes = {"user": {"column": "id", "max_rows": 60}, "columns": {"a": {"kind": "integer", "max": 3}}}
+    sizes = {
+        "user": {"column": "id", "max_rows": 60},
+        "columns": {"a": {"kind": "integer", "max": 3}},
+    }
     schema = Schema.from_dict(sizes)
     assert clip_rules.resolve(clip, schema) == rows
     assert clip_rules.resolve(clip, Schema.from_domain({"a": 4})) == 1, "each row is its own user"
@@ -105,8 +112,9 @@ def test_a_clip_needs_a_number_or_a_bound_unless_it_is_chosen():
 
 
 def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
-    """20,000 users of one to four rows; noise of 30 users a bin over bins up to 16,384 rows. Over 200 draws
-    fewer than 1 in 10 may count a bin beyond what stands out (the bar is made for 1 in 20)."""
+    """20,000 users of one to four rows; noise of 30 users a bin over bins up to 16,384 rows. Over
+    200 draws fewer than 1 in 10 may count a bin beyond what stands out (the bar is made for 1 in
+    20)."""
     rng = np.random.default_rng(3)
     edges = clip_rules.size_edges(clip_rules.MAX_CHOSEN)
     exact = np.array([5000.0 if e <= 4 else 0.0 for e in edges])
@@ -123,8 +131,8 @@ def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
 
 @given(st.lists(st.floats(-40, 120), min_size=1, max_size=20), st.floats(0.5, 30))
 def test_bins_beyond_the_last_that_stands_out_are_empty(values, sigma):
-    """Against the definition: of the runs of bins that stand out, the one that starts last, and of those the
-    shortest, says where users end; bins up to its end stay."""
+    """Against the definition: of the runs of bins that stand out, the one that starts last, and of
+    those the shortest, says where users end; bins up to its end stay."""
     n = len(values)
     bar = sigma * math.sqrt(2 * math.log(20 * max(n * (n + 1) // 2, 2)))
     runs = [(k, j) for k in range(n) for j in range(k, n)]

@@ -20,10 +20,11 @@ CUT = 14
 
 
 def true_delta(mu, epsilon):
-    """delta at epsilon of one Gaussian draw of this mu whose tails are cut at CUT: 40 digits, closed form.
+    """delta at epsilon of one Gaussian draw of this mu whose tails are cut at CUT: 40 digits,
+    closed form.
 
-    P is the cut law moved by mu, Q the cut law. Beyond CUT only P has mass; below, P > e^epsilon Q where
-    x > epsilon / mu + mu / 2.
+    P is the cut law moved by mu, Q the cut law. Beyond CUT only P has mass; below, P > e^epsilon Q
+    where x > epsilon / mu + mu / 2.
     """
     with mp.workdps(40):
         mu, whole = mp.mpf(mu), 1 - 2 * mp.ncdf(-CUT)
@@ -57,7 +58,9 @@ def test_what_is_admitted_keeps_its_delta(epsilon, delta):
         assert epsilon > distance.largest_epsilon(delta)
         return
     assert distance.added_delta(epsilon, draws) <= delta * distance.SHARE * (1 + 1e-6)
-    told = [[*recompute._sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)]
+    told = [
+        [*recompute._sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)
+    ]
     assert not told[0] and (told[1] or draws == 1 << 62)  # the most that is counted
     assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + distance.SHARE)
 
@@ -105,13 +108,18 @@ def stated(engine, epsilon, seed=None):
 def test_a_run_at_epsilon_40_states_what_the_sampler_adds(engine):
     made = stated(engine, 40.0)
     assert made["noise"]["draws"] == 3
-    assert made["noise"]["adds_to_delta"] == distance.added_delta(made["epsilon"], 3) < 1e-5 * distance.SHARE
+    assert (
+        made["noise"]["adds_to_delta"]
+        == distance.added_delta(made["epsilon"], 3)
+        < 1e-5 * distance.SHARE
+    )
     assert any("epsilon 40 is above 20" in note for note in made["notes"])
     assert recompute.problems(made) == []
 
 
 def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
-    """A statement at epsilon 100 does not hold, whoever wrote it; one from a seed promises nothing anyway."""
+    """A statement at epsilon 100 does not hold, whoever wrote it; one from a seed promises nothing
+    anyway."""
     made = stated(engine, 100.0, seed=1)
     assert recompute.problems(made) == []
     made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
@@ -119,13 +127,16 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
 
 
 def test_pure_promises_are_exact_to_two_to_the_minus_sixty():
-    assert distance.added_delta(20.0, distance.allowed_draws(20.0, 0.0)) <= distance.PURE * (1 + 1e-6)
+    assert distance.added_delta(20.0, distance.allowed_draws(20.0, 0.0)) <= distance.PURE * (
+        1 + 1e-6
+    )
     assert distance.largest_epsilon(0.0) < 25
 
 
 @given(st.floats(0.0, 12.0), st.floats(0.01, 3.0))
 def test_advice_can_be_followed(epsilon, largest):
-    """A smaller epsilon where 0.1 or more is left at this delta, else a larger delta; both are taken."""
+    """A smaller epsilon where 0.1 or more is left at this delta, else a larger delta; both are
+    taken."""
     delta = distance.FEWEST * 2.0**noise.LOG2_DISTANCE * (1 + math.exp(largest)) / distance.SHARE
     assert math.isclose(distance.largest_epsilon(delta), largest, rel_tol=1e-6)
     epsilon += largest * 1.001

@@ -27,13 +27,15 @@ def run_once(ledger, run="r", mu=0.1, answers=None):
 
 
 def test_a_statement_is_held_to_the_ledger_and_the_records_that_it_names(ledger):
-    """Anything else in its reference is another ledger, a rolled back one, another past, or another run."""
+    """Anything else in its reference is another ledger, a rolled back one, another past, or another
+    run."""
     reference = run_once(ledger).describe()["reference"]
     run_once(ledger, "later")
     ledger.verify({"ledger": reference})
     wrong = {"id": "0", "seq": 0, "hash": "0" * 64, "run": "nobody"}
     for change in (
-        {key: value} for key, value in (*wrong.items(), ("seq", 10**6), ("seq", True), ("seq", None))
+        {key: value}
+        for key, value in (*wrong.items(), ("seq", 10**6), ("seq", True), ("seq", None))
     ):
         with pytest.raises(LedgerError):
             ledger.verify({"ledger": reference | change})
@@ -127,12 +129,16 @@ def tamper(path, sql):
     [
         "UPDATE chain SET body=replace(body, '0.1', '0.01') WHERE kind='step'",
         "UPDATE chain SET body=replace(body, '1.0', '9.0') WHERE kind='open'",
-        "DELETE FROM chain WHERE seq=2", "DELETE FROM chain WHERE seq=4",
-        "UPDATE chain SET seq=9 WHERE seq=4", "UPDATE chain SET kind='finish' WHERE kind='answer'",
-        "UPDATE meta SET id='x'", "DROP TABLE meta", "DELETE FROM chain",
+        "DELETE FROM chain WHERE seq=2",
+        "DELETE FROM chain WHERE seq=4",
+        "UPDATE chain SET seq=9 WHERE seq=4",
+        "UPDATE chain SET kind='finish' WHERE kind='answer'",
+        "UPDATE meta SET id='x'",
+        "DROP TABLE meta",
+        "DELETE FROM chain",
         "UPDATE chain SET hash='00' WHERE seq=4",
     ],
-)  # fmt: skip
+)
 def test_tampering_fails_closed(ledger, path, sql):
     run_once(ledger)
     tamper(path, sql)
@@ -181,7 +187,9 @@ def test_a_locked_ledger_fails_closed(ledger, path):
 def test_a_local_ledger_counts_for_itself_alone(tmp_path):
     for place in (None, tmp_path / "run.db"):
         ledger = Ledger.local(place)
-        ledger.reserve(None, "r", [Gaussian(5.0)], unit=ROW).enter(0, 0, "q", "s", [Gaussian(5.0)], draws=1)
+        ledger.reserve(None, "r", [Gaussian(5.0)], unit=ROW).enter(
+            0, 0, "q", "s", [Gaussian(5.0)], draws=1
+        )
         assert not ledger.counts_other_runs
         with pytest.raises(BudgetError):
             ledger.reserve(None, "r", [Gaussian(5.0)], unit=ROW).enter(
@@ -190,12 +198,13 @@ def test_a_local_ledger_counts_for_itself_alone(tmp_path):
 
 
 def test_the_adaptive_attack_on_the_mixed_rule():
-    """Why p + epsilon(mu) <= epsilon is no filter (tests/privacy/test_budget.py: which are): an adversary who
-    turns to pure noise only when the loss is already high exceeds delta under that rule.
+    """Why p + epsilon(mu) <= epsilon is no filter (tests/privacy/test_budget.py: which are): an
+    adversary who turns to pure noise only when the loss is already high exceeds delta under that
+    rule.
 
-    Loss after Gaussian noise of m = mu0^2 is normal (m/2, m); where it is high, randomised response with the
-    epsilon that the mixed rule would leave beats going on with Gaussian noise. Computed by quadrature, no
-    simulation.
+    Loss after Gaussian noise of m = mu0^2 is normal (m/2, m); where it is high, randomised response
+    with the epsilon that the mixed rule would leave beats going on with Gaussian noise. Computed by
+    quadrature, no simulation.
     """
     from scipy.stats import norm
 
@@ -222,8 +231,8 @@ def test_the_adaptive_attack_on_the_mixed_rule():
 
 
 def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
-    """Reservations, steps and ends in any order: what the filter goes by is what the entries add up to,
-    exactly."""
+    """Reservations, steps and ends in any order: what the filter goes by is what the entries add up
+    to, exactly."""
     rng = np.random.default_rng(1)
     for i in range(8):
         run = ledger.reserve("trips", str(i), [Gaussian(0.05), Pure(0.01)], unit=ROW)
@@ -243,8 +252,8 @@ def test_running_totals_are_the_sums_of_what_is_charged(ledger, path):
 )
 @pytest.mark.parametrize("opened", [False, True])
 def test_a_budget_has_one_unit(path, other, opened):
-    """User-level, row-level, by another column, per event, null ids as users: epsilons of none of these add
-    up with those of another."""
+    """User-level, row-level, by another column, per event, null ids as users: epsilons of none of
+    these add up with those of another."""
     ledger = Ledger(path)
     ledger.open("trips", epsilon=1.0, delta=1e-5, unit="user:taxi" if opened else None)
     if not opened:
@@ -266,18 +275,35 @@ def test_units_are_given_as_text_mapping_or_schema():
     for value in (TAXIS, "user:taxi", {"kind": "user", "column": "taxi"}, schema):
         assert Unit.parse(value) == TAXIS
     assert Unit.of(schema, "event") == Unit.parse("event:taxi")
-    assert Unit.of(Schema.from_domain({"a": 2}), "event") == Unit.of(Schema.from_domain({"a": 2})) == ROW
-    for wrong in ("user", "row:taxi", "people:x", {"kind": "row", "column": "x"}, {"column": "x"}, 3):
+    assert (
+        Unit.of(Schema.from_domain({"a": 2}), "event")
+        == Unit.of(Schema.from_domain({"a": 2}))
+        == ROW
+    )
+    for wrong in (
+        "user",
+        "row:taxi",
+        "people:x",
+        {"kind": "row", "column": "x"},
+        {"column": "x"},
+        3,
+    ):
         with pytest.raises(UsageError):
             Unit.parse(wrong)
 
 
 def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
-    """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a random nonce
-    in every record leaves nothing to try."""
+    """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a
+    random nonce in every record leaves nothing to try."""
     run_once(ledger).finish()
-    assert not sqlite3.connect(path).execute("SELECT * FROM answers").fetchall()  # nor the answers themselves
-    rows = sqlite3.connect(path).execute("SELECT seq, kind, body, hash FROM chain ORDER BY seq").fetchall()
+    assert (
+        not sqlite3.connect(path).execute("SELECT * FROM answers").fetchall()
+    )  # nor the answers themselves
+    rows = (
+        sqlite3.connect(path)
+        .execute("SELECT seq, kind, body, hash FROM chain ORDER BY seq")
+        .fetchall()
+    )
     nonces = {json.loads(body)["nonce"] for _, _, body, _ in rows}
     assert len(nonces) == len(rows) and all(len(bytes.fromhex(n)) == 16 for n in nonces)
     previous = genesis(ledger.verify()["id"])
@@ -289,8 +315,8 @@ def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
 
 
 def test_a_selection_that_a_gaussian_part_paid_for_stays_gaussian(path):
-    """By its law it would move to the pure part when its run ends, and an analyst could end runs by what they
-    gave: neither proof of the filter covers that (docs/guide/ledger.md, Labels)."""
+    """By its law it would move to the pure part when its run ends, and an analyst could end runs by
+    what they gave: neither proof of the filter covers that (docs/guide/ledger.md, Labels)."""
     ledger = Ledger(path)
     ledger.open("split", epsilon=1.0, delta=1e-5, pure=0.6)
     ledger.open("plain", epsilon=1.0, delta=1e-5)
@@ -305,5 +331,7 @@ def test_a_selection_that_a_gaussian_part_paid_for_stays_gaussian(path):
         with pytest.raises(BudgetError):
             ledger.reserve(dataset, "again", [Gaussian(whole)], unit=ROW)
     assert ledger.remaining("split")["pure_epsilon"] == 0.6
-    with pytest.raises(BudgetError):  # by the rule for pure events only, of which there would be two
+    with pytest.raises(
+        BudgetError
+    ):  # by the rule for pure events only, of which there would be two
         ledger.reserve("plain", "pure", [Pure(0.89)], unit=ROW)

@@ -1,6 +1,8 @@
-"""The samplers on crafted words: branches that a random stream reaches once in many millions of draws.
+"""The samplers on crafted words: branches that a random stream reaches once in many millions of
+draws.
 
-The source of the kernel itself is compiled into a small library (crafted.c) whose streams are handed to it.
+The source of the kernel itself is compiled into a small library (crafted.c) whose streams are
+handed to it.
 """
 
 import ctypes
@@ -28,7 +30,9 @@ TOP = 2**64 - 1
 
 pytestmark = [
     pytest.mark.skipif(COMPILER is None, reason="no C compiler"),
-    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="getrandom is replaced as on Linux"),
+    pytest.mark.skipif(
+        not sys.platform.startswith("linux"), reason="getrandom is replaced as on Linux"
+    ),
 ]
 
 
@@ -63,9 +67,9 @@ def exponent(u: int, strip: int):
 
 @pytest.mark.parametrize("strip", [-1, 0, 1, 3, 17, 40, 48, 55, 100, 160, 223])
 def test_a_point_is_accepted_just_where_v_is_below_the_exponential(crafted, strip):
-    """Law: v < exp(-z), whatever rule decides it. Where the first word of v decides alone, it must be right
-    for every continuation of u and v; elsewhere the wide comparison may err by 16 units of 2^-128 at most.
-    v is put around 1 - z, 1 - z + z^2 / 2, exp(-z), and evenly between."""
+    """Law: v < exp(-z), whatever rule decides it. Where the first word of v decides alone, it must
+    be right for every continuation of u and v; elsewhere the wide comparison may err by 16 units of
+    2^-128 at most. v is put around 1 - z, 1 - z + z^2 / 2, exp(-z), and evenly between."""
     rng = np.random.default_rng(strip + 1)
     quick = {True: 0, False: 0}
     for u in [0, 1, TOP, *map(int, rng.integers(0, TOP, 40, np.uint64))]:
@@ -74,14 +78,25 @@ def test_a_point_is_accepted_just_where_v_is_below_the_exponential(crafted, stri
             least, most = exponent(u << 64, strip), exponent((u + 1) << 64, strip)
             unit, wide = mpmath.mpf(2) ** 64, mpmath.mpf(2) ** 128
             line, curve, exact = 1 - least, 1 - least + least**2 / 2, mpmath.exp(-least)
-            marks = [line, curve, exact, (line + exact) / 2, (exact + curve) / 2, line + (curve - line) / 4]
-            near = [int(m * unit) + d for m in marks for d in (-40, -9, -3, -2, -1, 0, 1, 2, 3, 9, 40)]
+            marks = [
+                line,
+                curve,
+                exact,
+                (line + exact) / 2,
+                (exact + curve) / 2,
+                line + (curve - line) / 4,
+            ]
+            near = [
+                int(m * unit) + d for m in marks for d in (-40, -9, -3, -2, -1, 0, 1, 2, 3, 9, 40)
+            ]
             spread = [int((line + (curve - line) * k / 13) * unit) for k in range(1, 13)]
             for v in {min(max(v, 0), TOP) for v in near + spread + [0, TOP - 2, TOP - 1, TOP]}:
                 low, more = (int(x) for x in rng.integers(0, TOP, 2, np.uint64))
                 verdict, used = accepted(crafted, v, low, more, z64, strip, u)
                 if used == 1 and verdict:
-                    assert (v + 1) / unit <= mpmath.exp(-most), "accepted, and some continuation is above"
+                    assert (v + 1) / unit <= mpmath.exp(-most), (
+                        "accepted, and some continuation is above"
+                    )
                 elif used == 1:
                     assert v / unit >= mpmath.exp(-least), "refused, and some continuation is below"
                 else:
@@ -103,14 +118,16 @@ def both(crafted, law, scale, values) -> tuple[int, int]:
     """(the kernel's draw, the twin's) from the same words, of which both use the same number."""
     used, stream = ctypes.c_int(), Crafted(values)
     drawn = crafted.crafted_draw(law, ctypes.c_double(scale), words(values), ctypes.byref(used))
-    slow = twin.draw_laplace(stream, scale, EXPO) if law else twin.draw_gaussian(stream, scale, GAUSS)
+    slow = (
+        twin.draw_laplace(stream, scale, EXPO) if law else twin.draw_gaussian(stream, scale, GAUSS)
+    )
     assert used.value == WORDS - sum(1 for _ in stream._words)
     return drawn, slow
 
 
 def ties(u: int, scale: float, strip: int, k: int, depth: int) -> list[int]:
-    """Words after `u` that leave it open on which side of k scale * (strip + u) / 16 + 1/2 lies, word after
-    word, and the last but one of which the next word decides."""
+    """Words after `u` that leave it open on which side of k scale * (strip + u) / 16 + 1/2 lies,
+    word after word, and the last but one of which the next word decides."""
     point = Fraction(2 * k - 1, 2) * 16 / Fraction(scale) - strip
     rest, out = point * 2**64 - u, []
     for _ in range(depth):
@@ -123,8 +140,9 @@ def ties(u: int, scale: float, strip: int, k: int, depth: int) -> list[int]:
 @pytest.mark.parametrize("slow", [False, True])
 @pytest.mark.parametrize("scale", [37.5, 0.7, 1234.567, 1e6])
 def test_bits_are_drawn_until_they_decide(crafted, scale, slow):
-    """Near the middle between two whole numbers the first 64 bits of u do not decide: further ones are drawn,
-    one word at a time, each used once, whether or not the first was drawn to accept the point."""
+    """Near the middle between two whole numbers the first 64 bits of u do not decide: further ones
+    are drawn, one word at a time, each used once, whether or not the first was drawn to accept the
+    point."""
     reached = 0
     for strip in range(1, 60, 3):
         k = int(Fraction(scale) * (2 * strip + 1) / 32) + 1
@@ -139,7 +157,10 @@ def test_bits_are_drawn_until_they_decide(crafted, scale, slow):
             for word in (last - 1, last + 1, 0, TOP):
                 after = [*before, word]
                 drawn, expected = both(
-                    crafted, 0, scale, [*start, after[0], *([7] if slow else []), *after[1:], 1, TOP // 3]
+                    crafted,
+                    0,
+                    scale,
+                    [*start, after[0], *([7] if slow else []), *after[1:], 1, TOP // 3],
                 )
                 assert drawn == expected and abs(drawn) == (k if word > last else k - 1)
                 reached += 1
@@ -149,8 +170,8 @@ def test_bits_are_drawn_until_they_decide(crafted, scale, slow):
 @pytest.mark.parametrize("scale", [1.0, 0.3, 37.5, 1e6])
 @pytest.mark.parametrize("laps", [0, 1, 2, 3, 7, 11, 15])
 def test_the_tail_of_the_laplace_law_goes_on_lap_after_lap(crafted, laps, scale):
-    """By the lack of memory a lap of 8 scales that ends in "8 or more" is followed by another one; the tail
-    is cut after 16 laps, at 128 scales."""
+    """By the lack of memory a lap of 8 scales that ends in "8 or more" is followed by another one;
+    the tail is cut after 16 laps, at 128 scales."""
     table = [entry >> 64 for entry in EXPO]
     again = table[EXPO_STRIPS - 1] + 1  # the first word of the last strip, "8 or more"
     for last in (table[5] + 1, table[100] + 1, 0):
@@ -170,7 +191,8 @@ def test_the_laplace_tail_is_cut_at_128_scales(crafted):
 
 @pytest.mark.parametrize("law", [0, 1])
 def test_crafted_words_draw_what_the_twin_draws(crafted, law):
-    """Words on the edges of every table: 0, all ones, entries and their neighbours, and grid boundaries."""
+    """Words on the edges of every table: 0, all ones, entries and their neighbours, and grid
+    boundaries."""
     rng = np.random.default_rng(law)
     edges = [0, 1, TOP, TOP - 1]
     for entry in EXPO if law else GAUSS:
@@ -185,8 +207,8 @@ def test_crafted_words_draw_what_the_twin_draws(crafted, law):
 
 
 def test_the_key_is_wiped_after_every_call(crafted):
-    """Every copy of the key that a call made, in the job and in each thread's stream, is zero afterwards; and
-    what was wiped was the key."""
+    """Every copy of the key that a call made, in the job and in each thread's stream, is zero
+    afterwards; and what was wiped was the key."""
     key = np.arange(1, 9, dtype=np.uint32) * 0x01010101
     pointer = key.ctypes.data_as(ctypes.c_void_p)
     sizes, heads = (ctypes.c_size_t * 64)(), ctypes.create_string_buffer(64 * 32)
@@ -194,10 +216,14 @@ def test_the_key_is_wiped_after_every_call(crafted):
     for kind, n, threads in ((0, 100, 1), (1, 100, 1), (0, 60_000, 3), (2, 24, 1)):
         count = crafted.crafted_wipes(kind, pointer, n, threads, sizes, heads, ctypes.byref(whole))
         wiped = sorted(sizes[:count])
-        assert wiped == [32] + [whole.value] * (count - 1), "the key, and the stream of every thread"
+        assert wiped == [32] + [whole.value] * (count - 1), (
+            "the key, and the stream of every thread"
+        )
         assert count == 1 + threads
         held = [heads.raw[32 * i : 32 * i + 32] == key.tobytes() for i in range(count)]
-        assert held[-1] and any(held[:-1]) and (all(held) or threads > 1)  # a thread may find no work left
+        assert (
+            held[-1] and any(held[:-1]) and (all(held) or threads > 1)
+        )  # a thread may find no work left
 
 
 def test_nothing_of_key_or_stream_is_left_on_the_stack(crafted):
@@ -217,8 +243,8 @@ def test_wiping_sets_all_and_nothing_else_to_zero(crafted):
 
 
 def test_a_key_is_32_bytes_of_the_system_or_an_error(crafted):
-    """Randomness that comes in pieces is collected, an interrupted call is repeated, and any other failure is
-    an error: never a key with bytes that were not filled."""
+    """Randomness that comes in pieces is collected, an interrupted call is repeated, and any other
+    failure is an error: never a key with bytes that were not filled."""
 
     def key_of(*script):
         key, calls = ctypes.create_string_buffer(32), ctypes.c_int()

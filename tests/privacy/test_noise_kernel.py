@@ -1,4 +1,5 @@
-"""The noise kernel against its slow twin, the RFC and high-precision arithmetic: no statistics here."""
+"""The noise kernel against its slow twin, the RFC and high-precision arithmetic: no statistics
+here."""
 
 import os
 import threading
@@ -113,7 +114,9 @@ def test_parent_and_child_of_a_real_fork_draw_differently():
 
 def test_threads_of_one_process_draw_differently():
     drawn: list[np.ndarray] = []
-    workers = [threading.Thread(target=lambda: drawn.append(noise.gaussian(1e9, 1000))) for _ in range(8)]
+    workers = [
+        threading.Thread(target=lambda: drawn.append(noise.gaussian(1e9, 1000))) for _ in range(8)
+    ]
     for worker in workers:
         worker.start()
     for worker in workers:
@@ -142,7 +145,8 @@ def test_the_kernel_refuses_what_the_front_would_not_pass_on():
 
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=8), st.integers(0, 10**6))
 def test_bits_go_on_where_they_ended(sizes, seed):
-    """A take uses whole bytes of one seeded sequence, one after the other, and gives their upper bits."""
+    """A take uses whole bytes of one seeded sequence, one after the other, and gives their upper
+    bits."""
     bits, at = noise.Bits(seed), 0
     data = noise.fill_random_bytes(sum(-(-n // 8) for n in sizes), seed)
     for n in sizes:
@@ -180,12 +184,17 @@ def test_the_ends_of_the_range_are_in_it_and_nothing_beyond(law):
             law([1.0, 1.0, scale], 3)
 
 
-@pytest.mark.parametrize("error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")])
+@pytest.mark.parametrize(
+    "error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")]
+)
 def test_where_the_sampler_fails_no_noise_was_drawn(error, text, monkeypatch):
     def fails(*_, **__):
         raise error
 
-    with pytest.raises(PrivacyError, match=rf"{text}.*; no noise was drawn") as caught, noise._drawing():
+    with (
+        pytest.raises(PrivacyError, match=rf"{text}.*; no noise was drawn") as caught,
+        noise._drawing(),
+    ):
         fails()
     assert caught.value.__cause__ is None and caught.value.__suppress_context__
     for name in ("gaussian", "laplace", "random_bytes"):

@@ -1,7 +1,7 @@
 """The laws of the noise, tested statistically on fresh operating-system randomness.
 
-Every test here has a false-alarm rate of at most ALARM = 1e-6, from which each critical value is derived; the
-tests are two-sided where the statistic is. Planted bugs show that they can fail.
+Every test here has a false-alarm rate of at most ALARM = 1e-6, from which each critical value is
+derived; the tests are two-sided where the statistic is. Planted bugs show that they can fail.
 """
 
 import mpmath
@@ -23,8 +23,8 @@ def gaussian_cdf(k: np.ndarray, sigma: float) -> np.ndarray:
 
 
 def laplace_cdf(k: np.ndarray, scale: float) -> np.ndarray:
-    """P(K <= k) of the discrete Laplace: e^(k/s)/(1+q) below 0 and 1 - e^(-(k+1)/s)/(1+q) from 0, q =
-    e^(-1/s)."""
+    """P(K <= k) of the discrete Laplace: e^(k/s)/(1+q) below 0 and 1 - e^(-(k+1)/s)/(1+q) from 0, q
+    = e^(-1/s)."""
     k = np.asarray(k, dtype=float)
     q = np.exp(-1.0 / scale)
     below = np.exp(np.minimum(k, 0.0) / scale) / (1.0 + q)
@@ -32,14 +32,17 @@ def laplace_cdf(k: np.ndarray, scale: float) -> np.ndarray:
     return np.where(k < 0, below, above)
 
 
-LAWS = {"gaussian": (noise.gaussian, gaussian_cdf, 4.5), "laplace": (noise.laplace, laplace_cdf, 11.0)}
+LAWS = {
+    "gaussian": (noise.gaussian, gaussian_cdf, 4.5),
+    "laplace": (noise.laplace, laplace_cdf, 11.0),
+}
 
 
 def chi_square(draws: np.ndarray, cdf, scale: float, reach: float, bins: int = 40):
     """Pearson's statistic over at most `bins` intervals of integers, and its critical value.
 
-    Intervals with fewer than 20 expected draws are merged into their neighbours, so that the chi-square law
-    is a good approximation at the far quantile too.
+    Intervals with fewer than 20 expected draws are merged into their neighbours, so that the
+    chi-square law is a good approximation at the far quantile too.
     """
     last = np.floor(reach * scale) + 1
     edges = np.unique(np.round(np.linspace(-last, last, bins - 1)))
@@ -66,17 +69,22 @@ def merge(expected: np.ndarray, least: float) -> np.ndarray:
 def kolmogorov(draws: np.ndarray, cdf, scale: float) -> tuple[float, float]:
     """The Kolmogorov-Smirnov distance over the integers, and the continuous law's critical value.
 
-    For a discrete law the distance is stochastically smaller, so the false-alarm rate is at most ALARM.
+    For a discrete law the distance is stochastically smaller, so the false-alarm rate is at most
+    ALARM.
     """
     values, counts = np.unique(draws, return_counts=True)
     right = np.cumsum(counts) / draws.size
     left = right - counts / draws.size
-    distance = max(np.max(np.abs(right - cdf(values, scale))), np.max(np.abs(left - cdf(values - 1, scale))))
+    distance = max(
+        np.max(np.abs(right - cdf(values, scale))), np.max(np.abs(left - cdf(values - 1, scale)))
+    )
     return float(distance), float(stats.kstwobign.isf(ALARM) / np.sqrt(draws.size))
 
 
 SIZES = [(scale, N) for scale in SCALES]
-SIZES += [pytest.param(scale, N_SLOW, marks=pytest.mark.slow) for scale in (*SCALES, 0.05, 33.3, 1e9)]
+SIZES += [
+    pytest.param(scale, N_SLOW, marks=pytest.mark.slow) for scale in (*SCALES, 0.05, 33.3, 1e9)
+]
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -134,7 +142,13 @@ def test_consecutive_draws_and_chunks_are_independent(law):
     draw = LAWS[law][0]
     x = draw(1000.0, N, threads=2)
     size = np.abs(x)
-    for lag in (1, 2, 3, 16384, 32768):  # 16384: the same place of the next chunk, that is, of another stream
+    for lag in (
+        1,
+        2,
+        3,
+        16384,
+        32768,
+    ):  # 16384: the same place of the next chunk, that is, of another stream
         correlation_is_null(x[:-lag], x[lag:])
         correlation_is_null(np.minimum(size[:-lag], 3000), np.minimum(size[lag:], 3000))
     octile = np.searchsorted(np.quantile(x, np.arange(1, 8) / 8), x)
@@ -151,8 +165,8 @@ def test_a_reused_stream_would_be_seen():
 
 
 def impossible(outputs: np.ndarray, other: float) -> int:
-    """Released values that the neighbour with count `other` could never give: `other` plus any double does
-    not reach them. This is the float-gap attack on noise added in floating point."""
+    """Released values that the neighbour with count `other` could never give: `other` plus any
+    double does not reach them. This is the float-gap attack on noise added in floating point."""
     return int(np.count_nonzero(other + (outputs - other) != outputs))
 
 
@@ -163,8 +177,8 @@ def test_float_gap_attack_finds_nothing(sigma_rows):
     for x, other in ((0, 150), (150, 0)):
         released = (x * unit + drawn) / unit
         assert impossible(released, float(other)) == 0
-        # and exactly: the noise that the neighbour would have needed is an integer within the sampler's
-        # support
+        # and exactly: the noise that the neighbour would have needed is an integer within the
+        # sampler's support
         needed = drawn + (x - other) * unit
         assert np.array_equal((needed + other * unit) / unit, released)
         assert np.max(np.abs(needed)) <= 14 * sigma_rows * unit

@@ -32,8 +32,8 @@ def test_a_gaussian_scale_is_the_least_of_its_neighbours_that_covers(sensitivity
 
 @given(SENSITIVITY, MUS, SQUARES)
 def test_every_row_gets_the_noise_of_its_own_scalar(sensitivity2, mu, pairs):
-    """sigma_i^2 c_i^2 mu^2 >= D^2, row by row and as tightly as for one row; one number where all scalars are
-    equal."""
+    """sigma_i^2 c_i^2 mu^2 >= D^2, row by row and as tightly as for one row; one number where all
+    scalars are equal."""
     sigmas = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, mu), arrays(pairs))
     assert isinstance(sigmas, float) == (len(set(pairs)) == 1)
     for sigma, (num, den) in zip(np.broadcast_to(sigmas, len(pairs)).tolist(), pairs, strict=True):
@@ -49,7 +49,8 @@ def test_scalars_that_are_no_positive_fractions_are_refused(pair):
 
 @given(st.integers(2**20, 2**60), st.floats(1e-2, 10), SQUARES, st.data())
 def test_noise_that_is_short_in_any_one_row_is_refused(sensitivity2, mu, pairs, data):
-    """The check passes what the rules make, and fails where one row's noise is 1e-12 short, whichever."""
+    """The check passes what the rules make, and fails where one row's noise is 1e-12 short,
+    whichever."""
     coef2 = arrays(pairs)
     sigmas = np.broadcast_to(
         scale.row_sigmas(scale.gaussian_sigma(sensitivity2, mu), coef2), len(pairs)
@@ -74,8 +75,8 @@ def test_one_number_for_all_rows_is_checked_too(coef2):
 
 @given(st.integers(1, 10**6), st.floats(1e-3, 100))
 def test_a_laplace_scale_is_the_least_float_that_covers(sensitivity, epsilon):
-    """scale * epsilon >= sensitivity, epsilon read as the smaller of the double and its shortest decimal; the
-    next smaller float does not cover."""
+    """scale * epsilon >= sensitivity, epsilon read as the smaller of the double and its shortest
+    decimal; the next smaller float does not cover."""
     width = scale.laplace_scale(sensitivity, epsilon)
     assert Fraction(width) * least(epsilon) >= sensitivity
     assert Fraction(math.nextafter(width, 0.0)) * least(epsilon) < sensitivity
@@ -90,7 +91,9 @@ def test_a_laplace_scale_is_the_least_float_that_covers(sensitivity, epsilon):
 def test_the_standard_deviation_is_that_of_the_discrete_law(width):
     k = np.arange(-3000, 3001, dtype=np.float64)
     law = np.exp(-np.abs(k) / width)
-    assert scale.laplace_std(width) == pytest.approx(math.sqrt((law * k * k).sum() / law.sum()), rel=1e-9)
+    assert scale.laplace_std(width) == pytest.approx(
+        math.sqrt((law * k * k).sum() / law.sum()), rel=1e-9
+    )
 
 
 def test_scales_outside_the_samplers_range_are_refused():

@@ -57,7 +57,8 @@ def probabilities(scores, epsilon: float, sensitivity: int) -> np.ndarray:
 
 def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
     counts = np.bincount(
-        [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)], minlength=len(scores)
+        [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)],
+        minlength=len(scores),
     )
     expected = probabilities(scores, law_epsilon or epsilon, sensitivity) * draws
     assert expected.min() >= 20
@@ -68,10 +69,12 @@ def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
 @pytest.mark.parametrize(
     ("scores", "epsilon", "sensitivity"),
     [
-        ([0, 1, 2, 3], 1.0, 1), ([5 * UNIT, -3 * UNIT, 5 * UNIT, 0], 0.7, 4 * UNIT),
-        ([2**62, 2**62 - 150 * UNIT, 2**62 - 7], 2.0, 150 * UNIT), ([7, 7, 7, 7, 7], 10.0, 1),
+        ([0, 1, 2, 3], 1.0, 1),
+        ([5 * UNIT, -3 * UNIT, 5 * UNIT, 0], 0.7, 4 * UNIT),
+        ([2**62, 2**62 - 150 * UNIT, 2**62 - 7], 2.0, 150 * UNIT),
+        ([7, 7, 7, 7, 7], 10.0, 1),
     ],
-)  # fmt: skip
+)
 def test_law(scores, epsilon, sensitivity):
     statistic, critical = chi_square(scores, epsilon, sensitivity)
     assert statistic <= critical
@@ -83,7 +86,8 @@ def test_a_missing_factor_two_is_caught():
 
 
 def test_an_undecided_draw_is_refined_to_the_same_answer(monkeypatch):
-    """Starting with 2 bits instead of 128 uses the same leading bits of U, so the answer cannot change."""
+    """Starting with 2 bits instead of 128 uses the same leading bits of U, so the answer cannot
+    change."""
     scores = np.arange(40) * UNIT
     monkeypatch.setattr(select, "Bits", Prefix)
     monkeypatch.setattr(select, "_locate_fast", lambda *_: None)

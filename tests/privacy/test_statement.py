@@ -1,5 +1,5 @@
-"""The statement: it follows its schema, adds up when recomputed, and lists all that is in the folder. What
-of it cannot be forged: run/test_statement_check and audit/test_attacks_release."""
+"""The statement: it follows its schema, adds up when recomputed, and lists all that is in the
+folder. What of it cannot be forged: run/test_statement_check and audit/test_attacks_release."""
 
 import json
 import shutil
@@ -42,7 +42,10 @@ def built(engine, tmp_path_factory):
     one.user_histogram(Groups(("a",), t_max=2), cap=2, mu=one.mu * 0.5, label="groups")
     one.user_histogram(Groups(("a",), t_max=2), cap=2, epsilon=0.05, label="groups, pure")
     one.select_l1(
-        [("a", "b"), ("b",)], {("a", "b"): np.zeros(12), ("b",): np.zeros(4)}, epsilon=0.1, label="pick"
+        [("a", "b"), ("b",)],
+        {("a", "b"): np.zeros(12), ("b",): np.zeros(4)},
+        epsilon=0.1,
+        label="pick",
     )
     folder = tmp_path / "out"
     (folder / "synthetic").mkdir(parents=True)
@@ -75,10 +78,19 @@ def test_it_follows_the_published_schema_and_verifies(made):
 @pytest.mark.parametrize(
     "name",
     [
-        "timings.json", "reading.json", "run.log", "report.html", "counts.npy", "out.private/x",
-        "ledger.db", "synthetic/report.html", "true_total.txt", "budget.db.head", "state.json",
+        "timings.json",
+        "reading.json",
+        "run.log",
+        "report.html",
+        "counts.npy",
+        "out.private/x",
+        "ledger.db",
+        "synthetic/report.html",
+        "true_total.txt",
+        "budget.db.head",
+        "state.json",
     ],
-)  # fmt: skip
+)
 def test_what_is_not_for_release_is_refused_even_if_listed(made, name):
     folder, _ = made
     path = folder / name
@@ -95,7 +107,10 @@ def test_the_registrys_numbers_are_the_statements_and_the_rest_is_left_to_people
     entry = as_form(stated, "registry")["deployment"]
     loss = entry["privacy_loss"]
     assert loss["privacy_parameters"] == {"epsilon": stated["epsilon"], "delta": stated["delta"]}
-    assert loss["privacy_unit"] == "User-level" and entry["dp_variant"]["variant_name"] == "Approximate DP"
+    assert (
+        loss["privacy_unit"] == "User-level"
+        and entry["dp_variant"]["variant_name"] == "Approximate DP"
+    )
     assert stated["unit"]["adjacency"] in loss["privacy_unit_details"]
     assert stated["schema"]["sha256"] in entry["dp_variant"]["data_domain"]
     assert json.dumps(entry).count(OWNER) >= 2

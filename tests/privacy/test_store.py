@@ -1,5 +1,5 @@
-"""The ledger's file, its head and its lock: whatever is missing, exchanged or cannot be written is an error
-that names it, and nothing is charged."""
+"""The ledger's file, its head and its lock: whatever is missing, exchanged or cannot be written is
+an error that names it, and nothing is charged."""
 
 import json
 import shutil
@@ -72,14 +72,16 @@ def test_a_head_that_cannot_be_written_is_an_error_and_the_charge_stands(ledger,
 
     with monkeypatch.context() as patched:
         patched.setattr(store, "write_atomic", full)
-        with pytest.raises(LedgerError, match=r"head file .* cannot be written: No space left on device"):
+        with pytest.raises(
+            LedgerError, match=r"head file .* cannot be written: No space left on device"
+        ):
             ledger.reserve("trips", "r", [Gaussian(0.1)], unit=Unit("row"))
     assert Ledger(path).spent("trips")["mu"] == pytest.approx(0.1), "in the file it was charged"
 
 
 def test_a_head_lags_by_one_record_at_most(ledger, path):
-    """One record behind, as after a crash between the two files, it is written again; two behind, one of
-    the files is not of its time."""
+    """One record behind, as after a crash between the two files, it is written again; two behind,
+    one of the files is not of its time."""
     heads = [head(path).read_bytes()]
     for name in ("rides", "walks"):
         ledger.open(name, epsilon=1.0, delta=1e-6)
@@ -121,4 +123,8 @@ WRONG = [("row", "u"), ("row", None, "own"), ("user",), ("user", ""), ("event", 
 def test_a_unit_has_a_column_just_where_it_has_users(unit):
     with pytest.raises(UsageError, match="unit: "):
         Unit(*unit)
-    assert (Unit("row").null, Unit("user", "u").null, Unit("event", "u", "own").null) == (None, "drop", "own")
+    assert (Unit("row").null, Unit("user", "u").null, Unit("event", "u", "own").null) == (
+        None,
+        "drop",
+        "own",
+    )

@@ -1,5 +1,5 @@
-"""User ids: the deal's laws, against a slow twin, and against the published heuristic on the conjunction
-score."""
+"""User ids: the deal's laws, against a slow twin, and against the published heuristic on the
+conjunction score."""
 
 from collections import Counter
 
@@ -32,8 +32,8 @@ def test_group_refuses_a_key_out_of_range():
 
 
 def test_group_shuffles_uniformly():
-    """Chi-square over the 24 orders of 4 positions, 24,000 shuffles, false alarms 1e-6: below 69.9 (23
-    degrees)."""
+    """Chi-square over the 24 orders of 4 positions, 24,000 shuffles, false alarms 1e-6: below 69.9
+    (23 degrees)."""
     seen = {}
     for seed in range(24_000):
         order = tuple(core.group(np.zeros(4, np.uint32), 1, seed)[0].tolist())
@@ -87,7 +87,13 @@ def test_units_are_what_the_public_users_have(seed):
                 core.units(indptr, counts, cells, taken, wrong)
 
 
-@given(st.integers(0, 400), st.integers(1, 400), st.integers(1, 30), st.integers(1, 12), st.integers(0, 99))
+@given(
+    st.integers(0, 400),
+    st.integers(1, 400),
+    st.integers(1, 30),
+    st.integers(1, 12),
+    st.integers(0, 99),
+)
 @settings(max_examples=60, deadline=None)
 def test_every_row_gets_a_user_and_nobody_exceeds_the_bound(rows, public_rows, users, bound, seed):
     rng = np.random.default_rng(seed)
@@ -118,14 +124,16 @@ def test_habits_count_what_pandas_counts():
 
 
 def test_the_public_rows_themselves_come_back_with_their_profiles():
-    """Dealing the public rows themselves meets every demand exactly: each user's counts are a public
-    user's. They are enough for several threads, on which nothing depends."""
+    """Dealing the public rows themselves meets every demand exactly: each user's counts are a
+    public user's. They are enough for several threads, on which nothing depends."""
     rng = np.random.default_rng(3)
     codes, owner = random_case(rng, 200_000, 60, (4, 6))
     habits = ids.Habits.from_rows(("c0", "c1"), (4, 6), owner, codes)
     mixed = rng.permutation(200_000)
     rows = {k: v[mixed] for k, v in codes.items()}
-    (dealt, n), (alone, _) = (ids.deal(rows, 200_000, habits, bound=None, seed=1, threads=t) for t in (3, 1))
+    (dealt, n), (alone, _) = (
+        ids.deal(rows, 200_000, habits, bound=None, seed=1, threads=t) for t in (3, 1)
+    )
 
     def profiles(user, c):
         table = np.zeros((n, 24), int)

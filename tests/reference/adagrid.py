@@ -1,17 +1,19 @@
-"""AdaGrid's query matrix, written out literally from its definition: the slow twin of `queries.AdaGrid`."""
+"""AdaGrid's query matrix, written out literally from its definition: the slow twin of
+`queries.AdaGrid`."""
 
 import numpy as np
 
 
 def explicit(grid, scaled=False):
-    """Dense matrix of the query; rows in the order of `queries.AdaGrid`, with or without the scalars."""
+    """Dense matrix of the query; rows in the order of `queries.AdaGrid`, with or without the
+    scalars."""
     cells = int(np.prod(grid.shape))
     return _rows(grid, np.ones(cells, bool), np.arange(cells), grid, scaled, 1.0, cells)
 
 
 def _rows(top, alive, position, grid, scaled, scalar, cells):
-    """Rows asked by `grid` of those top cells that are alive; position[i] = the cell of `grid` that top cell
-    i is in."""
+    """Rows asked by `grid` of those top cells that are alive; position[i] = the cell of `grid` that
+    top cell i is in."""
     rows = []
     for cell in grid.fine:
         rows.append(((position == cell) & alive).astype(float) * (scalar if scaled else 1.0))

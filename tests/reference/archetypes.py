@@ -21,10 +21,12 @@ def draw(start, counts, values, group, uniform):
 def conditional(rows, levels, target):
     """[{condition: Counter of targets}] by level, from rows given as mappings."""
     return [
-        {key: Counter(r[target] for r in rows if tuple(r[c] for c in level) == key)
-         for key in {tuple(r[c] for c in level) for r in rows}}
+        {
+            key: Counter(r[target] for r in rows if tuple(r[c] for c in level) == key)
+            for key in {tuple(r[c] for c in level) for r in rows}
+        }
         for level in levels
-    ]  # fmt: skip
+    ]
 
 
 def most_common(users, values):

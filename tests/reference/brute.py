@@ -1,4 +1,5 @@
-"""Marginals of a log-linear model by writing out the whole joint table: the slow twin of `_core.infer`."""
+"""Marginals of a log-linear model by writing out the whole joint table: the slow twin of
+`_core.infer`."""
 
 import numpy as np
 

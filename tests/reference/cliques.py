@@ -4,13 +4,17 @@ import numpy as np
 
 
 def joint(model):
-    """The product over nodes of p(res | sep), times the total, over all attributes in the domain's order."""
+    """The product over nodes of p(res | sep), times the total, over all attributes in the domain's
+    order."""
     names = list(model.domain)
     operands = []
     for node in model.nodes:
         sums = node.table.sum(axis=1, keepdims=True)
         share = np.divide(node.table, sums, out=np.zeros(node.table.shape), where=sums > 0)
-        operands += [share.reshape(model.domain.shape(node.axes)), [names.index(a) for a in node.axes]]
+        operands += [
+            share.reshape(model.domain.shape(node.axes)),
+            [names.index(a) for a in node.axes],
+        ]
     return model.total * np.einsum(*operands, list(range(len(names))))
 
 

@@ -47,7 +47,11 @@ def _side(column: Column, below: bool) -> int | None:
 def _null(column: Column) -> int | None:
     if column.null.action == "drop":
         return DROP
-    return encode_value(column, column.null.value) if column.null.action == "value" else column.size - 1
+    return (
+        encode_value(column, column.null.value)
+        if column.null.action == "value"
+        else column.size - 1
+    )
 
 
 def _other(column: Column) -> int | None:
@@ -55,7 +59,9 @@ def _other(column: Column) -> int | None:
         return DROP
     if column.overflow.action == "value":
         return encode_value(column, column.overflow.value)
-    return column.base if column.overflow.action == "code" and column.can_overflow else _null(column)
+    return (
+        column.base if column.overflow.action == "code" and column.can_overflow else _null(column)
+    )
 
 
 def uniform(key: int, row: int) -> float:

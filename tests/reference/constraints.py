@@ -5,9 +5,16 @@ import re
 from fastdp.schema.constraints import Constraint
 
 FUNCTIONS = {
-    "year": lambda d: d.year, "month": lambda d: d.month, "day": lambda d: d.day, "hour": lambda d: d.hour,
-    "day_of_week": lambda d: d.weekday(), "min": min, "max": max, "abs": abs, "__builtins__": {},
-}  # fmt: skip
+    "year": lambda d: d.year,
+    "month": lambda d: d.month,
+    "day": lambda d: d.day,
+    "hour": lambda d: d.hour,
+    "day_of_week": lambda d: d.weekday(),
+    "min": min,
+    "max": max,
+    "abs": abs,
+    "__builtins__": {},
+}
 
 
 def listed(columns, combination):
@@ -24,8 +31,8 @@ def names_in(text, row):
 
 
 def holds(constraint: Constraint, row: dict, inside=lambda name, value: value is not None) -> bool:
-    """Whether a row satisfies a constraint. `inside`: whether a value counts: nulls and values outside the
-    domain satisfy everything, but what follows from them is null."""
+    """Whether a row satisfies a constraint. `inside`: whether a value counts: nulls and values
+    outside the domain satisfy everything, but what follows from them is null."""
     if constraint.order:
         known = [row[n] for n in constraint.order if row[n] is not None and inside(n, row[n])]
         pairs = [(a, b) for i, a in enumerate(known) for b in known[i + 1 :]]

@@ -123,7 +123,8 @@ def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
 
 
 def user_table(ids, codes, hashes, columns, edges) -> dict:
-    """One row per user: its most common code of each column, and the group of its number of rows."""
+    """One row per user: its most common code of each column, and the group of its number of
+    rows."""
     out = {name: [] for name in (*columns, "rows per user")}
     for u, rows in by_user(ids, range(len(ids))).items():
         for name in columns:

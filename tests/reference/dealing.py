@@ -5,8 +5,11 @@ from tests.reference.sample import ORDER, Stream, key_of
 FRESH, TRIES = 20.0, 6
 
 
-def deal_chunk(number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed):
-    """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per user."""
+def deal_chunk(
+    number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed
+):
+    """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per
+    user."""
     stream, features = Stream(key_of(seed, number, 0, ORDER)), len(rows[0])
     owner = [-1] * len(rows)
 

@@ -1,4 +1,5 @@
-"""The dual of estimation from whole marginals with dense matrices: the slow twin of `_core.dual`."""
+"""The dual of estimation from whole marginals with dense matrices: the slow twin of
+`_core.dual`."""
 
 import math
 
@@ -16,7 +17,9 @@ def phi(v, c, tau):
     def at(x):
         z = np.maximum(x * tau, -300.0)
         small = np.abs(z) < 1e-5
-        growth = np.where(small, tau * (1 - z / 2 + z * z / 6), -np.expm1(-z) / np.where(small, 1, z / tau))
+        growth = np.where(
+            small, tau * (1 - z / 2 + z * z / 6), -np.expm1(-z) / np.where(small, 1, z / tau)
+        )
         return 1 / (np.exp(-z) / c + growth)
 
     u = at(v)
@@ -25,8 +28,8 @@ def phi(v, c, tau):
 
 
 def matrix(problem):
-    """Constraints x cells of all regions, entries 1, -1 and 0, written out cell by cell; and which rows are
-    totals."""
+    """Constraints x cells of all regions, entries 1, -1 and 0, written out cell by cell; and which
+    rows are totals."""
     offsets = np.concatenate([[0], np.cumsum([r.cells for r in problem.regions])])
     rows, totals = [], []
     for c in problem.constraints:
@@ -48,8 +51,8 @@ def matrix(problem):
 
 
 def evaluate(problem, total, x, tau, kappa, centres):
-    """Gradient, Hessian, cells (in rows), sums of squares and of slopes per region, and the slopes of all
-    cells. `centres` in rows."""
+    """Gradient, Hessian, cells (in rows), sums of squares and of slopes per region, and the slopes
+    of all cells. `centres` in rows."""
     a, totals = matrix(problem)
     w = a.T @ x
     cells, slopes, sums = [], [], []
@@ -72,8 +75,8 @@ def sign(seed, cell):
 
 
 def through_multipliers(problem, total, x, tau, kappa, centres, seed):
-    """Per region: signs * (change of u / sigma through the multipliers when all answers change by signs *
-    sigma)."""
+    """Per region: signs * (change of u / sigma through the multipliers when all answers change by
+    signs * sigma)."""
     a, _ = matrix(problem)
     _, hessian, _, _, slope = evaluate(problem, total, x, tau, kappa, centres)
     sigma = np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in problem.regions])

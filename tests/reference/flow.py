@@ -1,8 +1,8 @@
 """The implicit mirror flow on a written-out joint table: the slow twin of `model.flow`.
 
-A functional is a 0/1 mask over all combinations. Nothing is known of trees, places or nesting: covariances
-are sums over the table, ancestors are found by looking which masks contain which, and an implicit stride is
-solved by Newton's method with the whole Hessian.
+A functional is a 0/1 mask over all combinations. Nothing is known of trees, places or nesting:
+covariances are sums over the table, ancestors are found by looking which masks contain which, and
+an implicit stride is solved by Newton's method with the whole Hessian.
 """
 
 import numpy as np
@@ -15,8 +15,8 @@ def covariance(joint, masks):
 
 
 def inverse_factor(joint, masks, hulls, cells, variance, time):
-    """Rows as in csrc/ancestors.h: row i solves the block of i and of the `cells` (numbers of masks) that
-    contain its hull, the cell that it is or is left of."""
+    """Rows as in csrc/ancestors.h: row i solves the block of i and of the `cells` (numbers of
+    masks) that contain its hull, the cell that it is or is left of."""
     hessian = covariance(joint, masks) + np.diag(variance / time)
     factor = np.zeros_like(hessian)
     for i, hull in enumerate(hulls):
@@ -28,9 +28,9 @@ def inverse_factor(joint, masks, hulls, cells, variance, time):
 
 
 def stride(joint, masks, target, variance, time, pull):
-    """The joint table after one implicit stride from `joint`, and its multipliers: target - counts +
-    variance / time * (multipliers - pull) = 0, where the table is `joint` times
-    exp(- masks' multipliers), scaled to its total."""
+    """The joint table after one implicit stride from `joint`, and its multipliers: target - counts
+    + variance / time * (multipliers - pull) = 0, where the table is `joint` times exp(- masks'
+    multipliers), scaled to its total."""
     total, pulled = joint.sum(), np.zeros(len(masks))
 
     def table(pulled):
@@ -51,7 +51,9 @@ def stride(joint, masks, target, variance, time, pull):
             break
         way = -np.linalg.solve(covariance(now, masks) + np.diag(variance / time), slope)
         size = 1.0
-        while size > 1e-10 and value(pulled + size * way) > value(pulled) + 1e-4 * size * (slope @ way):
+        while size > 1e-10 and value(pulled + size * way) > value(pulled) + 1e-4 * size * (
+            slope @ way
+        ):
             size /= 2
         pulled = pulled + size * way
     return table(pulled), pulled

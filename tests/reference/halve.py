@@ -1,4 +1,5 @@
-"""Balanced halving as its law says it: both choices are tried, and the sum of squares counted afresh."""
+"""Balanced halving as its law says it: both choices are tried, and the sum of squares counted
+afresh."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,12 +31,16 @@ def halve(rows, order, items, weights, bits, sweeps) -> list[int]:
             if sweep == 0 and side == 0:
                 side = 1 if bits[i] else -1
             signs[first], signs[second] = side, -side
-    return [order[2 * i] if signs[order[2 * i]] > 0 else order[2 * i + 1] for i in range(len(order) // 2)]
+    return [
+        order[2 * i] if signs[order[2 * i]] > 0 else order[2 * i + 1]
+        for i in range(len(order) // 2)
+    ]
 
 
 def exchange(rows, own, groups, target, items, weights, scale, step) -> None:
-    """Rows of a group exchange their codes of column `own`, in place, where the sum over items and cells of
-    weight * (scale * rows - target rows)^2 falls; each with the one `step` places behind it."""
+    """Rows of a group exchange their codes of column `own`, in place, where the sum over items and
+    cells of weight * (scale * rows - target rows)^2 falls; each with the one `step` places behind
+    it."""
     signs = [scale] * len(rows) + [-1] * len(target)
     for group in groups:
         for i, j in zip(group, group[step:]):

@@ -1,5 +1,5 @@
-"""Slow, obvious twins of csrc/lines.c: what one line becomes, as a function of that line; and lines as the
-pieces between LFs."""
+"""Slow, obvious twins of csrc/lines.c: what one line becomes, as a function of that line; and lines
+as the pieces between LFs."""
 
 import json
 import re
@@ -17,8 +17,8 @@ def trimmed(line: bytes) -> bytes:
 def fields_of(
     line: str, delimiter: str, quote: str | None, escape: str | None
 ) -> list[tuple[str, str, bool]] | None:
-    """(value, as it is written, whether it was quoted) of each field; None where the line does not parse. A
-    state machine, one character a step."""
+    """(value, as it is written, whether it was quoted) of each field; None where the line does not
+    parse. A state machine, one character a step."""
     fields, value, written, state = [], "", "", "start"
     for c in line:
         written += c
@@ -51,9 +51,11 @@ def fields_of(
     return [*fields, (value, written, state == "closed")]
 
 
-def split_line(line: bytes, count: int, delimiter=",", quote='"', escape=None, nulls=("",), limit=1 << 22):
-    """What becomes of one line of delimited text: None (no row), WRONG, or its values, None where they are
-    null."""
+def split_line(
+    line: bytes, count: int, delimiter=",", quote='"', escape=None, nulls=("",), limit=1 << 22
+):
+    """What becomes of one line of delimited text: None (no row), WRONG, or its values, None where
+    they are null."""
     if len(line) > limit:
         return WRONG
     line = trimmed(line)
@@ -66,7 +68,8 @@ def split_line(line: bytes, count: int, delimiter=",", quote='"', escape=None, n
     if fields is None or len(fields) != count:
         return WRONG
     return [  # an escaped null text is no null
-        None if not quoted and written in nulls else value.encode() for value, written, quoted in fields
+        None if not quoted and written in nulls else value.encode()
+        for value, written, quoted in fields
     ]
 
 
@@ -141,8 +144,8 @@ def json_line(line: bytes, keys, limit=1 << 22, depth=64):
 
 
 def records(text: bytes, quote=b'"', delimiter=b",", escape=None, limit=1 << 22) -> list[bytes]:
-    """With newlines in values: the records of a text, each up to the first LF outside quotes. One that is
-    longer than the limit goes on to the first LF from there."""
+    """With newlines in values: the records of a text, each up to the first LF outside quotes. One
+    that is longer than the limit goes on to the first LF from there."""
     out, at = [], 0
     while at < len(text):
         end = _record_end(text, at, quote, delimiter, escape)
@@ -179,7 +182,8 @@ def _record_end(text, at, quote, delimiter, escape):
 
 
 def whole(text: bytes) -> int | None:
-    """The number of a text that is a whole number of at most 18 digits, with blanks around it or without."""
+    """The number of a text that is a whole number of at most 18 digits, with blanks around it or
+    without."""
     match = re.fullmatch(rb"[ \t-\r]*([+-]?[0-9]{1,18})[ \t-\r]*", text)
     return int(match[1]) if match else None
 

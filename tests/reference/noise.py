@@ -1,5 +1,6 @@
-"""The samplers of csrc/noise.c, the slow and obvious way: ChaCha20 in Python, exponentials by mpmath,
-rounding in rationals. Words of the stream are consumed in the kernel's order, so seeded output must be equal.
+"""The samplers of csrc/noise.c, the slow and obvious way: ChaCha20 in Python, exponentials by
+mpmath, rounding in rationals. Words of the stream are consumed in the kernel's order, so seeded
+output must be equal.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,8 @@ def chacha20_block(key: list[int], counter: int, nonce: list[int]) -> list[int]:
 
 
 def words(key: list[int], domain: int, chunk: int) -> Iterator[int]:
-    """The 64-bit words of one chunk's stream: refills of 8 blocks, word i of every block side by side."""
+    """The 64-bit words of one chunk's stream: refills of 8 blocks, word i of every block side by
+    side."""
     nonce, counter = [domain, chunk & _MASK, chunk >> 32], 0
     while True:
         blocks = [chacha20_block(key, counter + lane, nonce) for lane in range(LANES)]
@@ -87,7 +89,9 @@ def _accepted(stream: Stream, u: int, strip: int | None) -> tuple[bool, int | No
         return bool(wide < mpmath.exp(-z) * mpmath.mpf(2) ** 128), low
 
 
-def _decide(stream: Stream, scale: float, strip: int, u: int, low: int | None, half: Fraction) -> int:
+def _decide(
+    stream: Stream, scale: float, strip: int, u: int, low: int | None, half: Fraction
+) -> int:
     """floor(scale (strip + u) / 16 + half), drawing bits of u until the floor is certain."""
     value, bits = Fraction(u, 2**64), 64
     while True:
@@ -133,8 +137,8 @@ def draw_laplace(stream: Stream, scale: float, table: list[int]) -> int:
 
 
 def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
-    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits are
-    drawn."""
+    """The first n draws of one chunk. Below 2^-7 no x < 14 rounds to anything but 0, and no bits
+    are drawn."""
     if scale < 2**-7:
         return [0] * n
     stream, table = Stream(key, 1, chunk), gauss()

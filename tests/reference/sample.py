@@ -117,7 +117,9 @@ def draw(domain, nodes, n, method, seed, shard, shard_rows):
                 offsets = Stream(key_of(seed, M, number, OFFSETS))
                 u, turn = offsets.unit(), offsets.below(n)
                 cell = runs(ends(p, n, u))
-                value = sorted(cell[(q + turn) % n] for q in places(n, rows, shard, shard_rows, seed, number))
+                value = sorted(
+                    cell[(q + turn) % n] for q in places(n, rows, shard, shard_rows, seed, number)
+                )
                 if not first:
                     shuffle(value, s)
             else:

@@ -1,4 +1,5 @@
-"""Slow, obvious twins of the scores: group by group, cell by cell, straight from their definitions."""
+"""Slow, obvious twins of the scores: group by group, cell by cell, straight from their
+definitions."""
 
 from collections import Counter, defaultdict
 from itertools import permutations
@@ -8,9 +9,15 @@ import pandas as pd
 from scipy.spatial.distance import jensenshannon
 
 PAIRED = (
-    "company_id", "dropoff_community_area", "payment_type", "fare", "tips", "trip_total", "trip_seconds",
+    "company_id",
+    "dropoff_community_area",
+    "payment_type",
+    "fare",
+    "tips",
+    "trip_total",
+    "trip_seconds",
     "trip_miles",
-)  # fmt: skip
+)
 GROUP = ["pickup_community_area", "shift"]
 
 
@@ -48,13 +55,21 @@ def k_marginal(truth: pd.DataFrame, synthetic: pd.DataFrame) -> float:
     for group in sides[0].keys() | sides[1].keys():
         a, b = (side.get(group, []) for side in sides)
         pairs = permutations(range(len(PAIRED)), 2)
-        means.append(np.mean([l1([(r[i], r[j]) for r in a], [(r[i], r[j]) for r in b]) for i, j in pairs]))
+        means.append(
+            np.mean([l1([(r[i], r[j]) for r in a], [(r[i], r[j]) for r in b]) for i, j in pairs])
+        )
     return (2.0 - float(np.mean(means))) / 2.0
 
 
 def pickup_dropoff(truth: pd.DataFrame, synthetic: pd.DataFrame) -> float:
     return (
-        2.0 - l1(*(cells(f, ["pickup_community_area", "dropoff_community_area"]) for f in (truth, synthetic)))
+        2.0
+        - l1(
+            *(
+                cells(f, ["pickup_community_area", "dropoff_community_area"])
+                for f in (truth, synthetic)
+            )
+        )
     ) / 2.0
 
 
@@ -84,7 +99,8 @@ def total_variation(truth: pd.DataFrame, synthetic: pd.DataFrame, columns: list[
 
 
 def sprint1_row(truth: np.ndarray, synthetic: np.ndarray) -> float:
-    """One (neighborhood, year, month): counts of incident types, by scipy's Jensen-Shannon distance."""
+    """One (neighborhood, year, month): counts of incident types, by scipy's Jensen-Shannon
+    distance."""
     if (truth == synthetic).all():
         return 1.0
     a = [0 if x < 0.05 * truth.sum() else x for x in truth]

@@ -4,8 +4,8 @@ import pandas as pd
 
 
 def cells(public: pd.DataFrame, columns, user, years, months=3, repeats=(1, 2), t_max=None):
-    """The set of (values of the columns..., T) asked about. `columns` include year and month; `years` of the
-    schema."""
+    """The set of (values of the columns..., T) asked about. `columns` include year and month;
+    `years` of the schema."""
     seen = public.groupby([user, *columns]).size()
     distinct = set()
     for key, t in seen.items():
@@ -21,8 +21,8 @@ def cells(public: pd.DataFrame, columns, user, years, months=3, repeats=(1, 2), 
 
 
 def histogram(private: pd.DataFrame, columns, user, asked):
-    """{values of the columns: sum over T of T times the users with exactly T rows}, of the cells asked
-    about."""
+    """{values of the columns: sum over T of T times the users with exactly T rows}, of the cells
+    asked about."""
     per_user = private.groupby([user, *columns]).size().rename("T").reset_index()
     users = per_user.groupby([*columns, "T"]).size()
     out = {}

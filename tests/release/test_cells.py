@@ -1,4 +1,5 @@
-"""Partitions and bins from noisy counts: what is found, and that any counts give bins a schema takes."""
+"""Partitions and bins from noisy counts: what is found, and that any counts give bins a schema
+takes."""
 
 import datetime
 import itertools
@@ -58,11 +59,14 @@ def test_bounds_are_near_the_values_and_bins_hold_equal_counts(name):
     assert edges[-1] - edges[0] < 40 * (high - low)
     held = np.histogram(values, edges)[0]
     assert 25 <= len(held) <= 32 and held.max() < 3 * len(values) / 32
-    assert dtype[:5] != "float" or all(Line(dtype).after(a) < b for a, b in itertools.pairwise(edges))
+    assert dtype[:5] != "float" or all(
+        Line(dtype).after(a) < b for a, b in itertools.pairwise(edges)
+    )
 
 
 def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
-    """933 terms from 1867 to 2013: six a year, which noise hides, but 200 in the cell of 1800 to 1899."""
+    """933 terms from 1867 to 2013: six a year, which noise hides, but 200 in the cell of 1800 to
+    1899."""
     days = np.floor(np.random.default_rng(1).uniform(-37_600, 15_700, 933))
     runs = (found(days, Line("date32"), sigma=8.0, seed=seed) for seed in range(8))
     inside = [np.mean((days >= edges[0]) & (days < edges[-1])) for edges in runs]
@@ -93,15 +97,31 @@ def test_bins_of_single_values_and_within_public_bounds():
     assert edges[0] >= 10.0 and edges[-1] <= math.nextafter(50.0, math.inf)
 
 
-TYPES = ["float64", "float32", "int64", "uint8", "int32", "decimal128(10, 2)", "date32", "timestamp[ns]"]
+TYPES = [
+    "float64",
+    "float32",
+    "int64",
+    "uint8",
+    "int32",
+    "decimal128(10, 2)",
+    "date32",
+    "timestamp[ns]",
+]
 counts_of = st.lists(st.floats(-60, 60), min_size=1, max_size=30)
 
 
-@given(st.sampled_from(TYPES), counts_of, st.integers(0, 10**6), st.integers(2, 40), st.booleans(),
-       st.sampled_from([None, 0, 2]))  # fmt: skip
+@given(
+    st.sampled_from(TYPES),
+    counts_of,
+    st.integers(0, 10**6),
+    st.integers(2, 40),
+    st.booleans(),
+    st.sampled_from([None, 0, 2]),
+)
 @settings(max_examples=100, deadline=None)
 def test_any_counts_give_bins_that_a_schema_takes(dtype, pattern, seed, bins, bounded, digits):
-    """Noise alone, or whatever was counted: partitions keep the ends, bins are finite and increase."""
+    """Noise alone, or whatever was counted: partitions keep the ends, bins are finite and
+    increase."""
     line = Line(dtype, low=1.0, high=90.0) if bounded and dtype[:2] != "da" else Line(dtype)
     rng, edges, before, span = np.random.default_rng(seed), line.first(), None, None
     for number in range(4):
@@ -123,13 +143,20 @@ def test_any_counts_give_bins_that_a_schema_takes(dtype, pattern, seed, bins, bo
 @pytest.mark.parametrize(
     "dtype, low, high",
     [
-        ("int8", -128, 128), ("uint8", 0, 256), ("int16", -(2**15), 2**15), ("uint32", 0, 2**32),
-        ("int64", -(2.0**63), 2.0**63), ("uint64", 0, 2.0**63), ("decimal128(10, 2)", -1e8, 1e8),
-        ("decimal128(38, 0)", -1e38, 1e38), ("float64", -math.inf, math.inf),
+        ("int8", -128, 128),
+        ("uint8", 0, 256),
+        ("int16", -(2**15), 2**15),
+        ("uint32", 0, 2**32),
+        ("int64", -(2.0**63), 2.0**63),
+        ("uint64", 0, 2.0**63),
+        ("decimal128(10, 2)", -1e8, 1e8),
+        ("decimal128(38, 0)", -1e38, 1e38),
+        ("float64", -math.inf, math.inf),
     ],
-)  # fmt: skip
+)
 def test_a_type_has_the_ends_of_its_values(dtype, low, high):
-    """The first value and the one after the last; unsigned numbers beyond int64 are outside every domain."""
+    """The first value and the one after the last; unsigned numbers beyond int64 are outside every
+    domain."""
     assert Line(dtype).range() == (low, high)
     edges = Line(dtype).first()
     assert edges[0] == low and edges[-1] == high and (np.diff(edges) > 0).all()
@@ -143,14 +170,20 @@ def test_times_that_a_type_cannot_hold_are_no_edges():
 
 
 @given(
-    st.lists(st.integers(-30, 90), min_size=1, max_size=33), st.sampled_from([2.0, 7.0]), st.integers(0, 40)
+    st.lists(st.integers(-30, 90), min_size=1, max_size=33),
+    st.sampled_from([2.0, 7.0]),
+    st.integers(0, 40),
 )
 @settings(max_examples=150, deadline=None)
 def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
     counts = np.array(counts, float)
     bar = outstanding(len(counts)) * sigma
     alive, used = np.zeros(len(counts), bool), np.zeros(len(counts), bool)
-    runs = [(2**k, i) for k in range((len(counts) - 1).bit_length() + 1) for i in range(0, len(counts), 2**k)]
+    runs = [
+        (2**k, i)
+        for k in range((len(counts) - 1).bit_length() + 1)
+        for i in range(0, len(counts), 2**k)
+    ]
     for n, i in runs:
         own, left = slice(i, i + n), n - used[i : i + n].sum()
         if left and counts[own][~used[own]].sum() > bar * math.sqrt(left):
@@ -203,28 +236,39 @@ def test_steps_are_round_and_multiples_are_complete(dtype, width, first, count):
     low, high = (first - 0.5) * step, (first + count - 0.5) * step
     found = line.multiples(low, high, step)
     assert found == pytest.approx([i * step for i in range(first, first + count)])
-    assert line.multiples(found[0], found[-1], step) == found[:-1]  # the lower end belongs, the upper not
+    assert (
+        line.multiples(found[0], found[-1], step) == found[:-1]
+    )  # the lower end belongs, the upper not
 
 
 @pytest.mark.parametrize("width", [1, 10, 64])
 def test_even_rows_are_cut_at_even_distances(width):
-    """Bins of 16 even cells; where a cut lies inside a cell it is a round value within 1/16 of the cell."""
+    """Bins of 16 even cells; where a cut lies inside a cell it is a round value within 1/16 of the
+    cell."""
     edges = np.arange(17.0) * width
     for line, bins in ((Line("float64"), 24), (Line("int64"), 8)):
         cuts = line._cut(edges, np.full(16, 50.0), [], bins)
         assert cuts == pytest.approx(np.linspace(0, 16 * width, bins + 1), abs=width / 16)
-    mass = np.array([90.0, 1, 60, 1, 50, *[1] * 11])  # three values, and the gaps after them, make six bins
+    mass = np.array(
+        [90.0, 1, 60, 1, 50, *[1] * 11]
+    )  # three values, and the gaps after them, make six bins
     for bins, kept in ((6, [0, 2, 4]), (5, [0, 2]), (2, [])):
         assert line._atoms(edges, mass, 1.0, bins) == (kept if width == 1 else [])
 
 
 @pytest.mark.parametrize("dtype", TYPES)
 def test_a_first_partition_has_every_round_value_of_the_type(dtype):
-    """1, 2 and 5 times powers of ten of both signs, and 0 alone; every year from 1900 on and every century.
-    Where nothing stands out of the noise, the one bin is 0, or all values between public bounds."""
+    """1, 2 and 5 times powers of ten of both signs, and 0 alone; every year from 1900 on and every
+    century. Where nothing stands out of the noise, the one bin is 0, or all values between public
+    bounds."""
     line = Line(dtype)
     (low, high), edges = line.range(), set(line.first().tolist())
-    rounds = [m * 10.0**d for d in range(-12, 39) for m in (1, 2, 5) if m * 10.0**d >= (line.unit or 1e-12)]
+    rounds = [
+        m * 10.0**d
+        for d in range(-12, 39)
+        for m in (1, 2, 5)
+        if m * 10.0**d >= (line.unit or 1e-12)
+    ]
     wanted = {0.0, line.after(0.0), *(s * r for r in rounds for s in (1, -1) if r < 1e38)}
     if line.family in ("date", "timestamp"):
         years = [y for y in (*range(1701, 1900, 100), *range(1900, 2100), 2100, 2200)]
@@ -241,15 +285,22 @@ def test_a_first_partition_has_every_round_value_of_the_type(dtype):
 
 @pytest.mark.parametrize("dtype", ["float64", "int64"])
 def test_cells_are_split_by_their_share_of_the_rows(dtype):
-    """A round step is at most 2.5 times the width asked for, and a round value and the gap after it are two
-    cells: a cell that should have k parts has between 2 k / 2.5 - 2 and 2 k + 2. The rest is joined."""
+    """A round step is at most 2.5 times the width asked for, and a round value and the gap after it
+    are two cells: a cell that should have k parts has between 2 k / 2.5 - 2 and 2 k + 2. The rest
+    is joined."""
     line, edges, counts = Line(dtype), np.arange(13) * 1e4, np.zeros(12)
     counts[[4, 7]] = 8000.0, 2000.0
     out, span = line.refine(edges, counts, 1.0, 100, 10, (2e4, 1e5))
     assert span == (4e4, 8e4) and set(out[(out < 4e4) | (out > 8e4)]) == {0.0, 1.2e5}
     for cell, parts in ((4, 80), (7, 20)):
-        assert 0.8 * parts - 2 <= ((out > edges[cell]) & (out < edges[cell + 1])).sum() <= 2 * parts + 2
-    assert {4e4, 5e4, 6e4, 7e4, 8e4} <= set(out) and not ((out > 5e4) & (out < 7e4) & (out != 6e4)).any()
+        assert (
+            0.8 * parts - 2
+            <= ((out > edges[cell]) & (out < edges[cell + 1])).sum()
+            <= 2 * parts + 2
+        )
+    assert {4e4, 5e4, 6e4, 7e4, 8e4} <= set(out) and not (
+        (out > 5e4) & (out < 7e4) & (out != 6e4)
+    ).any()
     out, span = line.refine(edges, counts, 1.0, 100, 10)
     assert span == (4e4 - 1e4 * cells.MARGIN, 8e4 + 1e4 * cells.MARGIN)
     assert set(edges[2:11]) | {0.0, 1.2e5} <= set(out) and not {1e4, 1.1e5} & set(out)
@@ -257,11 +308,17 @@ def test_cells_are_split_by_their_share_of_the_rows(dtype):
     assert {2e4, 7e4, 2.2e5, 2.7e5} <= set(far) and not ((far > 7e4) & (far < 2.2e5)).any()
     for low, high, share in ((0.0, 77.0, 0.3), (-500.0, 1.0, 0.91), (10.0, 11.0, 0.7)):
         near, aim = line._near(low, high, share), low + share * (high - low)
-        assert low <= near <= high and abs(near - aim) <= max(2.5 * (high - low) / 32, line.unit or 0) / 2
+        assert (
+            low <= near <= high
+            and abs(near - aim) <= max(2.5 * (high - low) / 32, line.unit or 0) / 2
+        )
 
 
-@given(st.lists(st.integers(-40_000, 40_000), min_size=1, max_size=60), st.integers(0, 2),
-       st.lists(st.floats(-45, 45), min_size=2, max_size=12, unique=True))  # fmt: skip
+@given(
+    st.lists(st.integers(-40_000, 40_000), min_size=1, max_size=60),
+    st.integers(0, 2),
+    st.lists(st.floats(-45, 45), min_size=2, max_size=12, unique=True),
+)
 def test_cells_of_values_with_few_digits_keep_their_rows(whole, digits, edges):
     values, edges = np.round(np.array(whole) / 1000, digits), np.sort(edges)
     counts = np.histogram(values[values < edges[-1]], edges)[0].astype(float)
@@ -279,7 +336,8 @@ def test_noise_puts_no_years_into_other_centuries():
 
 
 def fewest_digits(counts, sigma, most):
-    """The fewest that at most one row in a hundred exceeds, or as many as noise; None where it hides them."""
+    """The fewest that at most one row in a hundred exceeds, or as many as noise; None where it
+    hides them."""
     for digits in range(len(counts) - 1):
         beyond, noise = sum(counts[digits + 1 :]), 3 * sigma * math.sqrt(len(counts) - 1 - digits)
         if noise < most * sum(counts) and beyond < max(noise, cells.FEW * sum(counts)):
@@ -288,19 +346,29 @@ def fewest_digits(counts, sigma, most):
 
 
 def calendar_range(counts, sigma, most):
-    """The narrowest range that holds all that stands out, a fifth of it in its upper half, and from which no
-    other such range differs by more than two standard errors of the cells that only one of them has."""
+    """The narrowest range that holds all that stands out, a fifth of it in its upper half, and from
+    which no other such range differs by more than two standard errors of the cells that only one of
+    them has."""
     within = {
         (low, high): {
-            i for i, (a, b) in enumerate(itertools.pairwise(CALENDAR_CELLS)) if low <= a and b <= high + 1
+            i
+            for i, (a, b) in enumerate(itertools.pairwise(CALENDAR_CELLS))
+            if low <= a and b <= high + 1
         }
         for low, high in cells.CALENDAR
     }
     full = {}
     for (low, high), own in within.items():
-        held, upper = (sum(counts[i] for i in own if CALENDAR_CELLS[i] >= x) for x in (-9, (low + high) / 2))
+        held, upper = (
+            sum(counts[i] for i in own if CALENDAR_CELLS[i] >= x) for x in (-9, (low + high) / 2)
+        )
         alive = set(np.flatnonzero(extents(counts, sigma)))
-        if alive and alive <= own and held > outstanding(len(counts)) * sigma and upper >= cells.UPPER * held:
+        if (
+            alive
+            and alive <= own
+            and held > outstanding(len(counts)) * sigma
+            and upper >= cells.UPPER * held
+        ):
             full |= {(low, high): own} if high - low < most else {}
     for (low, high), own in full.items():
         differ = [
@@ -312,12 +380,19 @@ def calendar_range(counts, sigma, most):
     return None
 
 
-@given(st.lists(st.sampled_from([0, 1, 5, 30, 60, 900, 9000]), min_size=8, max_size=8),
-       st.sampled_from([0.1, 1.0, 6.0]), st.integers(0, 6), st.integers(-1, 62), st.integers(0, 400),
-       st.sampled_from([1.0, 3.0, 12.0]), st.sampled_from([7, 12, 40, 60]))  # fmt: skip
+@given(
+    st.lists(st.sampled_from([0, 1, 5, 30, 60, 900, 9000]), min_size=8, max_size=8),
+    st.sampled_from([0.1, 1.0, 6.0]),
+    st.integers(0, 6),
+    st.integers(-1, 62),
+    st.integers(0, 400),
+    st.sampled_from([1.0, 3.0, 12.0]),
+    st.sampled_from([7, 12, 40, 60]),
+)
 @settings(max_examples=250, deadline=None)
 def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, other, more, most):
-    """Digits, steps of times, clock times and ranges of the calendar, by plain words; the ranges at noise."""
+    """Digits, steps of times, clock times and ranges of the calendar, by plain words; the ranges at
+    noise."""
     counts = np.array(counts, float)
     assert cells.digits_of(counts, sigma) == fewest_digits(counts, sigma, cells.LOUD)
     days = counts[0] - 3 * sigma > MIDNIGHT * sum(counts)
@@ -333,7 +408,9 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
         rng.normal(0, 9 * more, len(CALENDAR_CELLS) - 1)
     )
     assert calendar(counts, 9 * more, most) == calendar_range(counts, 9 * more, most)
-    for found, public in itertools.product((values, values * 90), (None, 0.0)):  # worth asking: from 0 to 99
+    for found, public in itertools.product(
+        (values, values * 90), (None, 0.0)
+    ):  # worth asking: from 0 to 99
         line, whole = Line("int64", public), public is None and found.min() >= 0
         grid = Grid(line.first())
         grid.take(np.histogram(found, grid.edges)[0], 1.0, 0.0)

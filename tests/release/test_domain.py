@@ -1,4 +1,5 @@
-"""Private domains: what one user can change, what is charged, what a killed run does, planted bugs."""
+"""Private domains: what one user can change, what is charged, what a killed run does, planted
+bugs."""
 
 import math
 from contextlib import contextmanager
@@ -63,7 +64,8 @@ def opener(source):
 
 
 def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **options):
-    """(finished schema, the reservation) of a run that finds domains and no more, within their share."""
+    """(finished schema, the reservation) of a run that finds domains and no more, within their
+    share."""
     ask = reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)
     reserved = reserve.reserve(asked, [ask], **options)
     schema, learnt = reserved.learn(source, opener(source)), reserved.learnt
@@ -81,9 +83,12 @@ def test_what_is_charged():
     labels = [s["label"] for s in entry["steps"]]
     first = ["domain of rows per user", "domain 1", "domain 2", "domain 3"]
     assert labels[:4] == first and set(labels[4:]) - {"domain 4", "more values of city"} == {
-        "values of city", "domain of values not found", "sums inside bins", "ranks inside bins",
+        "values of city",
+        "domain of values not found",
+        "sums inside bins",
+        "ranks inside bins",
         "finished schema",
-    }  # fmt: skip
+    }
     spent = mu2(reserved.reservation.ledger._store._state.runs[reserved.run].drawn())
     assert float(spent) <= part.domain.share * cap.mu**2
     (session,) = reserved.sessions(local(fastdp.read(trips(), reserved.schema, threads=1), 1))
@@ -94,13 +99,16 @@ def test_what_is_charged():
 
 
 def test_a_bound_on_the_rows_of_a_user_is_found_where_the_schema_has_none():
-    """Of users with 4 rows each, and of their noisy histogram up to 16,384: the end of a bin near 4."""
+    """Of users with 4 rows each, and of their noisy histogram up to 16,384: the end of a bin near
+    4."""
     schema, reserved = learn(trips(3000), seed=3)
     assert schema.max_rows_per_user in (4, 5) and reserved.clips == [schema.max_rows_per_user]
     assert reserved.learnt.clip <= 5
     given = Schema.from_dict({**ASKED.to_dict(), "user": {"column": "who", "max_rows": 50}})
     assert learn(trips(3000), given, seed=3)[0].max_rows_per_user == 50
-    assert domaincosts.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2  # bins 1, 2, 3, 4, 6 up to the bound
+    assert (
+        domaincosts.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2
+    )  # bins 1, 2, 3, 4, 6 up to the bound
     assert domaincosts.rows_bound([0.0, 0, 0, 0, 90], 2.0, 7) == 7
     assert domaincosts.rows_bound([0.0] * 5, 2.0, 7) == 2
 
@@ -126,7 +134,9 @@ def test_the_run_s_statement_lists_it_and_adds_up():
 
 
 def test_nothing_can_be_counted_before_the_domain_is_found():
-    reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=3)], seed=1)
+    reserved = reserve.reserve(
+        ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=3)], seed=1
+    )
     with pytest.raises(PrivacyError, match="not found yet"):
         reserved.sessions(local(fastdp.read(trips(), ASKED.stand_in(), threads=1), 1))
 
@@ -144,11 +154,14 @@ def test_runs_that_cannot_find_domains_are_refused_before_anything_is_charged():
 )
 @settings(max_examples=200, deadline=None)
 def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
-    """It never gives a column a share that could find nothing, and a column that misses more gets more."""
+    """It never gives a column a share that could find nothing, and a column that misses more gets
+    more."""
     named = dict(enumerate(missing))
     shares = domaincosts.second_round(left, first, named)
     assert sum(shares.values()) <= left * (1 + 1e-12)
-    assert all(s >= domaincosts.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items())
+    assert all(
+        s >= domaincosts.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items()
+    )
     ordered = sorted(shares, key=lambda n: named[n][0])
     assert all(shares[a] <= shares[b] * (1 + 1e-12) for a, b in pairwise(ordered))
 
@@ -170,16 +183,18 @@ PLANNED = {
 @given(st.lists(st.sampled_from(list(PLANNED)), min_size=1, max_size=12), st.booleans())
 @settings(max_examples=60, deadline=None)
 def test_shares_of_private_columns_add_up(kinds, users):
-    """What each kind of column costs, in columns' shares, by the texts of the constants; sums, atoms and all
-    columns together stay within MOST_SHARE; a forecast of values spends what a run may spend; a value with
-    as many users as are named passes the threshold in 95 % of draws."""
+    """What each kind of column costs, in columns' shares, by the texts of the constants; sums,
+    atoms and all columns together stay within MOST_SHARE; a forecast of values spends what a run
+    may spend; a value with as many users as are named passes the threshold in 95 % of draws."""
     plain = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
     plain = {"columns": plain} | ({"user": {"column": "who", "max_rows": 9}} if users else {})
     schema, n, cost = Schema.from_dict(plain), kinds.count, domaincosts
     keyed, found = n("text") + n("any"), len(kinds) - n("atoms") - n("means")
     rows = cost.ROWS if users else 0
     steps = cost.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
-    steps += (found - keyed) * (1 + cost.EXTRA) + cost.PLACES * n("float") + cost.KINDS * n("any") + rows
+    steps += (
+        (found - keyed) * (1 + cost.EXTRA) + cost.PLACES * n("float") + cost.KINDS * n("any") + rows
+    )
     paid = steps + cost.VALUES * keyed
     assert cost.columns_paid(schema) == pytest.approx(paid)
     costs, atoms = cost.DomainCosts.of(schema, 1e-6), min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
@@ -190,9 +205,16 @@ def test_shares_of_private_columns_add_up(kinds, users):
     assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
     unit = min(cost.PER_COLUMN, (cost.MOST_SHARE - sums - atoms) / max(paid, cost.ROWS))
     assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
-    cap, measured = cost.KEYS_PER_USER if users else 1, n("int") + n("between") + n("float") + n("means")
+    cap, measured = (
+        cost.KEYS_PER_USER if users else 1,
+        n("int") + n("between") + n("float") + n("means"),
+    )
     for line in domain_lines(schema, 0.5, costs, 3):
-        kind, means, atom = line.column.rstrip("0123456789"), "sums" in line.how, "atoms" in line.how
+        kind, means, atom = (
+            line.column.rstrip("0123456789"),
+            "sums" in line.how,
+            "atoms" in line.how,
+        )
         share = sums * (1 - cost.RANKS) / measured if means else unit * cost.ROUNDS[-1]
         want = 6 / math.sqrt(share), 6 / math.sqrt(share) * (10 / math.sqrt(2) if means else 3)
         if kind in ("text", "any") or atom:
@@ -217,21 +239,30 @@ def test_shares_of_private_columns_add_up(kinds, users):
     passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
     assert [cost.keys_cap(schema, c) for c in schema.pending.values()] == [cap] * found
-    alone = cost.users_needed(cap, 0.5, cost.MOST_SHARE - cost.PER_COLUMN, cost.keys_delta(costs, 1))[1]
+    alone = cost.users_needed(
+        cap, 0.5, cost.MOST_SHARE - cost.PER_COLUMN, cost.keys_delta(costs, 1)
+    )[1]
     crowded = cost.users_needed(cap, 0.5, share, delta)[1] > cost.CROWDING * alone
     assert bool(cost.crowding_warning(schema, 0.5, costs)) == crowded
 
 
-@given(st.lists(st.sampled_from([0, 3, 30, 49, 51, 900]), min_size=6, max_size=6), st.booleans(),
-       st.sampled_from([0.5, 6.0, 70.0]))  # fmt: skip
+@given(
+    st.lists(st.sampled_from([0, 3, 30, 49, 51, 900]), min_size=6, max_size=6),
+    st.booleans(),
+    st.sampled_from([0.5, 6.0, 70.0]),
+)
 def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, sigma):
     """Whole numbers are numbers, dates are times with or without a zone."""
     total = sum(counts)
     whole, number, date, time, zoned, _ = counts
     for name, rows, of in (
-        ("int", whole, 1), ("float", whole + number, 2), ("date", date, 1), ("time", date + time, 2),
-        ("zoned", zoned, 1), ("time", date + zoned + time, 3),
-    ):  # fmt: skip
+        ("int", whole, 1),
+        ("float", whole + number, 2),
+        ("date", date, 1),
+        ("time", date + time, 2),
+        ("zoned", zoned, 1),
+        ("time", date + zoned + time, 3),
+    ):
         noise = 3 * sigma * math.sqrt(6 - of)
         if name in ("int", "float") and typed:
             continue
@@ -245,11 +276,15 @@ def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, 
 
 @pytest.mark.parametrize("users", [False, True])
 def test_without_noise_what_is_found_is_what_the_rows_have(users):
-    """Every release has its share of a column's mu^2; what is said to lie outside the domain found are the
-    rows outside it, to the standard error of the cells that they were counted in; means are those of the
-    rows, to the offsets and what noise of 5 % of a bin's rows would have drawn them to its middle."""
+    """Every release has its share of a column's mu^2; what is said to lie outside the domain found
+    are the rows outside it, to the standard error of the cells that they were counted in; means are
+    those of the rows, to the offsets and what noise of 5 % of a bin's rows would have drawn them to
+    its middle."""
     rng, size = np.random.default_rng(0), 21_000
-    made = {"city": np.minimum(rng.geometric(0.3, size), 500), "t": rng.integers(0, 24, size) * 100 + 7}
+    made = {
+        "city": np.minimum(rng.geometric(0.3, size), 500),
+        "t": rng.integers(0, 24, size) * 100 + 7,
+    }
     made["t"][::200] = 1275  # no minutes of an hour
     made |= {"m": rng.integers(1, 13, size), "k": rng.integers(0, 400, size) * 2}
     made["x"] = rng.lognormal(2, 1, size)
@@ -258,12 +293,20 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
     table = table.set_column(0, "city", table["city"].cast(pa.string()))
     table = table.append_column("date", [[f"2024-03-{d:02}" for d in rng.integers(1, 29, size)]])
-    plain = {n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkxp"}
+    plain = {
+        n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkxp"
+    }
     plain["p"] |= {"digits": 2, "atoms": "private"}
-    texts = {"city": {"kind": "string", "domain": "private"}, "date": {"kind": "any", "domain": "private"}}
+    texts = {
+        "city": {"kind": "string", "domain": "private"},
+        "date": {"kind": "any", "domain": "private"},
+    }
     plain = {"columns": texts | plain}
     if users:
-        table, plain = table.append_column("who", [np.arange(size) // 3]), plain | {"user": {"column": "who"}}
+        table, plain = (
+            table.append_column("who", [np.arange(size) // 3]),
+            plain | {"user": {"column": "who"}},
+        )
     asked = Schema.from_dict(plain)
     with no_noise():
         schema, reserved = learn(table, asked, epsilon=3.0, seed=1)
@@ -286,7 +329,8 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     assert set(sigma) == set(paid)
     assert [r["attributes"] for r in learnt.releases if r.get("of") == "digits"] == [["x"]]
     inside = {
-        n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1]) for n in "kx"
+        n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1])
+        for n in "kx"
     }
     inside |= {"t": made["t"] != 1275, "m": np.ones(size, bool)}
     inside["city"] = np.isin(made["city"].astype(str), schema.columns["city"].values)
@@ -296,7 +340,9 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
         assert learnt.missing[name][1] == pytest.approx(sigma[label] * weight / rows, rel=1e-3)
     for name, there in inside.items():
         rows = ~nulls.get(name, np.zeros(size, bool))
-        assert learnt.missing[name][0] == pytest.approx((rows & ~there).sum() / rows.sum(), rel=2e-3)
+        assert learnt.missing[name][0] == pytest.approx(
+            (rows & ~there).sum() / rows.sum(), rel=2e-3
+        )
         column = schema.columns["t_hour" if name == "t" else name]
         assert (column.null.action == "code") == (name in ("m", "k", "city"))
     assert (schema.columns["m"].min, schema.columns["m"].max) == (1, 12)
@@ -324,13 +370,15 @@ def test_the_next_partition_has_cells_of_four_standard_errors_of_its_noise(rows,
     grid.refined(line, 10, 4.0)
     assert asked == [cells] and not grid.crowded(line)  # every cell is one value
     line.after = lambda x: x + (0.5 if x == 2 else 1)
-    assert grid.crowded(line) and grid.outside([0, 2]) == pytest.approx((0.4, 2 * math.sqrt(2) / rows))
+    assert grid.crowded(line) and grid.outside([0, 2]) == pytest.approx(
+        (0.4, 2 * math.sqrt(2) / rows)
+    )
 
 
 def test_a_second_round_finds_what_the_first_one_misses():
-    """60 cities that 3,000 users visit alike: every user has weight 1/4 in each of 16 cities, so that a city
-    weighs about 200 = 16/60 of 3,000 / 4. At epsilon 0.5 the first round's threshold is above that and the
-    second's below."""
+    """60 cities that 3,000 users visit alike: every user has weight 1/4 in each of 16 cities, so
+    that a city weighs about 200 = 16/60 of 3,000 / 4. At epsilon 0.5 the first round's threshold is
+    above that and the second's below."""
     rng = np.random.default_rng(1)
     cities = np.concatenate([rng.permutation(60)[:16] for _ in range(3000)])
     table = pa.table({"who": np.repeat(np.arange(3000), 16), "c": [f"c{i}" for i in cities]})
@@ -343,7 +391,9 @@ def test_a_second_round_finds_what_the_first_one_misses():
 # What one user can change.
 
 values = st.sampled_from([0.0, -3.5, 7.25, 1e30, -1e-9, math.nan, math.inf, 42.0])
-rows = st.lists(st.tuples(st.integers(0, 4), values, st.integers(-3, 10**9)), min_size=1, max_size=30)
+rows = st.lists(
+    st.tuples(st.integers(0, 4), values, st.integers(-3, 10**9)), min_size=1, max_size=30
+)
 EDGES = {
     "x": np.array([-math.inf, -5.0, 0.0, 5e-324, 10.0, math.inf]),
     "n": np.array([-math.inf, 0.0, 3.0, 1e6, math.inf]),
@@ -359,16 +409,31 @@ def counted(pairs, clip, first):
         "city": pa.array(["a"] * len(pairs), pa.string()),
     }
     table = pa.table(columns)
-    reserved = reserve.reserve(ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1)
+    reserved = reserve.reserve(
+        ASKED, [reserve.BudgetRequest(epsilon=1.0, delta=1e-6, clip=clip)], seed=1
+    )
     learning = Learning(
-        ASKED, reserved.reservation, 0, 0.1, domaincosts.DomainCosts(0.1, 1e-7), clip, "user",
-        {"epsilon": 1.0, "delta": 1e-6}, reserved.caps[0], table, opener(table), seed=1,
-    )  # fmt: skip
+        ASKED,
+        reserved.reservation,
+        0,
+        0.1,
+        domaincosts.DomainCosts(0.1, 1e-7),
+        clip,
+        "user",
+        {"epsilon": 1.0, "delta": 1e-6},
+        reserved.caps[0],
+        table,
+        opener(table),
+        seed=1,
+    )
     columns = {name: ASKED.pending[name] for name in ("x", "n")}
     lines = {name: line_of(c) for name, c in columns.items()}
     grids = {name: Grid(lines[name].first() if first else EDGES[name]) for name in columns}
     answers = []
-    with no_noise(), patch.object(Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))):
+    with (
+        no_noise(),
+        patch.object(Grid, "take", lambda s, c, sigma, n: answers.append(np.append(c, n))),
+    ):
         learning._measure(columns, grids, 0.5, "domain")
     return answers, learning.releases
 
@@ -409,7 +474,8 @@ ALONE = Schema.from_dict(
 
 
 def test_planted_a_step_that_is_not_charged_is_caught(tmp_path):
-    """A step entered at half its price: the statement's releases no longer agree with the ledger."""
+    """A step entered at half its price: the statement's releases no longer agree with the
+    ledger."""
     ledger = Ledger(tmp_path / "b.db")
     ledger.open("d", epsilon=30.0, delta=1e-5, keys=1e-6)
     enter = Reservation.enter

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from fastdp.engines.local import local
-from fastdp.errors import BudgetError, FastdpError, MeasurementError, PrivacyError, SchemaError, UsageError
+from fastdp.errors import (
+    BudgetError,
+    FastdpError,
+    MeasurementError,
+    PrivacyError,
+    SchemaError,
+    UsageError,
+)
 from fastdp.privacy import scale
 from fastdp.queries import Binned, Sparse, Weighted
 from fastdp.release import noiseplan, reserve
@@ -56,11 +63,13 @@ def test_over_budget_nothing_is_read(engine):
 @pytest.mark.parametrize(
     ("query", "error"),
     [
-        (Weighted([2] * 3, 1), PrivacyError), (Sparse(np.ones((2, 3))), PrivacyError),
-        (Sparse(np.full((1, 3), 0.5)), FastdpError), (Binned((4,), [None]), MeasurementError),
+        (Weighted([2] * 3, 1), PrivacyError),
+        (Sparse(np.ones((2, 3))), PrivacyError),
+        (Sparse(np.full((1, 3), 0.5)), FastdpError),
+        (Binned((4,), [None]), MeasurementError),
         (np.eye(3), PrivacyError),
     ],
-)  # fmt: skip
+)
 def test_queries_beyond_the_bound_are_refused(session, query, error):
     with pytest.raises(error):
         session.measure([Request(("a",), session.mu, query)], "wrong")
@@ -124,11 +133,16 @@ def test_selection_follows_the_distance(engine):
 
 def test_selection_refuses_what_is_not_public_and_finite(session):
     wrong = [
-        ({("a",): np.zeros(2)}, {}), ({("a",): np.array([0, np.nan, 0])}, {}), ({}, {}),
-        ({("a",): np.zeros(3)}, {"allowed": []}), ({("a",): np.zeros(3)}, {"allowed": [1]}),
-        ({("a",): np.zeros(3)}, {"weights": [0.0]}), ({("a",): np.zeros(3)}, {"penalties": [math.inf]}),
-        ({("a",): np.zeros(3)}, {"penalties": [1.0, 2.0]}), ({("a",): np.full(3, 1e18)}, {}),
-    ]  # fmt: skip
+        ({("a",): np.zeros(2)}, {}),
+        ({("a",): np.array([0, np.nan, 0])}, {}),
+        ({}, {}),
+        ({("a",): np.zeros(3)}, {"allowed": []}),
+        ({("a",): np.zeros(3)}, {"allowed": [1]}),
+        ({("a",): np.zeros(3)}, {"weights": [0.0]}),
+        ({("a",): np.zeros(3)}, {"penalties": [math.inf]}),
+        ({("a",): np.zeros(3)}, {"penalties": [1.0, 2.0]}),
+        ({("a",): np.full(3, 1e18)}, {}),
+    ]
     for estimates, options in wrong:
         with pytest.raises(FastdpError):
             session.select_l1([("a",)], estimates, epsilon=0.1, label="wrong", **options)
@@ -157,7 +171,9 @@ def test_nothing_private_shows_also_in_errors(engine, session):
         error = error.__context__ or error.__cause__
 
 
-@pytest.mark.parametrize("counts", [np.zeros(3), np.zeros(3, np.float32), np.zeros(4, np.int64), [0, 0, 0]])
+@pytest.mark.parametrize(
+    "counts", [np.zeros(3), np.zeros(3, np.float32), np.zeros(4, np.int64), [0, 0, 0]]
+)
 def test_engines_that_do_not_count_in_integers_are_refused(counts):
     class Wrong(Swap):
         def marginals(self, cliques, clip):
@@ -190,7 +206,9 @@ def test_who_is_a_user(engine):
 
 
 def test_events_are_protected_one_by_one_and_the_statement_says_so(engine):
-    reserved = reserve.reserve(SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")])
+    reserved = reserve.reserve(
+        SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")]
+    )
     (session,) = reserved.sessions(engine)
     (other,) = reserve.reserve(
         SCHEMA, [reserve.BudgetRequest(epsilon=1.0, delta=1e-5, unit="event")]

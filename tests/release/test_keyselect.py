@@ -43,7 +43,9 @@ def trips(common=3, users=2000, seed=0):
 def test_common_values_are_kept_and_any_mechanism_can_use_them():
     keys = select_keys(trips(), schema(), "city", epsilon=1.0, delta=1e-6, keys_per_user=2, seed=1)
     assert keys.values == ("city 0", "city 1", "city 2")
-    assert keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3 / math.sqrt(2)) < 100).all()
+    assert (
+        keys.users.dtype == np.float64 and (abs(keys.users - 2000 / 3 / math.sqrt(2)) < 100).all()
+    )
     assert keys.statement["private"] is False and keys.statement["keys_per_user"] == 2
     assert keys.statement["sigma"] == pytest.approx(1 / keys.statement["event"]["mu"], rel=1e-9)
     applied = keys.apply(schema())
@@ -52,7 +54,9 @@ def test_common_values_are_kept_and_any_mechanism_can_use_them():
     run = fastdp.synthesize(trips(), "mst", 1.0, 1e-9, schema=applied, seed=1, sample_seed=1)
     assert set(run.data["city"].to_pylist()) <= set(keys.values)
     assert "private key selection" in run.privacy["schema"]["provenance"]
-    assert any("selected from private data" in note for note in run.privacy["notes"]), "they cost more"
+    assert any("selected from private data" in note for note in run.privacy["notes"]), (
+        "they cost more"
+    )
 
 
 def test_whole_numbers_and_rows_that_are_their_own_user(tmp_path):
@@ -63,7 +67,12 @@ def test_whole_numbers_and_rows_that_are_their_own_user(tmp_path):
 
     csv.write_csv(table, tmp_path / "t.csv")
     again = select_keys(
-        str(tmp_path / "t.csv"), schema(None, "int32", (1,)), "city", epsilon=1.0, delta=1e-6, seed=3
+        str(tmp_path / "t.csv"),
+        schema(None, "int32", (1,)),
+        "city",
+        epsilon=1.0,
+        delta=1e-6,
+        seed=3,
     )
     assert again.values == keys.values
 
@@ -80,8 +89,8 @@ def counted(pairs, cap):
 @given(rows, st.integers(1, 4), st.integers(0, 5))
 @settings(max_examples=100, deadline=None)
 def test_one_user_changes_at_most_cap_counts_with_a_norm_of_one(pairs, cap, out):
-    """Also when the user brings values that nobody else has: the others' choices do not move. The values are
-    the most frequent of the user's own rows, and all weigh the same."""
+    """Also when the user brings values that nobody else has: the others' choices do not move. The
+    values are the most frequent of the user's own rows, and all weigh the same."""
     whole = counted(pairs, cap)
     rest = [p for p in pairs if p[0] != out]
     without = counted(rest, cap) if rest else {}
@@ -129,7 +138,9 @@ def test_the_ledger_is_charged_epsilon_and_delta(tmp_path):
         select_keys(trips(), schema(), "city", dataset="trips", **(ask | {"delta": 4e-7}))
     with pytest.raises(BudgetError):
         select_keys(trips(), schema(), "city", dataset="no keys", **ask)
-    fastdp.synthesize(trips(), "mst", 0.5, 1e-7, schema=keys.apply(schema()), ledger=ledger, dataset="trips")
+    fastdp.synthesize(
+        trips(), "mst", 0.5, 1e-7, schema=keys.apply(schema()), ledger=ledger, dataset="trips"
+    )
     assert spent["epsilon"] < ledger.spent("trips")["epsilon"] <= 1.0
     assert ledger.verify()["seq"] > 0
 
@@ -177,12 +188,17 @@ def test_the_draws_that_columns_may_need_are_allowed_to_the_last(monkeypatch, co
     most = keyselect.MOST_KEYS * columns
     for allowed, fine in ((most - 1, False), (most, True), (most + 1, True)):
         monkeypatch.setattr(keyselect, "allowed_draws", lambda epsilon, delta, n=allowed: n)
-        with contextlib.nullcontext() if fine else pytest.raises(PrivacyError, match="smaller epsilon"):
+        with (
+            contextlib.nullcontext()
+            if fine
+            else pytest.raises(PrivacyError, match="smaller epsilon")
+        ):
             keyselect.check_draws(1.0, 1e-6, columns)
 
 
 def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
-    """Larger ones are: what a user's values pass with probability delta at most is the strict comparison."""
+    """Larger ones are: what a user's values pass with probability delta at most is the strict
+    comparison."""
 
     def count():
         return ["a", "b", "c"], np.array([3, 4, 5]) * SCALE

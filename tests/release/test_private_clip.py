@@ -1,5 +1,5 @@
-"""Runs that choose their clip from a noisy histogram: end to end, from the command line, killed and resumed,
-planned."""
+"""Runs that choose their clip from a noisy histogram: end to end, from the command line, killed and
+resumed, planned."""
 
 import json
 import math
@@ -47,10 +47,17 @@ def part_of(run, i=0):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [ADAGRID, MST, {"mechanism": "tworound", "clip": "private"}, {"mechanism": "adagrid", "clip": "private"}],
+    [
+        ADAGRID,
+        MST,
+        {"mechanism": "tworound", "clip": "private"},
+        {"mechanism": "adagrid", "clip": "private"},
+    ],
 )
 def test_end_to_end_on_simulated_taxis(table, mechanism, tmp_path):
-    run = fastdp.synthesize(table, mechanism, 5.0, DELTA, out=tmp_path / "run", seed=1, sample_seed=1)
+    run = fastdp.synthesize(
+        table, mechanism, 5.0, DELTA, out=tmp_path / "run", seed=1, sample_seed=1
+    )
     part = part_of(run)
     assert 1 <= part["clip"] < 200
     choice = part["clip_choice"]
@@ -71,7 +78,9 @@ def test_end_to_end_on_simulated_taxis(table, mechanism, tmp_path):
     assert abs(made.num_rows - 20_000) < 3_000
     assert run.model.total < 17_000
     assert np.unique(made["taxi_id"].to_numpy(), return_counts=True)[1].max() <= 200
-    jsonschema.validate(json.loads((tmp_path / "run" / "privacy.json").read_text()), statement.load_schema())
+    jsonschema.validate(
+        json.loads((tmp_path / "run" / "privacy.json").read_text()), statement.load_schema()
+    )
     assert verify(tmp_path / "run").ok
 
 
@@ -108,6 +117,8 @@ def test_ids_and_clip_share_one_histogram_and_the_larger_share_pays(table, ids, 
     mechanism = MST | {"ids": {"share": ids}} | ({} if clip is None else {"clip_share": clip})
     part = part_of(fastdp.synthesize(table, mechanism, 5.0, DELTA))
     assert [r["kind"] for r in part["releases"]].count("user_histogram") == 1
-    assert part["releases"][0]["event"]["mu"] == pytest.approx(part["event"]["mu"] * math.sqrt(expected))
+    assert part["releases"][0]["event"]["mu"] == pytest.approx(
+        part["event"]["mu"] * math.sqrt(expected)
+    )
     charges = dict(fastdp.plan("taxi-deid2", mechanism, 5.0, DELTA, rows=10_000_000).charges)
     assert charges["rows per user"] == expected

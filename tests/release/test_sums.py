@@ -1,7 +1,7 @@
 """Sums inside bins: what one user can change, in exact integers; what the means are made of.
 
-The engine counts a finer partition of each column, and a query of whole numbers turns the counts into sums.
-So the sensitivity is tested on the very integers that noise is added to.
+The engine counts a finer partition of each column, and a query of whole numbers turns the counts
+into sums. So the sensitivity is tested on the very integers that noise is added to.
 """
 
 import math
@@ -51,7 +51,9 @@ def test_cells_refine_the_bins_and_offsets_are_places_in_them(plain):
         if corner < 0:
             continue
         bin = cells.bin[corner]
-        assert column.edges[bin] <= a and b <= column.edges[bin + 1] and bin == cells.bin[corner + 1]
+        assert (
+            column.edges[bin] <= a and b <= column.edges[bin + 1] and bin == cells.bin[corner + 1]
+        )
         low, high = cells.at[corner : corner + 2]
         number = low + cells.offset[code] * (high - low)
         slack = (high - low) / sums.UNIT
@@ -59,8 +61,13 @@ def test_cells_refine_the_bins_and_offsets_are_places_in_them(plain):
         unit = float(sums.unit_of(column.dtype, column.whole, column.digits) or 0)
         assert min(b, high) - max(a, low) <= ((high - low + unit) / sums.PARTS + unit) * (1 + 1e-9)
     for mine, own in ((fine.null, column.null), (fine.overflow, column.overflow)):
-        assert mine == (sums.OWN_CODE if own.action == "drop" else own), "dropped rows are counted apart"
-    for code, side in ((0, -1), (column.base - 1, 1)):  # corners of a wide outer bin: distances double
+        assert mine == (sums.OWN_CODE if own.action == "drop" else own), (
+            "dropped rows are counted apart"
+        )
+    for code, side in (
+        (0, -1),
+        (column.base - 1, 1),
+    ):  # corners of a wide outer bin: distances double
         at, beside = cells.at[cells.bin == code], cells.at[cells.bin == code - side]
         if len(at) > 2:
             away, width = np.abs(at[::side] - at[::side][0])[1:], np.ptp(at)
@@ -86,7 +93,9 @@ def planted(cells, bug):
         code = int(np.flatnonzero(cells.corner == 0)[-1])
         matrix[0, code] = matrix[1, code] = sums.UNIT
         return Sparse(matrix.tocsr(), sums.UNIT)
-    return Sparse(cells.query().matrix, sums.UNIT // 2)  # "unit": sums claimed in units that are too large
+    return Sparse(
+        cells.query().matrix, sums.UNIT // 2
+    )  # "unit": sums claimed in units that are too large
 
 
 @pytest.mark.parametrize("bug", ["offset above 1", "both ends", "unit"])
@@ -111,8 +120,8 @@ def counted(schema, cells, who, values, clip):
 @pytest.mark.parametrize("clip", [1, 3])
 @pytest.mark.parametrize("name", ["hours", "price", "float"])
 def test_one_user_changes_the_sums_by_at_most_the_clip(name, clip):
-    """Whatever the user's rows are: their number, and values far beyond every bound. A weight that is ignored
-    would show with twelve rows, an observed maximum with the value 10^9."""
+    """Whatever the user's rows are: their number, and values far beyond every bound. A weight that
+    is ignored would show with twelve rows, an observed maximum with the value 10^9."""
     column = column_of(COLUMNS[name])
     cells = sums.cells_of(column)
     schema = with_users([cells.column])
@@ -129,11 +138,15 @@ def test_one_user_changes_the_sums_by_at_most_the_clip(name, clip):
             own[:] = 35
         who = np.concatenate([rng.integers(0, 60, 200), np.full(rows, 99)])
         every = np.concatenate([others, own])
-        change = counted(schema, cells, who, every, clip) - counted(schema, cells, who[:200], others, clip)
+        change = counted(schema, cells, who, every, clip) - counted(
+            schema, cells, who[:200], others, clip
+        )
         squared = sum(int(v) ** 2 for v in change)
         bound = (clip * SCALE * sums.UNIT) ** 2
         assert squared <= bound
-        if same:  # all rows in one cell: (1 - o)^2 + o^2 is at least 1/2, and weights are rounded down
+        if (
+            same
+        ):  # all rows in one cell: (1 - o)^2 + o^2 is at least 1/2, and weights are rounded down
             assert squared >= Fraction(49, 100) * bound
 
 
@@ -149,7 +162,9 @@ def test_without_noise_means_are_those_of_the_rows(name):
     array = pa.array(values.astype(np.int64) if column.whole else values)
     if "decimal" in column.dtype:
         array = array.cast(pa.decimal128(20, 2), safe=False)
-    codes, _ = encode_batch(Schema.from_dict({"columns": {"x": column.to_plain()}}), pa.table({"x": array}))
+    codes, _ = encode_batch(
+        Schema.from_dict({"columns": {"x": column.to_plain()}}), pa.table({"x": array})
+    )
     fine, _ = encode_batch(
         Schema.from_dict({"columns": {"x": cells.column.to_plain()}}), pa.table({"x": array})
     )
@@ -175,8 +190,9 @@ TAILS = {
 
 @pytest.mark.parametrize("name", TAILS)
 def test_tails_keep_their_means_and_do_not_depend_on_the_bound(name):
-    """Noise of 0.25 % of the tail's rows on every corner. A bound that is a hundred times larger would make
-    the noise of the bin's whole sum half of its mean, or more; here it moves the mean by 10 % at most."""
+    """Noise of 0.25 % of the tail's rows on every corner. A bound that is a hundred times larger
+    would make the noise of the bin's whole sum half of its mean, or more; here it moves the mean by
+    10 % at most."""
     rng = np.random.default_rng(5)
     values = TAILS[name](rng)
     for bound in (200, 20_000):
@@ -196,20 +212,26 @@ def test_tails_keep_their_means_and_do_not_depend_on_the_bound(name):
 
 @pytest.mark.parametrize("shape", sums.SHAPES)
 def test_corners_share_a_tail_by_the_place_of_its_rows(shape):
-    """Slow twin: the density summed over many places, each divided between its two corners. Answers without
-    noise are kept, whatever tails were expected: rows and mean distance are those of the answers."""
+    """Slow twin: the density summed over many places, each divided between its two corners. Answers
+    without noise are kept, whatever tails were expected: rows and mean distance are those of the
+    answers."""
     ends, scales = np.array([0.0, 1, 3, 7]), np.array([0.7, 2.0])
     x = (np.arange(400_000) + 0.5) / 400_000 * ends[-1]
     for scale, made in zip(scales, sums._pareto(ends, scales, shape)):
         z = x / scale
         density = (1 + shape * z) ** (-1 / shape - 1) if shape else np.exp(-z)
-        parts = np.array([np.interp(x, ends, corner) @ density for corner in np.eye(4)]) / density.sum()
+        parts = (
+            np.array([np.interp(x, ends, corner) @ density for corner in np.eye(4)]) / density.sum()
+        )
         assert made == pytest.approx(parts, abs=1e-6)
-        assert sums.tail_mean(ends, 500 * parts, 1e-4) == pytest.approx((parts @ ends, 500), rel=1e-4)
+        assert sums.tail_mean(ends, 500 * parts, 1e-4) == pytest.approx(
+            (parts @ ends, 500), rel=1e-4
+        )
 
 
 def slow_tail(ends, parts, sigma):
-    """The mean over tails, each weighted by its prior and by the likelihood of the parts, one by one."""
+    """The mean over tails, each weighted by its prior and by the likelihood of the parts, one by
+    one."""
     seen = []
     for shape, chance in sums.SHAPES.items():
         for length in (2.0 ** (n / 4) for n in range(-12, 21)):
@@ -219,13 +241,17 @@ def slow_tail(ends, parts, sigma):
             likely = math.log(prior) + norm.logpdf(parts, rows * tail, sigma).sum()
             kept = []
             for part, expected in zip(parts, rows * tail):
-                spread = max((sums.MISFIT * expected) ** 2, (part - expected) ** 2 - (sums.FAR * sigma) ** 2)
+                spread = max(
+                    (sums.MISFIT * expected) ** 2, (part - expected) ** 2 - (sums.FAR * sigma) ** 2
+                )
                 trust = spread / (spread + sigma**2)
                 kept.append(max(trust * part + (1 - trust) * expected, 1e-9 * sigma))
             seen.append((likely, np.average(ends, weights=kept), sum(kept)))
     weights = np.exp(np.array([s[0] for s in seen]) - max(s[0] for s in seen))
-    return (math.exp(np.average([math.log(s[1]) for s in seen], weights=weights)),
-            np.average([s[2] for s in seen], weights=weights))  # fmt: skip
+    return (
+        math.exp(np.average([math.log(s[1]) for s in seen], weights=weights)),
+        np.average([s[2] for s in seen], weights=weights),
+    )
 
 
 @given(st.lists(st.floats(-20, 200), min_size=3, max_size=5), st.sampled_from([0.5, 8.0, 60.0]))
@@ -239,12 +265,15 @@ def test_the_mean_of_a_tail_is_that_of_the_slow_twin(parts, sigma):
 
 @given(st.lists(st.floats(-20, 200), min_size=4, max_size=4), st.sampled_from([0.5, 8.0, 60.0]))
 def test_means_within_bins_are_drawn_to_the_middle_by_their_noise(parts, sigma):
-    """Of a bin of two corners: the prior of a bin's mean is a Gaussian of SPREAD widths about the middle, the
-    noise of the place sigma / sqrt(2) rows. Levels are halves of half a bin from the mean."""
+    """Of a bin of two corners: the prior of a bin's mean is a Gaussian of SPREAD widths about the
+    middle, the noise of the place sigma / sqrt(2) rows. Levels are halves of half a bin from the
+    mean."""
     cells = sums.cells_of(column_of({"edges": [2, 4, 7]}))
     answer = Measurement(("x",), 64 * np.array(parts), 64 * sigma, cells.query())
     means, rows = cells.means(answer)
-    for (low, high), (a, b), mean, counted in zip(((2, 4), (4, 7)), (parts[:2], parts[2:]), means, rows):
+    for (low, high), (a, b), mean, counted in zip(
+        ((2, 4), (4, 7)), (parts[:2], parts[2:]), means, rows
+    ):
         assert counted == pytest.approx(max(a + b, sigma))
         noise = sigma / math.sqrt(2) / counted
         seen = 0.5 + (b - a) / 2 / counted
@@ -259,27 +288,38 @@ def test_means_within_bins_are_drawn_to_the_middle_by_their_noise(parts, sigma):
 
 
 def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
-    """Even values that are equal in both columns have a product of 3/8 of 4 a row: a correlation of 1."""
+    """Even values that are equal in both columns have a product of 3/8 of 4 a row: a correlation of
+    1."""
     found = {n: (np.zeros(2), np.array([600.0, 400.0])) for n in "abc"}
     alike = {("a", "b"): 0.9, ("a", "c"): 0.5, ("b", "c"): 0.2}
 
     def ranks(sigma):
         answers = [Measurement(c, np.array([1500.0 * s]), sigma) for c, s in alike.items()]
-        return {n: (r.like, round(r.share, 6)) for n, r in sums.shared_ranks(answers, found).items()}
+        return {
+            n: (r.like, round(r.share, 6)) for n, r in sums.shared_ranks(answers, found).items()
+        }
 
     assert ranks(1.0) == {"b": ("a", 0.9), "c": ("a", 0.5)}
-    assert ranks(1500 * 0.5 / 3 * 1.01) == {"b": ("a", 0.9)}  # c is within three standard errors of none
+    assert ranks(1500 * 0.5 / 3 * 1.01) == {
+        "b": ("a", 0.9)
+    }  # c is within three standard errors of none
     alike["a", "b"] = alike["a", "c"] = -1.0
     assert ranks(1.0) == {"c": ("b", 0.2)}
     asked = sums.rank_requests(dict.fromkeys("abc", np.zeros(4)), 0.3)
-    assert sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
+    assert (
+        sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
+    )
     assert all(r.query.column_norm2() == 1 for r in asked)
-    rows = np.random.default_rng(1).integers(0, 9, (6, 6))  # levels of rows that are not asked about are last
+    rows = np.random.default_rng(1).integers(
+        0, 9, (6, 6)
+    )  # levels of rows that are not asked about are last
     away = [-2, -1, 0, 1, 2, 0]
     assert asked[0].query.product(rows.reshape(-1)) == [
         sum(rows[i, j] * away[i] * away[j] for i, j in np.ndindex(6, 6))
     ]
-    assert [sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-15, 2.0**-16, 2.0**-17)] == [
+    assert [
+        sums.unit_for(1, mu) for mu in (2.0**-13, 0.999 * 2.0**-13, 2.0**-15, 2.0**-16, 2.0**-17)
+    ] == [
         64,
         32,
         16,
@@ -293,25 +333,31 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
     [({}, [5.0, 20.0]), ({"dtype": "int64"}, [4.5, 20.0]), ({"tail": {"mean": 3}}, [5.0, 13.0])],
 )
 def test_bins_without_an_answer_keep_their_public_mean(more, public):
-    """The middle of a bin; of an open one the edge plus the tail's mean, by default the next bin's width."""
+    """The middle of a bin; of an open one the edge plus the tail's mean, by default the next bin's
+    width."""
     column = column_of({"edges": [0, 10, "inf"], "max": 1000, **more})
     assert sums.finished(column, np.full(2, np.nan), None, None).means == pytest.approx(public)
     assert sums.finished(column, np.array([3.0, 2000.0]), None, None).means == (3.0, 1000.0)
 
 
 def test_steps_are_shares_of_the_rows_in_wide_bins():
-    """Rows at an atom are not counted: their bin has no steps. Of the rest, the share of multiples of 5 is
-    known exactly without noise; classes that even values have by themselves are not kept."""
+    """Rows at an atom are not counted: their bin has no steps. Of the rest, the share of multiples
+    of 5 is known exactly without noise; classes that even values have by themselves are not kept.
+    """
     column = column_of({"dtype": "int64", "edges": [0, 30, 50, 100], "atoms": [40]})
     cells, steps = sums.cells_of(column), sums.steps_of(column)
-    values = np.concatenate([np.full(5000, 40), np.tile([5, 15, 35, 95], 600), np.arange(100).repeat(16)])
+    values = np.concatenate(
+        [np.full(5000, 40), np.tile([5, 15, 35, 95], 600), np.arange(100).repeat(16)]
+    )
     fine = Schema.from_dict({"columns": {"x": cells.column.to_plain(), "s": steps.to_plain()}})
     codes, _ = encode_batch(fine.select(["x"]), pa.table({"x": values}))
     of_steps = Schema.from_dict({"columns": {"s": {**steps.to_plain(), "source": "x"}}})
     classes, _ = encode_batch(of_steps, pa.table({"x": values}))
     levels = cells.levels(np.full(column.base, 40.0))[codes["x"]]
     shape = (sums.LEVELS + 1, steps.size)
-    counts = np.bincount(np.ravel_multi_index((levels, classes["s"]), shape), minlength=np.prod(shape))
+    counts = np.bincount(
+        np.ravel_multi_index((levels, classes["s"]), shape), minlength=np.prod(shape)
+    )
     query = sums.step_request("x", steps, 1.0).query
     assert query.column_norm2() == 1
     answer = Measurement(("x", "s"), query.product(counts).astype(float), 1e-3)
@@ -319,13 +365,17 @@ def test_steps_are_shares_of_the_rows_in_wide_bins():
     inside = values[values != 40]
     assert (grid.step, grid.at) == (10, 5)
     assert grid.share == pytest.approx(np.mean(inside % 10 == 5), abs=1e-6)
-    assert sums.steps_of(column_of({"edges": [0, 1]})) is None  # floats that are not rounded have no steps
+    assert (
+        sums.steps_of(column_of({"edges": [0, 1]})) is None
+    )  # floats that are not rounded have no steps
 
 
 def frame(rows=30_000):
     rng = np.random.default_rng(11)
     x = np.round(rng.lognormal(2, 1, rows), 2)
-    return pa.table({"who": np.arange(rows), "x": x, "y": np.round(3 * x + rng.normal(0, 0.1, rows), 2)})
+    return pa.table(
+        {"who": np.arange(rows), "x": x, "y": np.round(3 * x + rng.normal(0, 0.1, rows), 2)}
+    )
 
 
 def private_means(domain):
@@ -334,15 +384,18 @@ def private_means(domain):
         "y": {"edges": [-9, 9, 18, 36, "inf"], "max": 1200},
     }
     more = {"domain": "private"} if domain else {"means": "private"}
-    plain = {n: {"kind": "numeric", "digits": 2, **({} if domain else c), **more} for n, c in own.items()}
+    plain = {
+        n: {"kind": "numeric", "digits": 2, **({} if domain else c), **more} for n, c in own.items()
+    }
     return Schema.from_dict({"columns": plain, "user": {"column": "who", "max_rows": 1}})
 
 
 @pytest.mark.parametrize("domain", [False, True], ids=["public bins", "private bins"])
 def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path):
-    """Means within 5 % at epsilon 1 (8 % where the bound of the tail is found as well), where even bins give
-    12 % too much or too little; columns with matching bins share their ranks; the statement lists the sums;
-    the folder verifies; answers are much narrower than the tail's bin, which reaches to 30 times the mean."""
+    """Means within 5 % at epsilon 1 (8 % where the bound of the tail is found as well), where even
+    bins give 12 % too much or too little; columns with matching bins share their ranks; the
+    statement lists the sums; the folder verifies; answers are much narrower than the tail's bin,
+    which reaches to 30 times the mean."""
     table = frame()
     run = fastdp.synthesize(
         table, schema=private_means(domain), epsilon=1.0, delta=1e-6, out=tmp_path / "run", seed=1
@@ -357,19 +410,23 @@ def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path)
     assert all(r["sensitivity"] == r["clip"] for r in stated)
     costs, mu = DomainCosts.of(private_means(domain), 1e-6), run.privacy["parts"][0]["event"]["mu"]
     lines = [d for d in domain_lines(private_means(domain), mu, costs, 1) if "sums" in d.how]
-    assert [line.sigma * sums.UNIT for line in lines] == pytest.approx([r["sigma"] for r in stated], rel=1e-6)
+    assert [line.sigma * sums.UNIT for line in lines] == pytest.approx(
+        [r["sigma"] for r in stated], rel=1e-6
+    )
     assert fastdp.verify(tmp_path / "run").problems == ()
     for name in ("x", "y"):
         answer = run.answer(f"mean({name})").to_pylist()[0]
         true = np.mean(table[name].to_numpy())
-        assert domain or answer["low"] <= true <= answer["high"]  # values beyond a found bound are clamped
+        assert (
+            domain or answer["low"] <= true <= answer["high"]
+        )  # values beyond a found bound are clamped
         assert answer["high"] - answer["low"] < 0.6 * true
 
 
 @pytest.mark.parametrize("domain", [False, True], ids=["public bins", "private bins"])
 def test_frequent_values_are_found_and_kept(domain, tmp_path):
-    """Three prices of 8 % of the users each, far above the threshold; all other prices are rarer than one in
-    a thousand. A bin of 10 would hold a price by chance in .1 % of its rows."""
+    """Three prices of 8 % of the users each, far above the threshold; all other prices are rarer
+    than one in a thousand. A bin of 10 would hold a price by chance in .1 % of its rows."""
     rng = np.random.default_rng(2)
     rows, frequent = 20_000, [4.99, 9.99, 20.0]
     price = np.where(
@@ -380,7 +437,12 @@ def test_frequent_values_are_found_and_kept(domain, tmp_path):
     schema = Schema.from_dict({"columns": {"price": plain}})
     assert any("atoms" in line.how for line in fastdp.plan(schema, epsilon=1.0, rows=rows).domain)
     run = fastdp.synthesize(
-        pa.table({"price": price}), schema=schema, epsilon=1.0, delta=1e-6, out=tmp_path / "run", seed=1
+        pa.table({"price": price}),
+        schema=schema,
+        epsilon=1.0,
+        delta=1e-6,
+        out=tmp_path / "run",
+        seed=1,
     )
     assert set(frequent) <= set(run.schema.columns["price"].atoms)
     made = run.to_arrow()["price"].to_numpy()

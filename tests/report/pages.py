@@ -34,7 +34,9 @@ def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) 
         mixed = np.where(rng.random(rows) < 0.5, base, rng.random(rows) ** (1.5 * tilt))
         codes[name] = np.minimum((mixed * n).astype(np.uint8), n - 1)
     user = (
-        None if like.user is None else np.minimum((rng.random(rows) ** 2 * rows / 10).astype(np.uint32), rows)
+        None
+        if like.user is None
+        else np.minimum((rng.random(rows) ** 2 * rows / 10).astype(np.uint32), rows)
     )
     return SimpleNamespace(codes=codes, user=user, rows=rows, schema=like)
 
@@ -43,7 +45,13 @@ def statement(**changes: Any) -> dict:
     """The parts of a privacy.json that the page reads."""
     one = {"label": "round 1", "kind": "marginal", "law": "gaussian", "sigma": 71.5, "count": 21}
     releases = [one | {"attributes": [a]} for a in ("shift", "fare", "payment_type")]
-    users = {"label": "rows per user", "kind": "user_histogram", "attributes": [], "sigma": 4.0, "count": 12}
+    users = {
+        "label": "rows per user",
+        "kind": "user_histogram",
+        "attributes": [],
+        "sigma": 4.0,
+        "count": 12,
+    }
     releases.append(one | users)
     document = {
         "private": True,
@@ -66,7 +74,9 @@ def statement(**changes: Any) -> dict:
 
 def run(**changes: Any) -> dict:
     """Facts of a run: statement and model."""
-    model = SimpleNamespace(loss=9100.5, iterations=40, ended="noise", domain={}, trace=((40, 9100.5, 0.4),))
+    model = SimpleNamespace(
+        loss=9100.5, iterations=40, ended="noise", domain={}, trace=((40, 9100.5, 0.4),)
+    )
     return {"privacy": statement(), "model": model} | changes
 
 
@@ -82,7 +92,11 @@ def scores(overall: float = 720.0) -> dict:
         "10 % sample": {"deid2": deid2(810.0), "tv1": {"mean": 0.02}},
     }
     return {
-        "private": False, "rows": {"truth": 4000, "synthetic": 4000}, "deid2": deid2(overall),
-        "tv1": {"mean": 0.031, "max": 0.2}, "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
-        "baselines": samples, "seconds": {"deid2": 1.0},
-    }  # fmt: skip
+        "private": False,
+        "rows": {"truth": 4000, "synthetic": 4000},
+        "deid2": deid2(overall),
+        "tv1": {"mean": 0.031, "max": 0.2},
+        "coverage": {"missing": 0.01, "invented": 0.0, "columns": {}},
+        "baselines": samples,
+        "seconds": {"deid2": 1.0},
+    }

@@ -34,7 +34,9 @@ class Page(HTMLParser):
             self.ids.append(attributes["id"])
         if tag == "a":
             self.anchors.append(attributes["href"])
-        self.sources += [v for k, v in attrs if k in ("src", "href", "srcset", "action") and tag != "a"]
+        self.sources += [
+            v for k, v in attrs if k in ("src", "href", "srcset", "action") and tag != "a"
+        ]
         if tag not in VOID:
             self.open.append(tag)
 
@@ -54,7 +56,9 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def data():
-    return report.collect(pages.table(), pages.table(seed=1, tilt=1.2), None, pages.scores(), pages.run())
+    return report.collect(
+        pages.table(), pages.table(seed=1, tilt=1.2), None, pages.scores(), pages.run()
+    )
 
 
 def test_page_is_well_formed_escaped_loads_nothing_and_says_that_it_is_not_private(data):
@@ -63,7 +67,9 @@ def test_page_is_well_formed_escaped_loads_nothing_and_says_that_it_is_not_priva
     assert page.sources == ["data:,"]
     assert len(set(page.ids)) == len(page.ids)
     assert all(a.startswith("#") and a[1:] in page.ids for a in page.anchors)
-    assert "http://" not in html.replace("http://www.w3.org/2000/svg", "") and "https://" not in html
+    assert (
+        "http://" not in html.replace("http://www.w3.org/2000/svg", "") and "https://" not in html
+    )
     assert "url(" not in html and "@import" not in html
     shown = " ".join(page.text)
     assert "Not private." in shown and "do not publish" in shown
@@ -88,7 +94,9 @@ def test_tables_with_few_or_no_rows(sizes):
 def test_without_truth_holds_nothing_of_it(tmp_path):
     """Scores compare with the truth, so a page without the truth ignores them."""
     made, run = pages.table(seed=1), pages.run()
-    scored = report.write(tmp_path / "a.html", report.collect(None, made, None, pages.scores(), run))
+    scored = report.write(
+        tmp_path / "a.html", report.collect(None, made, None, pages.scores(), run)
+    )
     assert scored == report.write(tmp_path / "b.html", report.collect(None, made, None, None, run))
     texts = {(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html")}
     assert len(texts) == 1
@@ -113,8 +121,11 @@ def test_a_filtered_marginal_that_kept_no_cell_is_not_listed():
 
 
 def test_a_number_of_rows_is_not_given_in_users():
-    """It is released in units of as many rows as a user may have: the page gives its noise in rows."""
-    one = SimpleNamespace(clique=("users by RowsUpTo",), label="number of rows", values=np.ones(1), sigma=2.0)
+    """It is released in units of as many rows as a user may have: the page gives its noise in
+    rows."""
+    one = SimpleNamespace(
+        clique=("users by RowsUpTo",), label="number of rows", values=np.ones(1), sigma=2.0
+    )
     statement = {"mechanism": {"users": {"rows_up_to": {"most": 5}}}}
     (entry,) = runs.noise(SimpleNamespace(measurements=[one]), statement, {})
     assert entry["sigma"] == 10 and "± 10 rows" in runs.noise_html([entry], 100)
@@ -124,18 +135,27 @@ def test_a_number_of_rows_is_not_given_in_users():
 def run_folder(tmp_path_factory):
     rng, place = np.random.default_rng(3), tmp_path_factory.mktemp("page") / "run"
     rows = pa.table({"a": rng.integers(0, 4, 500), "b": rng.integers(0, 6, 500)})
-    fastdp.synthesize(rows, "mst", 1.0, schema=Schema.from_domain({"a": 4, "b": 6}), out=place, seed=3)
+    fastdp.synthesize(
+        rows, "mst", 1.0, schema=Schema.from_domain({"a": 4, "b": 6}), out=place, seed=3
+    )
     return place
 
 
 def test_public_page_from_a_run_folder(run_folder, tmp_path):
-    facts, run = report.write_public(tmp_path / "page.html", run_folder), fastdp.load_run(run_folder)
+    facts, run = (
+        report.write_public(tmp_path / "page.html", run_folder),
+        fastdp.load_run(run_folder),
+    )
     assert facts["with_truth"] is False and facts["tables"][0]["rows"] == run.to_arrow().num_rows
     found = run.answer("share", "a")
-    (low, high) = facts["columns"][0]["tables"][0]["span"]
-    np.testing.assert_allclose([low, high], [found["low"].to_numpy(), found["high"].to_numpy()], rtol=1e-4)
+    low, high = facts["columns"][0]["tables"][0]["span"]
+    np.testing.assert_allclose(
+        [low, high], [found["low"].to_numpy(), found["high"].to_numpy()], rtol=1e-4
+    )
     for said, released in zip(facts["runs"][0]["noise"], run.measurements, strict=True):
-        assert said["label"] == " × ".join(released.clique) and said["cells"] == len(released.values)
+        assert said["label"] == " × ".join(released.clique) and said["cells"] == len(
+            released.values
+        )
         assert said["sigma"] == pytest.approx(float(np.min(released.sigma)), rel=1e-3)
     (quoted,) = facts["quotes"][0]["pairs"]
     assert quoted["columns"] == ["a", "b"] and quoted["of"] == 24 and quoted["clear"] <= 24
@@ -145,7 +165,8 @@ def test_public_page_from_a_run_folder(run_folder, tmp_path):
 
 
 def test_bars_that_hold_several_values_have_wider_intervals(run_folder):
-    """The sum of two shares is known within the sum of both half-widths, and no better than its noise."""
+    """The sum of two shares is known within the sum of both half-widths, and no better than its
+    noise."""
     spans = quotes.Intervals(quotes.facts_of(fastdp.load_run(run_folder), None))
     alone, together = spans.bars("a", np.arange(4), 4), spans.bars("a", np.array([0, 0, 1, 1]), 2)
     half = lambda s: (np.array(s[1]) - np.array(s[0])) / 2  # noqa: E731
@@ -166,7 +187,11 @@ def test_words_and_tips():
     assert words.attacker({"epsilon": 2000.0, "delta": 0.0}) == 1.0
     assert words.attacker({}) is None
     assert words.one_unit({"unit": {"kind": "user", "column": "id"}}).startswith("any one user ")
-    assert svg.within(1986.04, 1985.98, 1986.11) == ["1986.04", "1985.98", "1986.11"], "not 1986 to 1986"
+    assert svg.within(1986.04, 1985.98, 1986.11) == [
+        "1986.04",
+        "1985.98",
+        "1986.11",
+    ], "not 1986 to 1986"
     assert svg.within(1.0, 1.0, 1.0) == ["1"] * 3 and svg.within(2e7, 1e7, 3e7)[1] == "1e+07"
     assert svg.tips(['a"b', "c|d", "<e>"]) == "a&quot;b|c/d|&lt;e&gt;"
 
@@ -174,21 +199,26 @@ def test_words_and_tips():
 @pytest.mark.parametrize(
     ("mu", "said"),
     [
-        (0.28, "can hardly tell"), (1.0, "can guess"), (2.07, "fairly, but not fully"),
+        (0.28, "can hardly tell"),
+        (1.0, "can guess"),
+        (2.07, "fairly, but not fully"),
         (9.0, "may well find out"),
     ],
-)  # fmt: skip
+)
 def test_words_do_not_promise_more_than_the_figure(mu, said):
     assert said in words.promise_words(pages.statement(mu=mu, epsilon=100.0))[0]
 
 
 def verdict(wrong):
     kinds = {
-        k: {"what": f"{k} thing", "wrong": w, "mean": w / 2, "sample": None, "items": []} for k, w in wrong
+        k: {"what": f"{k} thing", "wrong": w, "mean": w / 2, "sample": None, "items": []}
+        for k, w in wrong
     }
     worst = max(kinds, key=lambda k: kinds[k]["wrong"])
     found = {"worst": {"kind": worst, **kinds[worst]}, "kinds": kinds, "columns": {}}
-    data = report.collect(pages.table(200), pages.table(200, 1), None, pages.scores() | {"original": found})
+    data = report.collect(
+        pages.table(200), pages.table(200, 1), None, pages.scores() | {"original": found}
+    )
     return words.verdict(data), report.render(data)
 
 
@@ -203,15 +233,20 @@ def follows(table):
     shares = []
     for user in np.unique(table.user):
         own = np.flatnonzero(table.user == user)
-        paid = table.codes["payment_type"][own[np.argsort(table.codes["shift"][own], kind="stable")]]
+        paid = table.codes["payment_type"][
+            own[np.argsort(table.codes["shift"][own], kind="stable")]
+        ]
         shares += [np.mean(paid[1:] == paid[:-1])] if len(own) > 1 else []
     return np.mean(shares)
 
 
 def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
-    """Random dealing makes habits that no true user has: the publishable page does not show them."""
+    """Random dealing makes habits that no true user has: the publishable page does not show
+    them."""
     plain = report.collect(None, pages.table(), None, None, pages.run())
-    assert plain["users"]["habits"] == [] and any("random" in text for _, text in plain["limits"][0])
+    assert plain["users"]["habits"] == [] and any(
+        "random" in text for _, text in plain["limits"][0]
+    )
     kept = {"agreement": {"company_id": 1, "shift": 1, "fare": 0}}
     kept |= {"constant": ["company_id"], "repeated": ["shift"]}
     run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "users": kept}))
@@ -219,7 +254,12 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
     assert {h["name"].split()[-1] for h in shown["users"]["habits"]} == {"company_id", "shift"}
     assert shown["users"]["order"] == []
     near = ["payment_type", "payment_type"]
-    order = {"columns": ["shift"], "pairs": [[*near, 0.4, 0.2]], "chains": [near], "standard_error": 0.1}
+    order = {
+        "columns": ["shift"],
+        "pairs": [[*near, 0.4, 0.2]],
+        "chains": [near],
+        "standard_error": 0.1,
+    }
     kept["order"] = order
     for truth in (None, pages.table(seed=1)):
         drawn = report.collect(truth, pages.table(), None, None, run)

@@ -7,7 +7,12 @@ import fastdp
 from tests.builders import schema_with_users
 
 SIZES = {"a": 4, "b": 3, "c": 2}
-ADAGRID = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": "private", "threshold": 3.0}
+ADAGRID = {
+    "mechanism": "adagrid",
+    "outer": [["a", "b"], ["a", "c"]],
+    "clip": "private",
+    "threshold": 3.0,
+}
 EPSILON, DELTA = 2.0, 1e-6
 
 

@@ -35,12 +35,32 @@ SOURCES = [None, 5, 1.5, "", "no/such.parquet", "a\0b", ["no.csv"], [5], __file_
 ABSURD = {
     "table": SOURCES,
     "mechanism": [
-        None, 5, "no", "", "a\0b", {"mechanism": 5}, {"mechanism": "mst", "no": 1},
-        {"mechanism": "mst", "clip": 10**30}, {"mechanism": "archetypes"}, *OTHER,
+        None,
+        5,
+        "no",
+        "",
+        "a\0b",
+        {"mechanism": 5},
+        {"mechanism": "mst", "no": 1},
+        {"mechanism": "mst", "clip": 10**30},
+        {"mechanism": "archetypes"},
+        *OTHER,
     ],
     "epsilon": [
-        0, -1, 10**400, None, [1, 1], [1, 1.0000001], [1, -1], ["x"], [None], [10**400], [[1]], [True],
-        {1, 2}, *NO_NUMBERS,
+        0,
+        -1,
+        10**400,
+        None,
+        [1, 1],
+        [1, 1.0000001],
+        [1, -1],
+        ["x"],
+        [None],
+        [10**400],
+        [[1]],
+        [True],
+        {1, 2},
+        *NO_NUMBERS,
     ],
     "delta": [-1, 1, 10**400, 1e-300, None, [1], *NO_NUMBERS],
     "schema": [5, 1.5, "no", "", "a\0b", {"columns": 5}, *OTHER],
@@ -67,7 +87,7 @@ ABSURD = {
     "partitions": [*WHOLE, 0, 10**20],
     "ignore_empty_columns": FLAGS,
     "diagnose": FLAGS,
-}  # fmt: skip
+}
 """Values of each argument that no run can have. (seed=10**400 is a seed like any other.)"""
 
 COMPANY = {"user": {"domain": "private", "schema": None}}
@@ -88,7 +108,13 @@ def world(tmp_path, monkeypatch):
 
 def call(private, **options):
     """A run that would be made if `options` did not spoil it."""
-    given = {"table": "data.parquet", "mechanism": "cliquetree", "epsilon": 1.0, "delta": 1e-6, "rows": 10}
+    given = {
+        "table": "data.parquet",
+        "mechanism": "cliquetree",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "rows": 10,
+    }
     given |= {"ledger": "budget.db", "dataset": "d", "out": "run"}
     given |= {"domain": "private", "user": "u"} if private else {"schema": small_schema()}
     given |= options
@@ -118,20 +144,27 @@ def test_an_absurd_argument_is_refused_and_the_ledger_untouched(world, monkeypat
     for value in ABSURD[name]:
         with pytest.raises(FastdpError) as caught:
             call(private, **COMPANY.get(name, {}), **{name: value})
-        assert not local and [path.read_bytes() for path in files] == before, (name, value, caught.value)
+        assert not local and [path.read_bytes() for path in files] == before, (
+            name,
+            value,
+            caught.value,
+        )
         assert len(str(caught.value)) < 2000
         left = {path.name for path in Path().iterdir()} - {"data.parquet", "budget.db.lock"}
         assert left == {path.name for path in files}, (name, value)
 
 
 FIELDS = [
-    {"mechanism": "adagrid", "rounds": [0.5]}, {"mechanism": "adagrid", "selection": 1e-300},
+    {"mechanism": "adagrid", "rounds": [0.5]},
+    {"mechanism": "adagrid", "selection": 1e-300},
     {"mechanism": "adagrid", "outer": [["a", "b"]], "rounds": [1.0]},
     {"mechanism": "adagrid", "outer": [["a", "b"]], "copies": [{"clique": ["c"], "times": 2}]},
-    {"mechanism": "adagrid", "outer": [[]]}, {"mechanism": "aim", "rounds": 10**20},
+    {"mechanism": "adagrid", "outer": [[]]},
+    {"mechanism": "aim", "rounds": 10**20},
     {"mechanism": "tworound", "round2": [[]]},
-]  # fmt: skip
-"""Fields of recipes that were refused only after noise was drawn, found by absurd values of every field."""
+]
+"""Fields of recipes that were refused only after noise was drawn, found by absurd values of every
+field."""
 
 
 @pytest.mark.parametrize("recipe", FIELDS, ids=str)

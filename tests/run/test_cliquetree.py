@@ -20,7 +20,9 @@ def data(rows=4000, seed=0):
     a = rng.integers(0, 4, rows)
     b, c = (a + (rng.random(rows) < 0.2)) % 3, (a > 1) ^ (rng.random(rows) < 0.1)
     who = rng.permutation(np.arange(rows) // 4)
-    return pa.table({"u": who, "a": a, "b": b, "c": c.astype(np.int64), "d": rng.integers(0, 3, rows)})
+    return pa.table(
+        {"u": who, "a": a, "b": b, "c": c.astype(np.int64), "d": rng.integers(0, 3, rows)}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +31,14 @@ def table():
 
 
 def go(table, mechanism="auto", **options):
-    return fastdp.synthesize(table, mechanism, 5.0, 1e-6, seed=3, sample_seed=3, threads=1, **options)
+    return fastdp.synthesize(
+        table, mechanism, 5.0, 1e-6, seed=3, sample_seed=3, threads=1, **options
+    )
 
 
 def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
-    """Every Gaussian draw counted by its own sigma: together they cost what the statement says, and all of
-    the budget."""
+    """Every Gaussian draw counted by its own sigma: together they cost what the statement says, and
+    all of the budget."""
     costs = []
     real = noise.gaussian
 
@@ -62,8 +66,13 @@ def test_the_sum_of_what_was_drawn_is_what_was_charged(table):
 
 
 def test_a_workload_in_a_recipe(table):
-    recipe = {"mechanism": "cliquetree", "workload": [["a", "b"], {"columns": ["a", "c", "d"], "weight": 2}]}
-    looks = [r for r in go(table, recipe).privacy["parts"][0]["releases"] if r["kind"] == "distances"]
+    recipe = {
+        "mechanism": "cliquetree",
+        "workload": [["a", "b"], {"columns": ["a", "c", "d"], "weight": 2}],
+    }
+    looks = [
+        r for r in go(table, recipe).privacy["parts"][0]["releases"] if r["kind"] == "distances"
+    ]
     assert any("weights" in r for r in looks)
     for field in ({"workload": [["a", "nobody"]]}, {"target": "nobody"}):
         with patch.object(noise, "gaussian", lambda *a, **k: pytest.fail("noise was drawn")):

@@ -1,4 +1,5 @@
-"""Constraints of a schema hold in every synthetic row, whatever mechanism, noise and private rows."""
+"""Constraints of a schema hold in every synthetic row, whatever mechanism, noise and private
+rows."""
 
 import json
 
@@ -20,7 +21,10 @@ MECHANISMS = {
     "cliquetree": {"mechanism": "cliquetree"},
     "aim": {"mechanism": "aim", "rounds": 6},
     "adagrid": {"mechanism": "adagrid"},
-    "adagrid, outer": {"mechanism": "adagrid", "outer": [["start", "end", "age"], ["state", "city"]]},
+    "adagrid, outer": {
+        "mechanism": "adagrid",
+        "outer": [["start", "end", "age"], ["state", "city"]],
+    },
     "tworound": {"mechanism": "tworound"},
     "tworound, listed": {
         "mechanism": "tworound",
@@ -42,16 +46,32 @@ def schema_of(rules=RULES, user=None):
     columns = {
         "time": {"kind": "timestamp", "parts": {"date": "date"}, **span},
         "month": {"kind": "integer", "min": 1, "max": 12},
-        "start": {"kind": "numeric", "edges": [0, 5, 10, 20, 40], "overflow": "clamp", "null": "drop"},
-        "end": {"kind": "numeric", "edges": [0, 8, 16, 24, "inf"], "overflow": "clamp", "digits": 1},
+        "start": {
+            "kind": "numeric",
+            "edges": [0, 5, 10, 20, 40],
+            "overflow": "clamp",
+            "null": "drop",
+        },
+        "end": {
+            "kind": "numeric",
+            "edges": [0, 8, 16, 24, "inf"],
+            "overflow": "clamp",
+            "digits": 1,
+        },
         "state": {"kind": "string", "values": list(CITIES)},
-        "city": {"kind": "string", "values": [c for names in CITIES.values() for c in names], "null": "drop"},
+        "city": {
+            "kind": "string",
+            "values": [c for names in CITIES.values() for c in names],
+            "null": "drop",
+        },
         "age": {"kind": "integer", "max": 80},
         "married": {"kind": "string", "values": ["yes", "no"]},
         "decade": {"kind": "integer", "max": 8},
     }
     plain = {"columns": columns, "constraints": rules}
-    return fastdp.Schema.from_dict(plain | ({"user": {"column": "id", "max_rows": 5}} if user else {}))
+    return fastdp.Schema.from_dict(
+        plain | ({"user": {"column": "id", "max_rows": 5}} if user else {})
+    )
 
 
 def rows(n=600, seed=0, wrong=0.05):
@@ -119,7 +139,10 @@ def problems(draw):
     options = [
         {"order": ["x", "y"], "strict": draw(st.booleans())},
         {"order": ["a", "b"]},
-        {"columns": ["s", "a"], "forbidden": [list(p) for p in draw(st.lists(pair, min_size=1, max_size=4))]},
+        {
+            "columns": ["s", "a"],
+            "forbidden": [list(p) for p in draw(st.lists(pair, min_size=1, max_size=4))],
+        },
         {"require": draw(st.sampled_from(["a + b <= 4", "a <= b or s == 'p'", "b != 2"]))},
         {
             "column": "c",
@@ -128,12 +151,16 @@ def problems(draw):
         },
     ]
     chosen = draw(st.lists(st.sampled_from(range(5)), min_size=1, unique=True))
-    return fastdp.Schema.from_dict({"columns": columns, "constraints": [options[i] for i in sorted(chosen)]})
+    return fastdp.Schema.from_dict(
+        {"columns": columns, "constraints": [options[i] for i in sorted(chosen)]}
+    )
 
 
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(
-    problems(), st.sampled_from(registry.those(lambda config: not config.no_constraints)), st.integers(0, 100)
+    problems(),
+    st.sampled_from(registry.those(lambda config: not config.no_constraints)),
+    st.integers(0, 100),
 )
 def test_random_constraints_on_random_rows(schema, mechanism, seed):
     rng = np.random.default_rng(seed)
@@ -143,13 +170,17 @@ def test_random_constraints_on_random_rows(schema, mechanism, seed):
         | {"s": rng.choice(["p", "q", "r"], 300)}
     )
     recipe = {"mechanism": mechanism} | ({"rounds": 4} if mechanism == "aim" else {})
-    run = fastdp.synthesize(table, recipe, 2.0, 1e-5, schema=schema, seed=seed, sample_seed=seed, rows=400)
+    run = fastdp.synthesize(
+        table, recipe, 2.0, 1e-5, schema=schema, seed=seed, sample_seed=seed, rows=400
+    )
     assert broken(schema, run.to_arrow()) == [0] * len(schema.constraints)
 
 
 def test_rows_given_some_values_obey_too():
     schema = schema_of()
-    run = fastdp.synthesize(rows(), {"mechanism": "adagrid"}, 5.0, 1e-6, schema=schema, seed=1, sample_seed=2)
+    run = fastdp.synthesize(
+        rows(), {"mechanism": "adagrid"}, 5.0, 1e-6, schema=schema, seed=1, sample_seed=2
+    )
     young = run.model.sample(500, seed=1, where={"age": 10})
     assert set(young["married"]) <= {1, 2, 3}  # no, outside, null
     there = run.model.sample(500, seed=1, where={"state": 2, "married": 0})
@@ -165,19 +196,27 @@ def test_a_plan_shows_and_refuses_what_constraints_bring_together():
     without = fastdp.plan(schema_of([]), "mst", 1.0, 1e-6, rows=10_000_000)
     assert made.model_cells != without.model_cells
     wide = {n: {"kind": "integer", "max": 2500} for n in ("first", "second", "third")}
-    schema = fastdp.Schema.from_dict({"columns": wide, "constraints": [{"order": ["first", "second"]}]})
+    schema = fastdp.Schema.from_dict(
+        {"columns": wide, "constraints": [{"order": ["first", "second"]}]}
+    )
     made = fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000_000)
     assert "('first', 'second')" in made.too_large and "nothing was charged" in made.too_large
     with pytest.raises(ModelTooLargeError, match="first"):
-        fastdp.synthesize(pa.table({n: [1, 2] for n in wide}), "cliquetree", 1.0, 1e-6, schema=schema)
-    assert not fastdp.plan(schema, "cliquetree", 1.0, 1e-6, max_cells=9_000_000, rows=10_000_000).too_large
+        fastdp.synthesize(
+            pa.table({n: [1, 2] for n in wide}), "cliquetree", 1.0, 1e-6, schema=schema
+        )
+    assert not fastdp.plan(
+        schema, "cliquetree", 1.0, 1e-6, max_cells=9_000_000, rows=10_000_000
+    ).too_large
 
 
 def test_a_contradiction_is_refused_before_anything_is_charged(tmp_path):
     rules = [*RULES[:4], {"require": "age < 16"}, {"columns": ["married"], "allowed": [["yes"]]}]
     ledger = fastdp.Ledger.local(tmp_path / "ledger.db")
     with pytest.raises(SchemaError, match=r"exclude every row.*4 \(age >= 16.*5 \(age < 16\); 6"):
-        fastdp.synthesize(rows(50), "mst", 1.0, 1e-6, schema=schema_of(rules), ledger=ledger, dataset="d")
+        fastdp.synthesize(
+            rows(50), "mst", 1.0, 1e-6, schema=schema_of(rules), ledger=ledger, dataset="d"
+        )
     assert ledger.entries() == []
     with pytest.raises(SchemaError, match="exclude every row"):
         fastdp.plan(schema_of(rules), "mst", 1.0, 1e-6, rows=10_000_000)
@@ -185,7 +224,10 @@ def test_a_contradiction_is_refused_before_anything_is_charged(tmp_path):
 
 @pytest.mark.parametrize(
     "mechanism",
-    [{"mechanism": "usercounts", "columns": ["state", "month"], "cap": 1}, {"mechanism": "archetypes"}],
+    [
+        {"mechanism": "usercounts", "columns": ["state", "month"], "cap": 1},
+        {"mechanism": "archetypes"},
+    ],
 )
 def test_mechanisms_that_cannot_keep_them_say_so(mechanism):
     with pytest.raises(
@@ -197,7 +239,11 @@ def test_mechanisms_that_cannot_keep_them_say_so(mechanism):
 def test_naming_a_derived_column_says_how_to_have_it_modelled():
     with pytest.raises(UsageError, match=r"'decade' follows from age.*model = true"):
         fastdp.plan(
-            schema_of(), {"mechanism": "adagrid", "outer": [["decade", "state"]]}, 1.0, 1e-6, rows=10_000_000
+            schema_of(),
+            {"mechanism": "adagrid", "outer": [["decade", "state"]]},
+            1.0,
+            1e-6,
+            rows=10_000_000,
         )
 
 
@@ -208,7 +254,9 @@ def test_verify_counts_rows_that_break_a_constraint(tmp_path):
     path = out / "synthetic.parquet"
     table = pq.read_table(path)
     start = np.where(np.arange(table.num_rows) < 3, 39.0, table["start"].to_numpy())
-    end = pa.array(np.where(np.arange(table.num_rows) < 3, 1.0, table["end"].to_numpy(zero_copy_only=False)))
+    end = pa.array(
+        np.where(np.arange(table.num_rows) < 3, 1.0, table["end"].to_numpy(zero_copy_only=False))
+    )
     at = table.column_names.index("start"), table.column_names.index("end")
     table = table.set_column(at[0], "start", pa.array(start)).set_column(at[1], "end", end)
     pq.write_table(table, path)

@@ -1,4 +1,5 @@
-"""Runs without a domain written down: from the source's columns and types alone, or column by column."""
+"""Runs without a domain written down: from the source's columns and types alone, or column by
+column."""
 
 import datetime
 import json
@@ -21,13 +22,19 @@ from tests.builders import killed_at, open_ledger
 
 def people(rows=6000, seed=0):
     rng = np.random.default_rng(seed)
-    days = np.datetime64("2022-01-01", "s") + rng.integers(0, 90 * 86_400, rows).astype("timedelta64[s]")
-    return pa.table({
-        "id": rng.integers(0, rows // 2, rows), "age": rng.integers(17, 91, rows),
-        "wage": np.where(rng.random(rows) < 0.6, 0.0, np.round(rng.lognormal(7, 1, rows))),
-        "city": [f"city {i}" for i in rng.integers(0, 4, rows)],
-        "at": pa.array(days), "yes": rng.random(rows) < 0.3,
-    })  # fmt: skip
+    days = np.datetime64("2022-01-01", "s") + rng.integers(0, 90 * 86_400, rows).astype(
+        "timedelta64[s]"
+    )
+    return pa.table(
+        {
+            "id": rng.integers(0, rows // 2, rows),
+            "age": rng.integers(17, 91, rows),
+            "wage": np.where(rng.random(rows) < 0.6, 0.0, np.round(rng.lognormal(7, 1, rows))),
+            "city": [f"city {i}" for i in rng.integers(0, 4, rows)],
+            "at": pa.array(days),
+            "yes": rng.random(rows) < 0.3,
+        }
+    )
 
 
 ASK = {"mechanism": "mst", "epsilon": 8.0, "delta": 1e-6, "clip": 3}
@@ -42,7 +49,10 @@ def test_a_run_from_columns_and_types_alone(tmp_path):
     schema = run.schema
     assert schema.user == "id" and not schema.pending
     assert schema.columns["city"].values == (*(f"city {i}" for i in range(4)), "(other)")
-    assert schema.fields["at"].min <= "2022-01-05" and "2022-03-25" <= schema.fields["at"].max <= "2022-04-30"
+    assert (
+        schema.fields["at"].min <= "2022-01-05"
+        and "2022-03-25" <= schema.fields["at"].max <= "2022-04-30"
+    )
     assert schema.columns["yes"].values == (False, True)
     wage = schema.columns["wage"]
     assert (0.0, 1.0) in list(zip(wage.edges, wage.edges[1:])) and wage.whole
@@ -55,20 +65,32 @@ def test_a_run_from_columns_and_types_alone(tmp_path):
     found = run.privacy["schema"]["found"]
     assert found["columns"] == ["age", "wage", "city", "at"] and found["asked"] != schema.digest()
     jsonschema.validate(json.loads((tmp_path / "run" / "privacy.json").read_text()), load_schema())
-    assert "found in the run" in as_form(run.privacy, "text") + json.dumps(as_form(run.privacy, "sp800-226"))
+    assert "found in the run" in as_form(run.privacy, "text") + json.dumps(
+        as_form(run.privacy, "sp800-226")
+    )
     assert fastdp.verify(tmp_path / "run").ok
 
 
 def test_large_numbers_are_found_and_types_without_values_left_out(caplog):
-    """Numbers beyond 2^53 have no round steps: a run stopped because of them after it was charged."""
+    """Numbers beyond 2^53 have no round steps: a run stopped because of them after it was
+    charged."""
     hashes = np.random.default_rng(0).integers(-(2**62), 2**62, 4000)
-    run = go(pa.table({"hash": hashes, "tags": [[1]] * 4000, "none": pa.nulls(4000)}), domain="private")
+    run = go(
+        pa.table({"hash": hashes, "tags": [[1]] * 4000, "none": pa.nulls(4000)}), domain="private"
+    )
     assert run.data.column_names == ["hash"] and np.ptp(run.data["hash"].to_numpy()) > 2**62
     assert "column 'tags' is left out" in caplog.text and "column 'none' is left out" in caplog.text
 
 
 def test_only_the_marked_columns_are_found():
-    age = {"kind": "numeric", "dtype": "int64", "domain": "private", "min": 0, "max": 120, "bins": 10}
+    age = {
+        "kind": "numeric",
+        "dtype": "int64",
+        "domain": "private",
+        "min": 0,
+        "max": 120,
+        "bins": 10,
+    }
     city = {"kind": "string", "values": ["city 0", "city 1"], "other": "elsewhere"}
     plain = {"user": {"column": "id", "max_rows": 5}, "columns": {"age": age, "city": city}}
     run = go(people(), schema=Schema.from_dict(plain))
@@ -100,7 +122,13 @@ def test_several_epsilons_share_one_domain_paid_by_the_largest(tmp_path):
 
 def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
     ledger = open_ledger(tmp_path, "people", epsilon=10.0, delta=1e-5, keys=1e-6)
-    options = {"seed": None, "domain": "private", "user": "id", "ledger": ledger, "dataset": "people"}
+    options = {
+        "seed": None,
+        "domain": "private",
+        "user": "id",
+        "ledger": ledger,
+        "dataset": "people",
+    }
     run = go(people(2000), **options, out=tmp_path / "run")
     assert ledger.spent("people")["epsilon"] <= 8.0 and len(ledger.entries("people")) == 1
     assert fastdp.verify(tmp_path / "run", ledger).ok
@@ -119,7 +147,9 @@ def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
     assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_SHARE
 
 
-def test_a_ledger_without_delta_for_keys_refuses_and_a_wide_table_is_warned_of(tmp_path, monkeypatch, caplog):
+def test_a_ledger_without_delta_for_keys_refuses_and_a_wide_table_is_warned_of(
+    tmp_path, monkeypatch, caplog
+):
     """Both before anything is read or charged."""
     ledger = open_ledger(tmp_path, "people", epsilon=10.0, delta=1e-5)
     monkeypatch.setattr("fastdp.tables.ingest.read_parts", lambda *a, **k: 1 / 0)
@@ -184,22 +214,27 @@ def test_a_plan_says_what_finding_domains_costs():
 
 
 def test_a_text_file_needs_no_schema(tmp_path):
-    """Numbers, dates and times written as text are recognised by noisy counts; hours are complete although
-    almost nobody has the first and the last; postal codes with leading zeros stay texts. Times at midnight
-    come back at midnight, those on the half hour on the half hour, clock times written as HHMM without
-    minutes above 59. Words for missing in a fifth of the cells are nulls, times with offsets times in UTC."""
+    """Numbers, dates and times written as text are recognised by noisy counts; hours are complete
+    although almost nobody has the first and the last; postal codes with leading zeros stay texts.
+    Times at midnight come back at midnight, those on the half hour on the half hour, clock times
+    written as HHMM without minutes above 59. Words for missing in a fifth of the cells are nulls,
+    times with offsets times in UTC."""
     import pyarrow.csv as csv
 
     rng = np.random.default_rng(3)
     rows = 20_000
     hour = np.minimum(23, np.maximum(0, np.round(rng.normal(13, 4, rows)))).astype(int)
-    at = np.datetime64("2022-03-01", "s") + rng.integers(0, 60 * 86_400, rows).astype("timedelta64[s]")
+    at = np.datetime64("2022-03-01", "s") + rng.integers(0, 60 * 86_400, rows).astype(
+        "timedelta64[s]"
+    )
     columns = {
         "id": rng.integers(0, 8000, rows),
         "hour": hour,
         "price": np.round(rng.lognormal(3, 1, rows), 2),
         "at": [f"{t} -05:00".replace("T", " ") for t in at],
-        "slot": [f"{t.astype('datetime64[h]')}:{m:02}" for t, m in zip(at, 30 * rng.integers(0, 2, rows))],
+        "slot": [
+            f"{t.astype('datetime64[h]')}:{m:02}" for t, m in zip(at, 30 * rng.integers(0, 2, rows))
+        ],
         "dose": np.where(rng.random(rows) < 0.2, "NA", rng.integers(1, 9, rows).astype(str)),
         "day": [str(t)[:10] for t in at],
         "zip": [f"0{2138 + i}" for i in rng.integers(0, 3, rows)],
@@ -216,7 +251,9 @@ def test_a_text_file_needs_no_schema(tmp_path):
     assert "" not in fields
     assert (fields["hour"].kind, fields["hour"].min, fields["hour"].max) == ("integer", 0, 23)
     assert fields["price"].kind == "numeric" and fields["price"].dtype == "float64"
-    assert fields["at"].kind == fields["day"].kind == "timestamp" and fields["day"].dtype == "date32"
+    assert (
+        fields["at"].kind == fields["day"].kind == "timestamp" and fields["day"].dtype == "date32"
+    )
     assert fields["at"].min >= "2022-01-01" and fields["at"].max <= "2022-12-31"
     assert set(fields["zip"].values) == {"02138", "02139", "02140", "(other)"}
     assert fields["visit"].step == 86_400 and fields["clock"].transform == "hhmm"
@@ -234,14 +271,19 @@ def test_a_text_file_needs_no_schema(tmp_path):
 
 def test_what_a_domain_misses_is_stated():
     """Half of the rows have a value of their own."""
-    run = go(pa.table({"city": ["big" if i % 2 else f"only {i}" for i in range(4000)]}), domain="private")
+    run = go(
+        pa.table({"city": ["big" if i % 2 else f"only {i}" for i in range(4000)]}), domain="private"
+    )
     assert any("city" in note and "outside the domain" in note for note in run.privacy["notes"])
 
 
 def test_an_empty_table_makes_no_rows(tmp_path):
     """At most one run in forty: a total below two standard errors is noise."""
     (tmp_path / "t.csv").write_text("id,a,b\n")
-    made = [go(str(tmp_path / "t.csv"), domain="private", user="id", seed=s).data.num_rows for s in range(4)]
+    made = [
+        go(str(tmp_path / "t.csv"), domain="private", user="id", seed=s).data.num_rows
+        for s in range(4)
+    ]
     assert made.count(0) >= 2  # three or more above two standard errors: 5e-5
 
 

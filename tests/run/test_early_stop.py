@@ -1,4 +1,5 @@
-"""A schema that does not fit the data: the run stops after its first noisy answers and pays for no more."""
+"""A schema that does not fit the data: the run stops after its first noisy answers and pays for no
+more."""
 
 import json
 from fractions import Fraction
@@ -17,13 +18,16 @@ from fastdp.privacy.gdp import mu_from
 from tests.builders import killed_at, open_ledger
 
 DELTA = 1e-6
-# At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left to chance.
+# At epsilon 4 and 60,000 rows the noise is far below half a per cent of the rows: nothing is left
+# to chance.
 MECHANISMS = {
-    "mst": "mst", "cliquetree": "cliquetree", "aim": {"mechanism": "aim", "rounds": 4},
+    "mst": "mst",
+    "cliquetree": "cliquetree",
+    "aim": {"mechanism": "aim", "rounds": 4},
     "tworound": {"mechanism": "tworound", "round2": [["colour", "size"]]},
     "adagrid": {"mechanism": "adagrid", "outer": [["colour", "size"], ["colour", "age"]]},
     "adagrid, outer chosen": "adagrid",
-}  # fmt: skip
+}
 
 
 def schema():
@@ -37,11 +41,14 @@ def schema():
 
 def data(rows=60_000, colours=("red", "green", "blue"), seed=0):
     rng = np.random.default_rng(seed)
-    return pa.table({
-        "u": np.arange(rows) // 2,
-        "colour": pa.array(np.array(colours)[rng.integers(0, len(colours), rows)]),
-        "size": rng.integers(1, 5, rows), "age": rng.integers(0, 10, rows),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "u": np.arange(rows) // 2,
+            "colour": pa.array(np.array(colours)[rng.integers(0, len(colours), rows)]),
+            "size": rng.integers(1, 5, rows),
+            "age": rng.integers(0, 10, rows),
+        }
+    )
 
 
 SPELT = ("RED", "GREEN", "BLUE")
@@ -64,10 +71,13 @@ def draws(monkeypatch):
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name):
-    """Numbers drawn against numbers entered, and the budget left against the steps' own mu, exactly."""
+    """Numbers drawn against numbers entered, and the budget left against the steps' own mu,
+    exactly."""
     ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     options = {"schema": schema(), "ledger": ledger, "dataset": "people"}
-    with pytest.raises(StoppedEarly, match=r"'colour' \(.*outside the schema's domain\).*went back") as stop:
+    with pytest.raises(
+        StoppedEarly, match=r"'colour' \(.*outside the schema's domain\).*went back"
+    ) as stop:
         fastdp.synthesize(data(colours=SPELT), MECHANISMS[name], 1.5, DELTA, **options)
     assert "ignore_empty_columns=True" in str(stop.value) and "fastdp check" in str(stop.value)
     (entry,) = ledger.entries("people")
@@ -80,7 +90,9 @@ def test_what_was_drawn_is_charged_and_the_rest_goes_back(tmp_path, draws, name)
     # What is left, spent to the last bit together with what was drawn, is the budget and no more.
     left = ledger.remaining("people")["mu"]
     budget = mu_from(5.0, DELTA)
-    assert Fraction(left) ** 2 + sum(m**2 for m in mus) == pytest.approx(Fraction(budget) ** 2, rel=1e-12)
+    assert Fraction(left) ** 2 + sum(m**2 for m in mus) == pytest.approx(
+        Fraction(budget) ** 2, rel=1e-12
+    )
     assert left > 0.6 * budget
     again = fastdp.synthesize(
         data(), "mst", 3.0, DELTA, schema=schema(), ledger=ledger, dataset="people", rows=10
@@ -98,14 +110,17 @@ def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
 @pytest.mark.parametrize(
     ("sigma", "known", "where", "stops"),
     [
-        (5.0, 0, "null_code", True), (5.0, 400, "null_code", False), (400.0, 0, "null_code", False),
-        (400.0, 0, "overflow_code", True), (400.0, 4000, "overflow_code", False),
+        (5.0, 0, "null_code", True),
+        (5.0, 400, "null_code", False),
+        (400.0, 0, "null_code", False),
+        (400.0, 0, "overflow_code", True),
+        (400.0, 4000, "overflow_code", False),
         (2000.0, 0, "overflow_code", False),
     ],
-)  # fmt: skip
+)
 def test_the_rule(sigma, known, where, stops):
-    """Next to nothing known: yes. Four in a hundred known: a sparse column, no. Much noise: of nulls nothing
-    is said, of overflow something. All is noise: nothing is said."""
+    """Next to nothing known: yes. Four in a hundred known: a sparse column, no. Much noise: of
+    nulls nothing is said, of overflow something. All is noise: nothing is said."""
     sizes = {name: np.zeros(column.size) for name, column in schema().columns.items()}
     for name, column in schema().columns.items():
         sizes[name][0] = 10_000
@@ -121,8 +136,8 @@ def test_the_rule(sigma, known, where, stops):
 
 
 def test_only_noisy_answers_decide(tmp_path):
-    """A run dies after its 1-ways were stored and is resumed on other rows, good ones: it reads the stored
-    answers and stops by them. A rule that looked at the rows would go on."""
+    """A run dies after its 1-ways were stored and is resumed on other rows, good ones: it reads the
+    stored answers and stops by them. A rule that looked at the rows would go on."""
     ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
     with killed_at("fastdp.run.execute.stop_if_empty"):
@@ -130,15 +145,21 @@ def test_only_noisy_answers_decide(tmp_path):
     before = ledger.entries("people")[0]["steps"]
     with pytest.raises(StoppedEarly):
         fastdp.synthesize(data(), "mst", 4.0, DELTA, resume=True, **options)
-    assert ledger.entries("people")[0]["steps"] == before and ledger.entries("people")[0]["finished"]
+    assert (
+        ledger.entries("people")[0]["steps"] == before and ledger.entries("people")[0]["finished"]
+    )
     # The other way round: good answers are stored, the rows are bad when it comes back. It goes on.
     options["out"] = tmp_path / "other"
     with killed_at("fastdp.run.execute.stop_if_empty"):
         fastdp.synthesize(data(), "mst", 0.5, DELTA, **options)
-    assert fastdp.synthesize(data(colours=SPELT), "mst", 0.5, DELTA, resume=True, **options).out.is_dir()
+    assert fastdp.synthesize(
+        data(colours=SPELT), "mst", 0.5, DELTA, resume=True, **options
+    ).out.is_dir()
 
 
-@pytest.mark.parametrize("where", ["release.reserve.Reserved.finish", "run.folder.RunFolder.forget"])
+@pytest.mark.parametrize(
+    "where", ["release.reserve.Reserved.finish", "run.folder.RunFolder.forget"]
+)
 def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, where):
     ledger = open_ledger(tmp_path, "people", epsilon=5.0, delta=DELTA)
     options = {"schema": schema(), "ledger": ledger, "dataset": "people", "out": tmp_path / "run"}
@@ -152,7 +173,9 @@ def test_a_stop_that_is_killed_halfway_ends_on_resume(tmp_path, where):
             assert str(stop.value) == kept["stopped"]
     (entry,) = ledger.entries("people")
     assert entry["finished"] and entry["charged"]
-    assert not (tmp_path / "run").exists() and not (tmp_path / "run.private" / "state.json").exists()
+    assert (
+        not (tmp_path / "run").exists() and not (tmp_path / "run.private" / "state.json").exists()
+    )
     done = fastdp.synthesize(data(), "mst", 4.0, DELTA, **options)
     assert done.out == tmp_path / "run"
 

@@ -20,7 +20,12 @@ def flights(rows=SIZE, seed=0):
     tail = rng.choice(len(share), rows, p=share / share.sum())
     a = rng.integers(0, 4, rows)
     return pa.table(
-        {"u": tail, "a": a, "b": (a + (rng.random(rows) < 0.2)) % 3, "c": (rng.random(rows) < 0.3) * 1}
+        {
+            "u": tail,
+            "a": a,
+            "b": (a + (rng.random(rows) < 0.2)) % 3,
+            "c": (rng.random(rows) < 0.3) * 1,
+        }
     )
 
 
@@ -29,8 +34,8 @@ def schema(max_rows):
 
 
 def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):
-    """Without a clip one is chosen in the run, charged and stated; the score is far from that of the
-    bound."""
+    """Without a clip one is chosen in the run, charged and stated; the score is far from that of
+    the bound."""
     data, bounded = flights(), schema(600)
     options = {"schema": bounded, "epsilon": 0.5, "delta": 1e-6, "mechanism": "mst", "seed": 5}
     run = go(data, **options, out=tmp_path / "run")
@@ -41,9 +46,13 @@ def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):
     assert run.privacy["mechanism"]["config"]["clip"] == "private"
     assert fastdp.verify(tmp_path / "run").ok
     fixed = go(data, **options, clip=600)
-    assert "clip_choice" not in fixed.privacy["parts"][0] and fixed.privacy["parts"][0]["clip"] == 600
+    assert (
+        "clip_choice" not in fixed.privacy["parts"][0] and fixed.privacy["parts"][0]["clip"] == 600
+    )
     scores = [
-        fastdp.evaluate(data, r.data, schema=bounded, metrics="kmarginal", baselines=())["kmarginal"]["score"]
+        fastdp.evaluate(data, r.data, schema=bounded, metrics="kmarginal", baselines=())[
+            "kmarginal"
+        ]["score"]
         for r in (run, fixed)
     ]
     assert scores[0] > scores[1] + 10
@@ -58,8 +67,8 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
 
 
 def test_a_plan_with_public_data_says_what_each_clip_would_lose():
-    """The share of rows beyond the clip, as counted user by user; the suggested clip is the one of least
-    error among those listed, and a run that chooses its own lists the same."""
+    """The share of rows beyond the clip, as counted user by user; the suggested clip is the one of
+    least error among those listed, and a run that chooses its own lists the same."""
     data, bounded = flights(8000), schema(600)
     rows = np.unique(data["u"].to_numpy(), return_counts=True)[1]
     given = {"rows": 8000, "public": fastdp.read(data, bounded, public=True)}
@@ -73,8 +82,8 @@ def test_a_plan_with_public_data_says_what_each_clip_would_lose():
 
 
 def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
-    """Whatever names a run is scored under its schema, in Python as on the command line; the id is no
-    column."""
+    """Whatever names a run is scored under its schema, in Python as on the command line; the id is
+    no column."""
     data, bounded = flights(4000), schema(600)
     pq.write_table(data, tmp_path / "flights.parquet")
     bounded.save(tmp_path / "flights.toml")
@@ -90,5 +99,7 @@ def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
     assert fastdp.evaluate(truth, memory, **asked)["kmarginal"] == wanted["kmarginal"]
     both = fastdp.evaluate(truth, {"one": kept, "two": memory}, **asked)
     assert both["one"]["kmarginal"] == both["two"]["kmarginal"] == wanted["kmarginal"]
-    paths = fastdp.evaluate(truth, tmp_path / "run" / "synthetic.parquet", tmp_path / "flights.toml", **asked)
+    paths = fastdp.evaluate(
+        truth, tmp_path / "run" / "synthetic.parquet", tmp_path / "flights.toml", **asked
+    )
     assert paths["kmarginal"] == wanted["kmarginal"]

@@ -1,4 +1,5 @@
-"""Sizes are known before anything is charged; limits may change on resume; refused runs leave nothing."""
+"""Sizes are known before anything is charged; limits may change on resume; refused runs leave
+nothing."""
 
 import math
 from itertools import combinations
@@ -28,7 +29,13 @@ def refused(ledger, tmp_path, error, **options):
     """The run is refused before anything is read or reserved, and leaves no trace but its error."""
     before = {p.name for p in tmp_path.iterdir()}
     with pytest.raises(error) as caught:
-        go(options.pop("table", Unreadable()), ledger=ledger, dataset="d", out=tmp_path / "run", **options)
+        go(
+            options.pop("table", Unreadable()),
+            ledger=ledger,
+            dataset="d",
+            out=tmp_path / "run",
+            **options,
+        )
     assert ledger.entries() == []
     assert {p.name for p in tmp_path.iterdir()} == before
     return str(caught.value)
@@ -120,7 +127,9 @@ def test_a_recipe_given_by_path_is_released_with_its_name_alone(tmp_path):
 def test_memory_limits_every_mechanism_beforehand(ledger, tmp_path):
     schema = fastdp.Schema.from_domain({"a": 900, "b": 900, "c": 2})
     recipe = {"mechanism": "adagrid", "outer": [["a", "b"]]}
-    text = refused(ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe, memory=1 << 26)
+    text = refused(
+        ledger, tmp_path, ModelTooLargeError, schema=schema, mechanism=recipe, memory=1 << 26
+    )
     assert "memory=" in text
     assert fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 26, rows=10_000_000).too_large == text
     assert not fastdp.plan(schema, recipe, 1.0, 1e-6, memory=1 << 28, rows=10_000_000).too_large
@@ -142,11 +151,13 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
     assert made.to_dict()["measurements"] == made.measurements
 
 
-@pytest.mark.parametrize("mechanism", [{"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}, "mst"])
+@pytest.mark.parametrize(
+    "mechanism", [{"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}, "mst"]
+)
 @pytest.mark.parametrize(("rows", "threads"), [(10**6, 1), (10**6, 2), (5 * 10**8, 2)])
 def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, rows, threads):
-    """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4 bytes. Of MST,
-    all pairs are looked at. Threads share the work but for a tenth."""
+    """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4
+    bytes. Of MST, all pairs are looked at. Threads share the work but for a tenth."""
     schema = fastdp.Schema.from_domain({"a": 4, "b": 300, "c": 70_000})
     made = fastdp.plan(schema, mechanism, 1.0, 1e-6, rows=rows, threads=threads)
     pairs, counted = (3, len(made.lines) + 3) if mechanism == "mst" else (0, len(made.cliques))

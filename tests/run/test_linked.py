@@ -29,7 +29,13 @@ def run(truth, tmp_path_factory):
     ledger = fastdp.Ledger(place / "budget.db")
     ledger.open("homes", epsilon=5.0, delta=1e-5)
     return fastdp.synthesize(
-        truth, "households", epsilon=4.0, delta=1e-6, out=place / "run", ledger=ledger, dataset="homes"
+        truth,
+        "households",
+        epsilon=4.0,
+        delta=1e-6,
+        out=place / "run",
+        ledger=ledger,
+        dataset="homes",
     )
 
 
@@ -42,7 +48,9 @@ def test_the_folder_holds_whole_tables_verifies_and_loads(run, truth):
     keys = data["households"]["household_id"].to_numpy()
     assert len(set(keys.tolist())) == len(keys)
     assert set(data["persons"]["household_id"].to_numpy().tolist()) <= set(keys.tolist())
-    assert {n: t.column_names for n, t in data.items()} == {n: t.column_names for n, t in truth.items()}
+    assert {n: t.column_names for n, t in data.items()} == {
+        n: t.column_names for n, t in truth.items()
+    }
     assert fastdp.verify(run, ledger=ledger_of(run)).ok
     loaded = fastdp.load_run(run.out)
     assert loaded.data == run.data and loaded.schema.digest() == run.schema.digest()
@@ -56,7 +64,10 @@ def test_the_tables_together_cost_epsilon_and_are_one_entry(run):
     statement = run.privacy
     assert 4.0 * (1 - 1e-6) < statement["epsilon"] <= 4.0
     assert np.isclose(sum(p["event"]["mu"] ** 2 for p in statement["parts"]), statement["mu"] ** 2)
-    assert [statement["parts"][0]["clip"], statement["mechanism"]["tables"]["persons"]["parent"]] == [
+    assert [
+        statement["parts"][0]["clip"],
+        statement["mechanism"]["tables"]["persons"]["parent"],
+    ] == [
         1,
         "households",
     ]
@@ -64,7 +75,9 @@ def test_the_tables_together_cost_epsilon_and_are_one_entry(run):
     assert left_out in run.runs["persons"].privacy["notes"]
     with pytest.raises(BudgetError):
         again = {"ledger": ledger_of(run), "dataset": "homes"}
-        fastdp.synthesize(fastdp.simulate.households(50), "households", epsilon=4.0, delta=1e-6, **again)
+        fastdp.synthesize(
+            fastdp.simulate.households(50), "households", epsilon=4.0, delta=1e-6, **again
+        )
 
 
 def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):
@@ -85,8 +98,8 @@ def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):
 
 
 def test_links_are_near_the_truth(run, truth):
-    """At epsilon 4 noise on 1,500 households is small: chance alone gives child counts a total variation of
-    some 0.02 and pairs of .03; tables made apart have pairs of .17."""
+    """At epsilon 4 noise on 1,500 households is small: chance alone gives child counts a total
+    variation of some 0.02 and pairs of .03; tables made apart have pairs of .17."""
     scores = fastdp.evaluate(truth, run, metrics="tv1", baselines=())
     links = scores["links"]["persons"]
     assert links["integrity"] == 1.0
@@ -109,12 +122,16 @@ def test_an_interrupted_run_goes_on_with_its_noise(truth, tmp_path):
 
     def cancel():
         next(calls)
-        steps = book.entries()[0]["steps"] if (tmp_path / "run.private" / "ledger.db").exists() else []
+        steps = (
+            book.entries()[0]["steps"] if (tmp_path / "run.private" / "ledger.db").exists() else []
+        )
         return any(step["part"] == 1 and step["answered"] for step in steps)
 
     with pytest.raises(Cancelled, match="charged"):
         fastdp.synthesize(truth, "households", cancel=cancel, **options)
-    before = {(s["part"], s["label"]): s["answers"] for s in book.entries()[0]["steps"] if s["answered"]}
+    before = {
+        (s["part"], s["label"]): s["answers"] for s in book.entries()[0]["steps"] if s["answered"]
+    }
     assert {part for part, _ in before} == {0, 1}
     run = fastdp.synthesize(truth, "households", resume=True, **options)
     (entry,) = book.entries()
@@ -130,10 +147,14 @@ def test_no_rows_at_all():
 
 
 def test_two_children_and_clips_by_table(truth):
-    """Without `max_rows` most bins of numbers of rows are empty, and noise must not fill them: a few parents
-    in them would have more rows than all others."""
+    """Without `max_rows` most bins of numbers of rows are empty, and noise must not fill them: a
+    few parents in them would have more rows than all others."""
     plain = fastdp.LinkedSchema.load("households").to_plain()
-    more = {"parent": "households", "key": "home", "columns": {"kind": {"kind": "integer", "max": 3}}}
+    more = {
+        "parent": "households",
+        "key": "home",
+        "columns": {"kind": {"kind": "integer", "max": 3}},
+    }
     plain["tables"]["vehicles"] = more
     rng = np.random.default_rng(0)
     ids = truth["households"]["household_id"].to_numpy()
@@ -161,17 +182,24 @@ def test_two_children_and_clips_by_table(truth):
         ({"public": "x.parquet"}, "public= is not supported"),
         ({"clip": {"homes": 3}}, "'homes' is not a child table"),
         ({"mechanism": "taxi-adagrid", "schema": "households"}, "adagrid is not supported"),
-        ({"mechanism": {"mechanism": "cliquetree", "calibration": "classic-rdp"}, "schema": "households"},
-         "calibration"),
+        (
+            {
+                "mechanism": {"mechanism": "cliquetree", "calibration": "classic-rdp"},
+                "schema": "households",
+            },
+            "calibration",
+        ),
         ({"mechanism": "auto"}, "need schema="),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(truth, options, text):
     given = {"mechanism": "households", "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError, match=text):
         fastdp.synthesize(truth, **given)
     with pytest.raises(UsageError, match="give a source for each"):
-        fastdp.synthesize({"households": truth["households"]}, "households", epsilon=1.0, delta=1e-6)
+        fastdp.synthesize(
+            {"households": truth["households"]}, "households", epsilon=1.0, delta=1e-6
+        )
 
 
 def test_plan_and_command_line(tmp_path):
@@ -190,7 +218,19 @@ def test_plan_and_command_line(tmp_path):
     assert "Table persons" in call(
         "plan", "-m", "households", "-e", 2, "--rows", "households=300,persons=700"
     )
-    call("synth", *files, "-m", "households", "-e", 2, "-d", 1e-6, "--out", tmp_path / "run", "--report")
+    call(
+        "synth",
+        *files,
+        "-m",
+        "households",
+        "-e",
+        2,
+        "-d",
+        1e-6,
+        "--out",
+        tmp_path / "run",
+        "--report",
+    )
     assert (tmp_path / "run" / "table-persons" / "synthetic.parquet").is_file()
     assert (tmp_path / "run.private" / "report-table-persons.html").is_file()
     call("verify", tmp_path / "run")
@@ -198,9 +238,11 @@ def test_plan_and_command_line(tmp_path):
 
 
 def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
-    """Bins 0, 1, 2 to 4, 5 to 19 and 20 to 50; those beyond the last one that stands out of noise are drawn
-    from the other parents."""
-    links = SimpleNamespace(edges=lambda child: np.array([0, 1, 2, 5, 20]), most_rows=lambda child: 50)
+    """Bins 0, 1, 2 to 4, 5 to 19 and 20 to 50; those beyond the last one that stands out of noise
+    are drawn from the other parents."""
+    links = SimpleNamespace(
+        edges=lambda child: np.array([0, 1, 2, 5, 20]), most_rows=lambda child: 50
+    )
     codes = np.arange(5).repeat(4000)
     rows, ends = linked_run.rows_of(codes, links, "x", 3), np.array([1, 2, 5, 20, 51])
     assert (rows < ends[codes]).all() and (rows >= links.edges("x")[codes]).all()
@@ -212,6 +254,8 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
     counts = Measurement(("n",), np.array([900.0, 300, 0, 1, 0]), 2.0)
     worse = Measurement(("n",), np.array([0.0, 0, 0, 0, 9000]), 1e5)
     out = linked_run.without_noise(codes, [worse, counts, counts], "n", 5, 1)
-    assert (out[codes < 2] == codes[codes < 2]).all() and abs(np.mean(out[codes > 1]) - 0.5) < 5 * 0.5 / 109
+    assert (out[codes < 2] == codes[codes < 2]).all() and abs(
+        np.mean(out[codes > 1]) - 0.5
+    ) < 5 * 0.5 / 109
     for none in ([], [Measurement(("m",), counts.values, 2.0)]):
         assert (linked_run.without_noise(codes, none, "n", 5, 1) == codes).all()

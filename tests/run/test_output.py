@@ -1,5 +1,5 @@
-"""Synthetic rows on their way out: what cannot be made again, written or true is refused; users of every
-type."""
+"""Synthetic rows on their way out: what cannot be made again, written or true is refused; users of
+every type."""
 
 import datetime as dt
 import json
@@ -63,10 +63,14 @@ def test_rows_that_break_a_constraint_are_never_written(tmp_path):
 @pytest.mark.parametrize(
     "name, kind",
     [
-        (None, pa.int64()), ("int32", pa.int32()), ("uint64", pa.uint64()), ("float64", pa.float64()),
-        ("string", pa.string()), ("large_string", pa.large_string()),
+        (None, pa.int64()),
+        ("int32", pa.int32()),
+        ("uint64", pa.uint64()),
+        ("float64", pa.float64()),
+        ("string", pa.string()),
+        ("large_string", pa.large_string()),
     ],
-)  # fmt: skip
+)
 def test_users_are_numbered_in_the_type_of_their_column(name, kind):
     schema = SimpleNamespace(user_dtype=name)
     got = user_values(schema, np.array(numbers := [1, 3, 1, 2], np.uint32) - 1, 100)
@@ -87,12 +91,20 @@ def test_no_two_users_share_an_id_however_narrow_the_type(name):
 
 
 CELLS = 6
-GRID = Grid(("a", "b"), (2, 3), np.array([1, 4]), (Grid(("a",), (2,), [0, 1]), Grid(("b",), (3,), [0, 1, 2])))
+GRID = Grid(
+    ("a", "b"),
+    (2, 3),
+    np.array([1, 4]),
+    (Grid(("a",), (2,), [0, 1]), Grid(("b",), (3,), [0, 1, 2])),
+)
 QUERIES = {
-    "each cell": None, "identity": Identity(CELLS), "weighted": Weighted([1, 2, 3, 1, 2, 3], 4),
-    "adagrid": AdaGrid(GRID), "binned": Binned((2, 3), (None, np.array([0, 0, 1]))),
+    "each cell": None,
+    "identity": Identity(CELLS),
+    "weighted": Weighted([1, 2, 3, 1, 2, 3], 4),
+    "adagrid": AdaGrid(GRID),
+    "binned": Binned((2, 3), (None, np.array([0, 0, 1]))),
     "sparse": Sparse(sp.csr_array(np.array([[0, 0, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0]]))),
-}  # fmt: skip
+}
 
 
 def released(folder, *measurements, private=True) -> tuple[dict, list[dict]]:
@@ -103,17 +115,21 @@ def released(folder, *measurements, private=True) -> tuple[dict, list[dict]]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_cell_is_named_where_the_answer_is_that_cells_alone(tmp_path, name):
-    """Law: if `cell` is c, the query's row is the indicator of flat cell c; rows of all queries that measure
-    cells one by one have it."""
+    """Law: if `cell` is c, the query's row is the indicator of flat cell c; rows of all queries
+    that measure cells one by one have it."""
     query = QUERIES[name]
     rows = CELLS if query is None else query.rows
     values = np.arange(rows) + 0.5
-    table, described = released(tmp_path, Measurement(("a", "b"), values, values + 1, query, label="x"))
+    table, described = released(
+        tmp_path, Measurement(("a", "b"), values, values + 1, query, label="x")
+    )
     frame = table.to_pydict()
     assert table.column_names == ["measurement", "row", "cell", "value", "standard_error"]
     assert frame["row"] == list(range(rows)) and frame["value"] == values.tolist()
     assert np.allclose(frame["standard_error"], values + 1)
-    matrix = np.eye(CELLS) if query is None else np.array([query.product(e) for e in np.eye(CELLS)]).T
+    matrix = (
+        np.eye(CELLS) if query is None else np.array([query.product(e) for e in np.eye(CELLS)]).T
+    )
     for row, cell in enumerate(frame["cell"]):
         if cell is not None:
             assert matrix[row].tolist() == np.eye(CELLS)[cell].tolist()
@@ -138,7 +154,8 @@ def made_elsewhere(output):
     "mechanism", ["mst", "cliquetree", {"mechanism": "usercounts", "columns": ["a", "b"]}]
 )
 def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
-    """With `cliquetree` rows are dealt to users. A dealer that goes on from its last block is found out."""
+    """With `cliquetree` rows are dealt to users. A dealer that goes on from its last block is found
+    out."""
     clip, plain = {"clip": 3} if isinstance(mechanism, str) else {}, schema().to_dict()
     plain["columns"]["a"] |= {"user": "constant"} if mechanism == "cliquetree" else {}
     made = run(rows(), mechanism=mechanism, schema=fastdp.Schema.from_dict(plain), **clip)
@@ -159,13 +176,15 @@ def test_every_mechanism_s_rows_can_be_made_elsewhere():
         assert made_elsewhere(made._output).equals(made.data), name
 
 
-# Rows that executors make, and types that Spark has: values come through, and what would not is refused
-# (Spark itself: tests/spark).
+# Rows that executors make, and types that Spark has: values come through, and what would not is
+# refused (Spark itself: tests/spark).
 
 
 WIDER = [
-    (pa.uint8(), pa.int16(), [0, 255]), (pa.uint16(), pa.int32(), [0, 65_535]),
-    (pa.uint32(), pa.int64(), [0, 2**32 - 1]), (pa.uint64(), pa.decimal128(20, 0), [0, 2**64 - 1]),
+    (pa.uint8(), pa.int16(), [0, 255]),
+    (pa.uint16(), pa.int32(), [0, 65_535]),
+    (pa.uint32(), pa.int64(), [0, 2**32 - 1]),
+    (pa.uint64(), pa.decimal128(20, 0), [0, 2**64 - 1]),
     (pa.float16(), pa.float32(), [0.5, -2.0]),
     (pa.date64(), pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31)]),
     (pa.timestamp("s"), pa.timestamp("us"), [dt.datetime(2020, 1, 2, 3, 4, 5)]),
@@ -173,7 +192,7 @@ WIDER = [
     (pa.large_string(), pa.string(), ["a", "é", None]),
     (pa.dictionary(pa.int8(), pa.string()), pa.string(), ["a", "b", None]),
     (pa.dictionary(pa.int8(), pa.uint8()), pa.int16(), [200, None]),
-]  # fmt: skip
+]
 SAME = [pa.int8(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32()]
 
 

@@ -1,5 +1,5 @@
-"""Parquet files made to fill the memory are refused by the headers of their pages, before any page is
-unpacked; files as a run writes them are read as they are."""
+"""Parquet files made to fill the memory are refused by the headers of their pages, before any page
+is unpacked; files as a run writes them are read as they are."""
 
 import contextlib
 import struct
@@ -24,7 +24,8 @@ POOLS = []
 
 @contextlib.contextmanager
 def measured():
-    """The most that Arrow holds at one time within the block, as the only item of a list, afterwards."""
+    """The most that Arrow holds at one time within the block, as the only item of a list,
+    afterwards."""
     before, peak = pa.default_memory_pool(), []
     pool = pa.proxy_memory_pool(before)
     POOLS.append(pool)
@@ -64,7 +65,9 @@ def test_constraints_are_not_checked_on_rows_that_would_fill_the_memory(tmp_path
         "a": {"kind": "integer", "max": 3},
     }
     rules = [{"columns": ["t", "a"], "forbidden": [["x", 1]]}]
-    fastdp.Schema.from_dict({"columns": columns, "constraints": rules}).save(tmp_path / "schema.json")
+    fastdp.Schema.from_dict({"columns": columns, "constraints": rules}).save(
+        tmp_path / "schema.json"
+    )
     repeated_text(tmp_path / "synthetic.parquet", 1 << 13)
     with measured() as peak:
         (text,) = constraint_problems(tmp_path)
@@ -94,7 +97,10 @@ def test_encodings_and_types_in_which_a_text_repeats_others_are_refused(tmp_path
     path = tmp_path / "bomb.parquet"
     column = pa.array(["x" * 100] * 100)
     pq.write_table(
-        pa.table({"t": column}), path, use_dictionary=False, column_encoding={"t": "DELTA_BYTE_ARRAY"}
+        pa.table({"t": column}),
+        path,
+        use_dictionary=False,
+        column_encoding={"t": "DELTA_BYTE_ARRAY"},
     )
     assert "encoding 7" in refused(path, ["t"])
     for kind in (pa.list_(pa.int64()), pa.struct([("x", pa.int64())]), pa.binary(1000)):
@@ -114,10 +120,12 @@ def test_a_footer_that_is_too_long_or_none_is_refused(tmp_path):
 
 
 HEADERS = {
-    "a size twice": bytes([0x15, 0, 0x15, 2, 0x05, 4, 0]), "no end": bytes([0x15, 0]),
-    "a list": bytes([0x19, 0x15, 0]), "structs in structs": bytes([0x1C] * 20),
+    "a size twice": bytes([0x15, 0, 0x15, 2, 0x05, 4, 0]),
+    "no end": bytes([0x15, 0]),
+    "a list": bytes([0x19, 0x15, 0]),
+    "structs in structs": bytes([0x1C] * 20),
     "a length beyond the data": bytes([0x18, 0xFF, 0xFF, 0x7F, 0x15]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", HEADERS)
@@ -149,7 +157,8 @@ COLUMNS = {
 @pytest.mark.parametrize("compression", ["zstd", "none", "snappy"])
 @pytest.mark.parametrize("page", [100, 1 << 20])
 def test_files_that_a_run_may_write_are_read_as_by_pyarrow(tmp_path, version, compression, page):
-    """The twin: every page's header is found where the decoder finds it, or the walk would lose its way."""
+    """The twin: every page's header is found where the decoder finds it, or the walk would lose its
+    way."""
     table, path = pa.table(COLUMNS), tmp_path / "rows.parquet"
     pages = {"data_page_size": page, "data_page_version": version, "row_group_size": 1100}
     pq.write_table(table, path, compression=compression, write_statistics=True, **pages)

@@ -36,7 +36,9 @@ def go(table, public, mechanism="cliquetree", epsilon=0.3, **options):
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_what_rested_on_public_data_is_stated_and_the_run_verifies(table, last_year, mechanism, tmp_path):
+def test_what_rested_on_public_data_is_stated_and_the_run_verifies(
+    table, last_year, mechanism, tmp_path
+):
     run = go(table, last_year, mechanism, out=tmp_path / "run")
     assert fastdp.verify(tmp_path / "run").ok
     part = run.privacy["parts"][0]
@@ -50,12 +52,15 @@ def test_what_rested_on_public_data_is_stated_and_the_run_verifies(table, last_y
     measured = {m.clique for m in run.measurements}
     assert not measured & {tuple(c) for c in used["prior_only"]}
     assert any("rest on it alone" in note for note in run.privacy["notes"])
-    assert all(m.label != "public" for m in run.measurements)  # answers of the run alone are released
+    assert all(
+        m.label != "public" for m in run.measurements
+    )  # answers of the run alone are released
 
 
 @pytest.mark.parametrize("seed", [7, 9, 11])
 def test_a_tiny_budget_does_not_fail_after_the_charge(table, last_year, seed):
-    """Columns of which the first 1-ways showed nothing are no candidates in a screening round made before."""
+    """Columns of which the first 1-ways showed nothing are no candidates in a screening round made
+    before."""
     run = fastdp.synthesize(table, "cliquetree", 0.02, 1e-6, public=last_year, seed=seed, threads=1)
     assert run.privacy["mechanism"]["public"]["prior_not_used"] >= 0
 
@@ -105,7 +110,9 @@ def test_the_command_line_takes_it_and_the_report_names_it(tmp_path):
     pq.write_table(data(seed=5), tmp_path / "last-year.parquet")
     SCHEMA.save(tmp_path / "data.toml")
     asked = ("-m", "cliquetree", "-e", "0.3", "-d", "1e-6", "--public", "last-year.parquet")
-    planned = fastdp_cli("plan", "--schema", "data.toml", *asked, "--rows", "5000", cwd=tmp_path).stdout
+    planned = fastdp_cli(
+        "plan", "--schema", "data.toml", *asked, "--rows", "5000", cwd=tmp_path
+    ).stdout
     assert "what it explains is not measured" in " ".join(planned.split())
     fastdp_cli("synth", "data.parquet", *asked, "--out", "run", "--report", cwd=tmp_path)
     used = fastdp.load_run(tmp_path / "run").privacy["mechanism"]["public"]
@@ -120,7 +127,9 @@ def test_the_command_line_takes_it_and_the_report_names_it(tmp_path):
 
 def of_year(**year):
     month = {"kind": "integer", "min": 1, "max": 12, "overflow": "drop"}
-    return fastdp.Schema.from_dict({"columns": {"year": {"kind": "integer"} | year, "month": month}})
+    return fastdp.Schema.from_dict(
+        {"columns": {"year": {"kind": "integer"} | year, "month": month}}
+    )
 
 
 def rows(*years, n=240):
@@ -134,7 +143,9 @@ def test_one_value_takes_all_rows_and_several_are_shifted():
         assert table.rows == 240 and set(table.codes["year"]) == {0}
         assert table.schema == of_year(**one)
     for values, dtype in (([2020], "int16"), (["this year"], "string")):
-        alone = of_year(kind="categorical", dtype=dtype, values=values, overflow="drop", null="drop")
+        alone = of_year(
+            kind="categorical", dtype=dtype, values=values, overflow="drop", null="drop"
+        )
         table = read_public(rows(2016, 2018), alone, ("year",))
         assert table.rows == 240 and set(table.codes["year"]) == {0}
     both = of_year(min=2019, max=2020, overflow="drop")
@@ -158,11 +169,17 @@ def test_what_cannot_be_moved_is_said(tmp_path):
 
 
 def test_private_rows_decide_nothing():
-    """The same public data is read the same way whatever the private rows are: they are not even opened."""
+    """The same public data is read the same way whatever the private rows are: they are not even
+    opened."""
     public = fastdp.simulate.incidents(4000, seed=2, year=2017)
     made = [
         fastdp.synthesize(
-            fastdp.simulate.incidents(3000, seed=s), "incidents-usercounts", 2.0, 1e-6, public=public, seed=4
+            fastdp.simulate.incidents(3000, seed=s),
+            "incidents-usercounts",
+            2.0,
+            1e-6,
+            public=public,
+            seed=4,
         ).privacy["parts"][0]["releases"]
         for s in (1, 5)
     ]

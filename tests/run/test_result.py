@@ -1,4 +1,5 @@
-"""What comes back: frames of the types that went in, files, and something to look at in a notebook."""
+"""What comes back: frames of the types that went in, files, and something to look at in a
+notebook."""
 
 from types import SimpleNamespace
 
@@ -30,11 +31,14 @@ AWKWARD = {
 def run():
     """Half of the places and prices lie outside the lists."""
     rng = np.random.default_rng(1)
-    frame = pl.DataFrame({
-        "size": pl.Series(rng.choice(["s", "m", "l", None], 4000), dtype=pl.Categorical),
-        "place": rng.choice(["here", "there", "nowhere"], 4000), "named": rng.choice(["x", "y", "z"], 4000),
-        "price": rng.choice([5.0, 50.0, 500.0], 4000),
-    })  # fmt: skip
+    frame = pl.DataFrame(
+        {
+            "size": pl.Series(rng.choice(["s", "m", "l", None], 4000), dtype=pl.Categorical),
+            "place": rng.choice(["here", "there", "nowhere"], 4000),
+            "named": rng.choice(["x", "y", "z"], 4000),
+            "price": rng.choice([5.0, 50.0, 500.0], 4000),
+        }
+    )
     return go(frame, schema=fastdp.Schema.from_dict({"columns": AWKWARD}), mechanism="mst", seed=2)
 
 
@@ -100,7 +104,9 @@ def rows():
 
 
 def estimator(**more):
-    return fastdp.Synthesizer(epsilon=3.0, delta=1e-6, mechanism="mst", schema=small_schema(), **more)
+    return fastdp.Synthesizer(
+        epsilon=3.0, delta=1e-6, mechanism="mst", schema=small_schema(), **more
+    )
 
 
 @pytest.fixture(scope="module")
@@ -144,7 +150,8 @@ def test_the_kind_of_frame_comes_back_and_what_does_not_fit_is_said(rows):
         estimator().fit(rows, [1, 2])
 
 
-# Rows under a condition, by values: every row matches, and they are the model's rows given the condition.
+# Rows under a condition, by values: every row matches, and they are the model's rows given the
+# condition.
 
 
 COLUMNS = {
@@ -168,8 +175,14 @@ def test_every_row_matches(rare):
     for where, ok in (
         ({"city": "Bern"}, lambda t: pc.equal(t["city"], "Bern")),
         ({"city": ["Bern", "Oslo"]}, lambda t: pc.not_equal(t["city"], "Rome")),
-        ({"fare": (12.5, 31)}, lambda t: pc.and_(pc.greater_equal(t["fare"], 12.5), pc.less(t["fare"], 31))),
-        ({"city": "Oslo", "age": 7}, lambda t: pc.and_(pc.equal(t["city"], "Oslo"), pc.equal(t["age"], 7))),
+        (
+            {"fare": (12.5, 31)},
+            lambda t: pc.and_(pc.greater_equal(t["fare"], 12.5), pc.less(t["fare"], 31)),
+        ),
+        (
+            {"city": "Oslo", "age": 7},
+            lambda t: pc.and_(pc.equal(t["city"], "Oslo"), pc.equal(t["age"], 7)),
+        ),
     ):
         rows = rare.sample(300, seed=3, where=where)
         assert rows.num_rows == 300 and pc.all(ok(rows)).as_py()
@@ -193,7 +206,9 @@ def test_what_cannot_be_is_said(rare, monkeypatch):
     with pytest.raises(UsageError, match="column 'age' holds int64"):
         rare.sample(3, where={"age": "old"})
     monkeypatch.setattr(matching_rows, "NONE", 1 << 17)
-    with pytest.raises(RunError, match=r"only 0 of 262,144 rows match.*request fewer rows"):  # not of MOST
+    with pytest.raises(
+        RunError, match=r"only 0 of 262,144 rows match.*request fewer rows"
+    ):  # not of MOST
         rare.sample(3000, where={"city": "Paris"})
     assert rare.sample(0, where={"city": "Rome"}).num_rows == 0
 
@@ -201,8 +216,9 @@ def test_what_cannot_be_is_said(rare, monkeypatch):
 @pytest.mark.parametrize("every", [1, 40, 500, 10**6])
 @pytest.mark.parametrize("n", [1, 20, 100])
 def test_attempts_grow_until_enough_rows_match(every, n, monkeypatch):
-    """One row of `every` matches. The first attempt has FIRST rows, or 4 for each row wanted; later ones four
-    times as many, or as many as should hold the matches with some to spare; all have seeds of their own."""
+    """One row of `every` matches. The first attempt has FIRST rows, or 4 for each row wanted; later
+    ones four times as many, or as many as should hold the matches with some to spare; all have
+    seeds of their own."""
     for name, value in (("FIRST", 64), ("NONE", 1024), ("MOST", 8192)):
         monkeypatch.setattr(matching_rows, name, value)
     kind, asked, wanted = pa.schema({"x": pa.bool_()}), {}, max(64, 4 * n)
@@ -228,7 +244,9 @@ def test_attempts_grow_until_enough_rows_match(every, n, monkeypatch):
 
 def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
     """`fastdp sample` and a loaded run give rows of the folder that match."""
-    made = fastdp.synthesize(rare.data, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, out=tmp_path / "run")
+    made = fastdp.synthesize(
+        rare.data, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, out=tmp_path / "run"
+    )
     stored = fastdp.load_run(made.out)
     there = stored.data.filter(pc.equal(stored.data["city"], "Oslo"))
     every = stored.sample(there.num_rows, seed=1, where={"city": "Oslo"})

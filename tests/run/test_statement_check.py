@@ -1,4 +1,5 @@
-"""Every value of a statement is proved by `verify` without a ledger, or is on the list of what is not."""
+"""Every value of a statement is proved by `verify` without a ledger, or is on the list of what is
+not."""
 
 import copy
 import json
@@ -21,26 +22,49 @@ from .test_synthesize import small_data, small_schema
 
 WORD = {
     "accountant.second",
-    "ledger.id", "ledger.dataset", "ledger.run", "ledger.seq", "ledger.hash",
-    "versions.fastdp", "versions.build", "versions.python", "versions.numpy", "versions.machine",
-    "notes", "notes.#", "public_data", "schema.found.asked",
-    *(f"schema.found.missing.{name}.#" for name in ("a", "b", "c", "k")), "schema.found.missing",
-}  # fmt: skip
-"""The statement's own word: needs the ledger, the program or the asked schema. `mechanism` is too."""
-ELSEWHERE = {"parts.#.releases.#.label", "parts.#.releases.#.attributes.#", "parts.#.clip_choice.users.#"}
+    "ledger.id",
+    "ledger.dataset",
+    "ledger.run",
+    "ledger.seq",
+    "ledger.hash",
+    "versions.fastdp",
+    "versions.build",
+    "versions.python",
+    "versions.numpy",
+    "versions.machine",
+    "notes",
+    "notes.#",
+    "public_data",
+    "schema.found.asked",
+    *(f"schema.found.missing.{name}.#" for name in ("a", "b", "c", "k")),
+    "schema.found.missing",
+}
+"""The statement's own word: needs the ledger, the program or the asked schema. `mechanism` is too.
+"""
+ELSEWHERE = {
+    "parts.#.releases.#.label",
+    "parts.#.releases.#.attributes.#",
+    "parts.#.clip_choice.users.#",
+}
 """Compared with the measurements, not here."""
 UPWARDS = {
-    "parts.#.releases.#.sigma", "parts.#.releases.#.sigma_max", "parts.#.releases.#.threshold",
-    "parts.#.releases.#.cap", "parts.#.clip_choice.noise.#", "parts.#.releases.#.count",
-    "parts.#.releases.#.sensitivity", "parts.#.releases.#.candidates",
-}  # fmt: skip
-"""May be stated larger: more noise than the charges need, a selection by a score that changes more, or one
-value more that stands for all others."""
+    "parts.#.releases.#.sigma",
+    "parts.#.releases.#.sigma_max",
+    "parts.#.releases.#.threshold",
+    "parts.#.releases.#.cap",
+    "parts.#.clip_choice.noise.#",
+    "parts.#.releases.#.count",
+    "parts.#.releases.#.sensitivity",
+    "parts.#.releases.#.candidates",
+}
+"""May be stated larger: more noise than the charges need, a selection by a score that changes more,
+or one value more that stands for all others."""
 
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
-    """A run that found its domain and clip, in a ledger; and a seeded one of a large epsilon without."""
+    """A run that found its domain and clip, in a ledger; and a seeded one of a large epsilon
+    without."""
     place = tmp_path_factory.mktemp("recomputed")
     ledger = open_ledger(place, epsilon=9.0, delta=1e-5, keys=1e-6)
     rows = small_data(800).append_column("k", pa.array(["abcdefg"[i % 5] for i in range(800)]))
@@ -61,7 +85,13 @@ def forged(source, target, change):
 
 
 def leaves(value, path=()):
-    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inside = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else ()
+    )
     if not inside or not value:
         yield path, value
     for key, item in inside:
@@ -159,8 +189,8 @@ def test_a_run_alone_cannot_claim_to_count_others(folders, tmp_path):
 
 
 def test_what_is_not_proved_is_said(folders, tmp_path):
-    """Without the ledger always; texts of another build are not compared, and that is said with a ledger
-    too."""
+    """Without the ledger always; texts of another build are not compared, and that is said with a
+    ledger too."""
     place, ledger = folders
     assert SAID["unproved"] in inspect(place / "private").notes
     assert inspect(place / "private", ledger).notes == ()
@@ -171,5 +201,7 @@ def test_what_is_not_proved_is_said(folders, tmp_path):
 
     seen = forged(place / "private", tmp_path / "run", other)
     assert not seen.problems and SAID["other_build"] in seen.notes
-    seen = forged(tmp_path / "run", tmp_path / "less", lambda s: s["noise"].update(adds_to_delta=0.0))
+    seen = forged(
+        tmp_path / "run", tmp_path / "less", lambda s: s["noise"].update(adds_to_delta=0.0)
+    )
     assert seen.problems

@@ -1,4 +1,5 @@
-"""Where an interrupted run stands: what is charged and kept, what is given back, and what is removed."""
+"""Where an interrupted run stands: what is charged and kept, what is given back, and what is
+removed."""
 
 import numpy as np
 import pytest
@@ -74,7 +75,9 @@ def test_runs_that_are_resumed_or_published_are_left_alone(tmp_path, folder, led
     assert "the run was finished" in seen.text("AGAIN", "RESUME")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}", f'{{"version": {STATE_VERSION + 1}}}', "\udcff"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", f'{{"version": {STATE_VERSION + 1}}}', "\udcff"]
+)
 def test_a_state_that_cannot_be_read_is_refused_and_the_lock_let_go(folder, content):
     folder.close()
     path = folder.private / "state.json"

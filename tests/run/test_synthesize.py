@@ -1,5 +1,5 @@
-"""Whole runs on a small table: output, folder, resume, cancellation, streams, several epsilons, several at
-once."""
+"""Whole runs on a small table: output, folder, resume, cancellation, streams, several epsilons,
+several at once."""
 
 import itertools
 import json
@@ -30,10 +30,14 @@ def small_schema():
 def small_data(rows=3000, seed=0):
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 4, rows)
-    return pa.table({
-        "u": rng.permutation(np.arange(rows) // 4), "a": a, "b": (a + (rng.random(rows) < 0.2)) % 3,
-        "c": (rng.random(rows) < 0.3).astype(int),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "u": rng.permutation(np.arange(rows) // 4),
+            "a": a,
+            "b": (a + (rng.random(rows) < 0.2)) % 3,
+            "c": (rng.random(rows) < 0.3).astype(int),
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,9 @@ def test_seeds_fix_what_they_say(table):
     assert one.privacy["private"] is False
     assert one.data.equals(two.data)
     other = go(table, seed=3, sample_seed=2)
-    assert [m.values.tolist() for m in other.measurements] == [m.values.tolist() for m in one.measurements]
+    assert [m.values.tolist() for m in other.measurements] == [
+        m.values.tolist() for m in one.measurements
+    ]
     assert not other.data.equals(one.data)
 
 
@@ -92,7 +98,9 @@ def test_the_folder_holds_what_may_be_released_verifies_and_keeps_the_rest_priva
     assert again.privacy["epsilon"] == run.privacy["epsilon"]
     assert np.allclose(again.model.marginal(("a",)), run.model.marginal(("a",)))
     private = tmp_path / "run.private"
-    assert all(p.stat().st_mode & 0o077 == 0 for p in (private, *private.rglob("*.db*")))  # the owner's alone
+    assert all(
+        p.stat().st_mode & 0o077 == 0 for p in (private, *private.rglob("*.db*"))
+    )  # the owner's alone
 
 
 def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(tmp_path, table):
@@ -146,9 +154,18 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     with pytest.raises(RunError, match="resume"):
         go(table, out=tmp_path / "run")
     public, other = small_data(300, 9), RECIPE | {"threshold": 2.0}
-    changes = {"epsilon": 6.0, "delta": 2e-6, "rows": 9, "public": public, "sample_seed": 2, "seed": 1}
+    changes = {
+        "epsilon": 6.0,
+        "delta": 2e-6,
+        "rows": 9,
+        "public": public,
+        "sample_seed": 2,
+        "seed": 1,
+    }
     for name, value in (*changes.items(), ("mechanism", "mst"), ("mechanism", other)):
-        with pytest.raises(RunError, match=f"{name} differs" if name in changes else "fields differs"):
+        with pytest.raises(
+            RunError, match=f"{name} differs" if name in changes else "fields differs"
+        ):
             go(table, **{name: value}, out=tmp_path / "run", resume=True)
     go(table, out=tmp_path / "run", resume=True)
     assert len(seen) == 2
@@ -198,7 +215,9 @@ def test_a_cancelled_run_is_charged_nothing_more(mechanism, table, monkeypatch):
     monkeypatch.setattr(ledgers.Reservation, "enter", entered)
     options = {"cancel": lambda: events.append("check")}
     if mechanism == "private domains":
-        columns = {n: {"kind": k, "domain": "private"} for n, k in (("x", "numeric"), ("kind", "string"))}
+        columns = {
+            n: {"kind": k, "domain": "private"} for n, k in (("x", "numeric"), ("kind", "string"))
+        }
         columns["x"] |= {"atoms": "private", "means": "private"}
         kinds = pa.table({"x": np.arange(600) / 4, "kind": ["a", "b", "c"] * 200})
         fastdp.synthesize(
@@ -237,14 +256,18 @@ def test_several_epsilons_are_one_reservation_and_one_joint_statement(table, tmp
     assert len(ledger.entries("d")) == 1
     for place in ("both", "both/eps-1", "both/eps-10"):
         assert fastdp.verify(tmp_path / place).ok
-    assert np.mean(np.square(low.measurements[1].sigma)) > np.mean(np.square(high.measurements[1].sigma))
+    assert np.mean(np.square(low.measurements[1].sigma)) > np.mean(
+        np.square(high.measurements[1].sigma)
+    )
 
 
 def test_arrow_streams_in_and_out(schema):
     reader = small_data().to_reader(max_chunksize=100)
     run = go(reader, schema=schema, seed=2)
     stream = pa.RecordBatchReader.from_stream(run)
-    assert stream.read_all().to_pydict() == run.data.to_pydict() == run.reader().read_all().to_pydict()
+    assert (
+        stream.read_all().to_pydict() == run.data.to_pydict() == run.reader().read_all().to_pydict()
+    )
 
 
 def test_several_runs_in_one_process_at_once(table, tmp_path):

@@ -1,4 +1,5 @@
-"""Runs that deal rows to users that behave like users: what is charged, decided, kept and refused."""
+"""Runs that deal rows to users that behave like users: what is charged, decided, kept and
+refused."""
 
 import math
 
@@ -43,15 +44,17 @@ def declared(**roles):
 
 
 def purchases(users=3000, seed=0, habits=True):
-    """Customers with one country and one to four favourite shops of it, where they buy nine times of ten;
-    without habits every row is drawn by itself."""
+    """Customers with one country and one to four favourite shops of it, where they buy nine times
+    of ten; without habits every row is drawn by itself."""
     rng = np.random.default_rng(seed)
     rows = rng.geometric(0.12, users)
     who = np.repeat(np.arange(users), rows)
     of = who if habits else np.arange(len(who))
     country = rng.integers(0, 6, of.max() + 1)[of]
     favourite = rng.integers(0, 6, (of.max() + 1, 4))[of, rng.integers(0, 4, len(who))]
-    shop = np.where(rng.random(len(who)) < 0.9, favourite, rng.integers(0, 6, len(who))) + 6 * country
+    shop = (
+        np.where(rng.random(len(who)) < 0.9, favourite, rng.integers(0, 6, len(who))) + 6 * country
+    )
     payment = (rng.random(len(who)) < 0.4).astype(np.int64)
     return pa.table({"who": who, "country": country, "shop": shop, "payment": payment})
 
@@ -75,8 +78,8 @@ def run(tmp_path_factory):
 
 
 def test_users_behave_like_users(run):
-    """A customer has one country, and about as many shops as the real ones; without dealing it has about six
-    countries and fifteen shops."""
+    """A customer has one country, and about as many shops as the real ones; without dealing it has
+    about six countries and fifteen shops."""
     made, truth = fastdp.load_run(run[1]).data, purchases()
     assert run[0].privacy["mechanism"]["users"]["constant"] == ["country"]
     assert run[0].privacy["mechanism"]["users"]["repeated"] == ["shop"]
@@ -84,13 +87,16 @@ def test_users_behave_like_users(run):
     assert abs(distinct(made, "shop") / distinct(truth, "shop") - 1) < 0.35
     plain = go(purchases(), {"mechanism": "cliquetree", "ids": {"source": "private"}}).data
     assert distinct(plain, "country") > 4 and distinct(plain, "shop") > 2 * distinct(truth, "shop")
-    sizes = [np.percentile(np.unique(t["who"], return_counts=True)[1], [50, 90, 99]) for t in (made, truth)]
+    sizes = [
+        np.percentile(np.unique(t["who"], return_counts=True)[1], [50, 90, 99])
+        for t in (made, truth)
+    ]
     assert np.abs(sizes[0] / sizes[1] - 1).max() < 0.25
 
 
 def test_what_is_stated_about_users_is_true(run):
-    """Rates of agreement in columns, groups of codes and pairs of columns, chance and numbers of rows: within
-    four standard errors, those of the releases, of what the table says."""
+    """Rates of agreement in columns, groups of codes and pairs of columns, chance and numbers of
+    rows: within four standard errors, those of the releases, of what the table says."""
     truth, made = purchases().to_pandas(), run[0].privacy
     users, lines = made["mechanism"]["users"], made["parts"][0]["releases"]
     rows = truth.groupby("who").size()
@@ -103,9 +109,13 @@ def test_what_is_stated_about_users_is_true(run):
 
     sigma = {r["label"]: r["sigma"] for r in lines}
     error = {label: 4 * sigma[label] / (rows > 1).sum() / 2 for label in LABELS}
-    assert list(users["agreement"]) == list(SIZES) and 0 < users["standard_error"] < error[LABELS[0]]
+    assert (
+        list(users["agreement"]) == list(SIZES) and 0 < users["standard_error"] < error[LABELS[0]]
+    )
     for name in SIZES:
-        assert users["agreement"][name] == pytest.approx(rate(name), abs=4 * users["standard_error"])
+        assert users["agreement"][name] == pytest.approx(
+            rate(name), abs=4 * users["standard_error"]
+        )
         chance = np.square(truth[name].value_counts() / len(truth)).sum()
         assert users["by_chance"][name] == pytest.approx(chance, abs=0.01)
     assert [p[:2] for p in users["pairs"]] == [["shop", 4], ["shop", 16], ["shop", "payment"]]
@@ -115,7 +125,9 @@ def test_what_is_stated_about_users_is_true(run):
     seen = users["rows_up_to"]
     assert seen["interval"][0] <= np.minimum(rows, seen["most"]).sum() <= seen["interval"][1]
     assert abs(users["rows"] - len(truth)) < 8 * sigma[ROWS_LABEL] * seen["most"]
-    assert users["rows"] == run[0].data.num_rows and users["rows_bound"] == 200 >= users["most_rows"]
+    assert (
+        users["rows"] == run[0].data.num_rows and users["rows_bound"] == 200 >= users["most_rows"]
+    )
 
 
 def test_the_budget_is_charged_once_and_verified(run):
@@ -133,18 +145,26 @@ def test_the_budget_is_charged_once_and_verified(run):
 
     left = SHARES["agreement rates"] - share(lambda r: r["label"] in LABELS)
     assert -1e-9 < left < sum(PARTS[:2])  # no smaller standard error is asked for
-    assert math.isclose(share(lambda r: r["label"] == ROWS_LABEL), SHARES["number of rows"], rel_tol=1e-6)
-    assert math.isclose(share(lambda r: r["label"] == NULLS_LABEL), SHARES[NULLS_LABEL], rel_tol=1e-6)
+    assert math.isclose(
+        share(lambda r: r["label"] == ROWS_LABEL), SHARES["number of rows"], rel_tol=1e-6
+    )
+    assert math.isclose(
+        share(lambda r: r["label"] == NULLS_LABEL), SHARES[NULLS_LABEL], rel_tol=1e-6
+    )
     of_users = share(lambda r: r.get("of") == "users" or r["label"] == SIZES_LABEL)
     assert math.isclose(of_users, SHARES["table of users"], rel_tol=1e-6)
-    assert all(r["sensitivity"] == 1 for r in lines if r.get("of") == "users" and r["kind"] == "marginal")
+    assert all(
+        r["sensitivity"] == 1 for r in lines if r.get("of") == "users" and r["kind"] == "marginal"
+    )
 
 
 def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_rest():
     made = go(purchases(habits=False), "auto")
     users, releases = made.privacy["mechanism"]["users"], made.privacy["parts"][0]["releases"]
     assert users["constant"] == users["repeated"] == []
-    assert not [r for r in releases if r.get("of") == "users" or r["label"] in (*LABELS[1:], ROWS_LABEL)]
+    assert not [
+        r for r in releases if r.get("of") == "users" or r["label"] in (*LABELS[1:], ROWS_LABEL)
+    ]
     spent = sum(r["event"]["mu"] ** 2 for r in releases) / made.privacy["mu"] ** 2
     about = sum(r["event"]["mu"] ** 2 for r in releases if r["label"] in (*LABELS, NULLS_LABEL))
     assert math.isclose(spent, 1.0, rel_tol=1e-6) and about <= 0.055 * made.privacy["mu"] ** 2
@@ -153,7 +173,8 @@ def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_res
 
 @pytest.mark.parametrize("policy", ["drop", "own"])
 def test_the_share_of_rows_without_a_user_id_is_stated(policy):
-    """A fifth of the rows; the interval follows from the noise, and with this seed holds the share."""
+    """A fifth of the rows; the interval follows from the noise, and with this seed holds the
+    share."""
     table = purchases()
     nulls = np.random.default_rng(0).random(table.num_rows) < 0.2
     table = table.set_column(0, "who", pa.array(table["who"].to_numpy(), mask=nulls))
@@ -173,7 +194,9 @@ def test_the_share_of_rows_without_a_user_id_is_stated(policy):
 def ordered(tmp_path_factory):
     out = tmp_path_factory.mktemp("users") / "ordered"
     trips = fastdp.simulate.taxi(30_000, seed=2, chained=True)
-    trips = trips.select(["taxi_id", "trip_start", "pickup_community_area", "dropoff_community_area"])
+    trips = trips.select(
+        ["taxi_id", "trip_start", "pickup_community_area", "dropoff_community_area"]
+    )
     schema = fastdp.Schema.load("taxi-chained").select(
         ["date", "hour", "minute", "pickup_community_area", "dropoff_community_area"]
     )
@@ -181,7 +204,8 @@ def ordered(tmp_path_factory):
 
 
 def follows(table):
-    """How often a trip starts where the last one of the taxi ended, and whether the table is in order."""
+    """How often a trip starts where the last one of the taxi ended, and whether the table is in
+    order."""
     frame = table.to_pandas()
     same = frame["taxi_id"].to_numpy()[1:] == frame["taxi_id"].to_numpy()[:-1]
     place = [frame[f"{side}_community_area"].to_numpy() for side in ("dropoff", "pickup")]
@@ -190,10 +214,10 @@ def follows(table):
 
 
 def test_rows_follow_each_other_where_an_order_is_declared(ordered):
-    """Two trips in five start where the last one ended; any other trip of the same taxi ends there far more
-    seldom, and so would rows that are dealt without regard to order. Exchanges go more than three fifths of
-    the way (their goal is the released rate, and they stop where no row is left that fits): the difference
-    to rows without order is 50 standard errors."""
+    """Two trips in five start where the last one ended; any other trip of the same taxi ends there
+    far more seldom, and so would rows that are dealt without regard to order. Exchanges go more
+    than three fifths of the way (their goal is the released rate, and they stop where no row is
+    left that fits): the difference to rows without order is 50 standard errors."""
     trips, made, out = ordered
     share, in_order = follows(made.data)
     truth, _ = follows(trips.sort_by([("taxi_id", "ascending"), ("trip_start", "ascending")]))
@@ -204,7 +228,9 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     (other,) = [any_two for *pair, _, any_two in order["pairs"] if pair == chain]
     assert in_order and share > max(0.3, other + 0.6 * (truth - other))
     (line,) = [r for r in made.privacy["parts"][0]["releases"] if r["label"] == ORDER_LABEL]
-    assert math.isclose(line["event"]["mu"] ** 2 / made.privacy["mu"] ** 2, ORDER_SHARE, rel_tol=1e-6)
+    assert math.isclose(
+        line["event"]["mu"] ** 2 / made.privacy["mu"] ** 2, ORDER_SHARE, rel_tol=1e-6
+    )
     pairs = len(order["pairs"]) + sum(x != y for x, y, *_ in order["pairs"])
     assert math.isclose(line["sensitivity"] ** 2, pairs + 4, rel_tol=1e-9)
     assert fastdp.verify(out).ok
@@ -241,7 +267,8 @@ def test_constraints_hold_and_their_columns_are_exchanged_with_whole_rows():
 
 @pytest.mark.parametrize("modelled", [True, False])
 def test_what_follows_from_a_constant_is_constant(modelled):
-    """One country per user, so one continent, and the two agree. With another rule about them none is."""
+    """One country per user, so one continent, and the two agree. With another rule about them none
+    is."""
     table = purchases()
     table = table.append_column("continent", pa.array(table["country"].to_numpy() // 2))
     rule = {"column": "continent", "follows": "country // 2", "model": modelled}
@@ -263,8 +290,8 @@ def test_what_cannot_be_done_is_refused_before_anything_is_read(monkeypatch):
 
 
 def test_declared_constants_are_kept_whatever_the_rows_say():
-    """Declared roles hold in the output and are not asked for, so that rates of the others have less noise:
-    with all of them declared nothing is."""
+    """Declared roles hold in the output and are not asked for, so that rates of the others have
+    less noise: with all of them declared nothing is."""
     made = go(purchases(500), schema=declared(payment="constant", shop="free"))
     users = made.privacy["mechanism"]["users"]
     assert "payment" in users["constant"] and users["repeated"] == []
@@ -282,8 +309,9 @@ def test_declared_constants_are_kept_whatever_the_rows_say():
 
 
 def test_groups_of_users_take_out_the_bias_of_the_clip(tmp_path):
-    """Large users (200 rows) pay with 2, small ones (5 rows) with 0. At clip 10 a fifth of the rows that
-    count are large users', of the table four fifths; with the group of their user in the model all count."""
+    """Large users (200 rows) pay with 2, small ones (5 rows) with 0. At clip 10 a fifth of the rows
+    that count are large users', of the table four fifths; with the group of their user in the model
+    all count."""
     rows = np.repeat([200, 5], [400, 3600])
     who, large = np.repeat(np.arange(4000), rows), np.repeat(rows == 200, rows)
     rng = np.random.default_rng(0)
@@ -301,7 +329,9 @@ def test_groups_of_users_take_out_the_bias_of_the_clip(tmp_path):
     go(table, recipe | {"ids": {"source": "private"}}, out=tmp_path / "plain")
     assert share(tmp_path / "plain") < 0.5
     assert set(made.data.column_names) == {"who", *SIZES}
-    assert set((again := made.sample(1000)).column_names) == {"who", *SIZES} and again.num_rows == 1000
+    assert (
+        set((again := made.sample(1000)).column_names) == {"who", *SIZES} and again.num_rows == 1000
+    )
 
 
 def test_without_a_user_column_nothing_is_asked():

@@ -1,4 +1,5 @@
-"""`fastdp verify` against forged and hostile folders: what it sees, and what it says it cannot see."""
+"""`fastdp verify` against forged and hostile folders: what it sees, and what it says it cannot
+see."""
 
 import json
 import math
@@ -72,7 +73,8 @@ def true_counts(folder, table):
 
 @pytest.mark.parametrize("rows", [1, 3, parquet_limits.BATCH_ROWS])
 def test_an_honest_folder_verifies_with_and_without_its_ledger(finished, monkeypatch, rows):
-    """However many rows of its files are read at once: answers and their hashes are those that were drawn."""
+    """However many rows of its files are read at once: answers and their hashes are those that were
+    drawn."""
     place, ledger, _ = finished
     monkeypatch.setattr(parquet_limits, "BATCH_ROWS", rows)
     for name in ("run", "both"):
@@ -106,7 +108,8 @@ def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, r
 
 
 def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tmp_path):
-    """A run that ended without its statement's hash (by an earlier version, or by `ledger release`)."""
+    """A run that ended without its statement's hash (by an earlier version, or by `ledger
+    release`)."""
     _, _, table = finished
     ledger = open_ledger(tmp_path, epsilon=2.0, delta=1e-6)
     real = fastdp.privacy.ledger.Ledger.release
@@ -117,7 +120,9 @@ def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tm
     assert verify(tmp_path / "run", ledger).notes == (SAID["unseen"],)
     true_counts(tmp_path / "run", table)
     rehash(tmp_path / "run")
-    assert any("differ from those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems)
+    assert any(
+        "differ from those that were drawn" in p for p in inspect(tmp_path / "run", ledger).problems
+    )
 
 
 def replaced(folder, name, change):
@@ -136,8 +141,10 @@ FORGERIES = {
     ),
     "no description": lambda f: (f / "measurements.json").unlink(),
     "no answers": lambda f: (f / "measurements.parquet").unlink(),
-    "another schema": lambda f: fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2}, user="u").save(
-        f / "schema.json"
+    "another schema": (
+        lambda f: fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2}, user="u").save(
+            f / "schema.json"
+        )
     ),
     "null ids as users": lambda f: rehash(f, lambda s: s["unit"].update(null="own")),
     "answers in another order": lambda f: turned(f),
@@ -182,7 +189,13 @@ def test_links_and_escapes_are_not_followed(finished, tmp_path):
     shutil.rmtree(both / "eps-1")
     (both / "eps-1").symlink_to(place / "both" / "eps-1")
     assert not inspect(both).ok
-    for name in ("privacy.json", "schema.json", "measurements.json", "measurements.parquet", "model.fastdp"):
+    for name in (
+        "privacy.json",
+        "schema.json",
+        "measurements.json",
+        "measurements.parquet",
+        "model.fastdp",
+    ):
         folder = shutil.copytree(place / "run", tmp_path / f"with {name}")
         (folder / name).unlink()
         (folder / name).symlink_to(place / "run" / name)
@@ -216,9 +229,16 @@ def test_names_that_a_terminal_would_obey_are_shown_plainly(run):
 
 
 HOSTILE_JSON = [
-    "[" * 100_000, '{"a": ' * 50_000, '{"format": 1e999}', '{"format": NaN}',
-    '{"epsilon": ' + "9" * 4000 + "}", '{"a": 1, "a": 2}', "\x00", "null", "",
-]  # fmt: skip
+    "[" * 100_000,
+    '{"a": ' * 50_000,
+    '{"format": 1e999}',
+    '{"format": NaN}',
+    '{"epsilon": ' + "9" * 4000 + "}",
+    '{"a": 1, "a": 2}',
+    "\x00",
+    "null",
+    "",
+]
 
 
 @pytest.mark.parametrize("text", HOSTILE_JSON, ids=range(len(HOSTILE_JSON)))
@@ -238,11 +258,15 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     assert any("model.fastdp" in p for p in inspect(folder).problems)
     rows = 1 << 22
     types = pq.read_schema(folder / "measurements.parquet")
-    content = pa.table({field.name: np.zeros(rows, field.type.to_pandas_dtype()) for field in types})
+    content = pa.table(
+        {field.name: np.zeros(rows, field.type.to_pandas_dtype()) for field in types}
+    )
     pq.write_table(content, folder / "measurements.parquet", compression="zstd")
     rehash(folder)
     read_rows = []
-    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *a, **k: read_rows.append(1) or iter(()))
+    monkeypatch.setattr(
+        pq.ParquetFile, "iter_batches", lambda *a, **k: read_rows.append(1) or iter(())
+    )
     assert any("different rows or columns" in p for p in inspect(folder).problems)
     assert not read_rows
 
@@ -250,10 +274,12 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
 @settings(max_examples=50, **SAFE)
 @given(st.data())
 def test_no_mutated_json_ends_in_a_traceback(run, data):
-    """One to three places of the statement, the measurements or the schema replaced, removed or added: a
-    verdict, or RunError; never another exception."""
+    """One to three places of the statement, the measurements or the schema replaced, removed or
+    added: a verdict, or RunError; never another exception."""
     folder, ledger = run
-    name = data.draw(st.sampled_from(["privacy.json", "privacy.json", "measurements.json", "schema.json"]))
+    name = data.draw(
+        st.sampled_from(["privacy.json", "privacy.json", "measurements.json", "schema.json"])
+    )
     original = (folder / name).read_bytes()
     value = damaged(data, json.loads(original))
     try:
@@ -299,14 +325,19 @@ OFF_THE_GRID = [lambda v: v + 2.0**-21, lambda v: math.nan, lambda v: math.inf, 
     "column, changed", [("value", v) for v in OFF_THE_GRID] + [("standard_error", math.nan)]
 )
 @pytest.mark.parametrize("at", [0, -1])
-def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(run, column, changed, at):
-    """Answers are whole numbers of 2^-20 rows; one that is not has no hash that the ledger could hold."""
+def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(
+    run, column, changed, at
+):
+    """Answers are whole numbers of 2^-20 rows; one that is not has no hash that the ledger could
+    hold."""
     folder, ledger = run
     content = pq.read_table(folder / "measurements.parquet")
     numbers = content[column].to_numpy().copy()
     numbers[at] = changed(numbers[at]) if callable(changed) else changed
     where = content.column_names.index(column)
-    pq.write_table(content.set_column(where, column, pa.array(numbers)), folder / "measurements.parquet")
+    pq.write_table(
+        content.set_column(where, column, pa.array(numbers)), folder / "measurements.parquet"
+    )
     rehash(folder)
     problems = inspect(folder, ledger).problems
     assert any("measurement" in p or "answers" in p or "errors" in p for p in problems), problems
@@ -315,14 +346,17 @@ def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(run, 
 CLAIMS = {
     "another column": lambda s: s["unit"].update(column="v"),
     "another unit": lambda s: s["unit"].update(kind="row"),
-    "null ids as users": lambda s: s["unit"].update(null="own"), "no unit": lambda s: s.pop("unit"),
-    "a part less": lambda s: s["parts"].pop(), "a release less": lambda s: s["parts"][0]["releases"].pop(),
+    "null ids as users": lambda s: s["unit"].update(null="own"),
+    "no unit": lambda s: s.pop("unit"),
+    "a part less": lambda s: s["parts"].pop(),
+    "a release less": lambda s: s["parts"][0]["releases"].pop(),
     "different charge": lambda s: s["parts"][0]["event"].update(mu=0.5),
     "different charge of a release": lambda s: s["parts"][0]["releases"][0]["event"].update(mu=0.5),
     "a release without its charge": lambda s: s["parts"][0]["releases"][0].pop("event"),
     "another data set": lambda s: s["ledger"].update(dataset="other"),
-    "another run": lambda s: s["ledger"].update(run="other"), "no ledger": lambda s: s.pop("ledger"),
-}  # fmt: skip
+    "another run": lambda s: s["ledger"].update(run="other"),
+    "no ledger": lambda s: s.pop("ledger"),
+}
 
 
 @pytest.mark.parametrize("name", CLAIMS)
@@ -342,35 +376,46 @@ def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
     with open(folder / "synthetic.parquet", "ab") as file:
         file.write(b"x")
     verdict = inspect(folder, ledger)
-    assert verdict.problems == ("synthetic.parquet was changed: its hash differs from the stated one",)
+    assert verdict.problems == (
+        "synthetic.parquet was changed: its hash differs from the stated one",
+    )
     assert SAID["unread"] in verdict.notes
     assert {SAID["unread"], SAID["without_ledger"]} <= set(inspect(folder).notes)
 
 
 def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path, monkeypatch):
-    """Links are not followed, and parts that unpack to too much are said not to have been checked."""
+    """Links are not followed, and parts that unpack to too much are said not to have been
+    checked."""
     columns = {n: {"kind": "integer", "max": 3, "null": "drop"} for n in "ab"}
     rules = [{"require": "a <= b"}, {"require": "a < 3"}]
-    fastdp.Schema.from_dict({"columns": columns, "constraints": rules}).save(tmp_path / "schema.json")
+    fastdp.Schema.from_dict({"columns": columns, "constraints": rules}).save(
+        tmp_path / "schema.json"
+    )
     (tmp_path / "synthetic").mkdir()
     sizes = [10, 2000, 20, 30]
     for number, size in enumerate(sizes):
         rng = np.random.default_rng(number)
         rows = pa.table({"a": np.full(size, 2), "b": np.ones(size, int), "c": rng.random(size)})
-        pq.write_table(rows, tmp_path / "synthetic" / f"part-{number}.parquet", use_dictionary=False)
-    (tmp_path / "elsewhere.parquet").write_bytes((tmp_path / "synthetic" / "part-0.parquet").read_bytes())
+        pq.write_table(
+            rows, tmp_path / "synthetic" / f"part-{number}.parquet", use_dictionary=False
+        )
+    (tmp_path / "elsewhere.parquet").write_bytes(
+        (tmp_path / "synthetic" / "part-0.parquet").read_bytes()
+    )
     (tmp_path / "synthetic" / "part-0.parquet").unlink()
     (tmp_path / "synthetic" / "part-0.parquet").symlink_to(tmp_path / "elsewhere.parquet")
     monkeypatch.setattr(parquet_limits, "MOST_PAGE", 5000)
     large, broken = folder_check.constraint_problems(tmp_path)
-    assert large.startswith("part-1.parquet unpacks to more") and large.endswith("its rows were not checked")
+    assert large.startswith("part-1.parquet unpacks to more") and large.endswith(
+        "its rows were not checked"
+    )
     assert broken == "50 rows break constraint 1 (a <= b)"
 
 
 @pytest.mark.parametrize("part", [True, False, -1, 2, 0.0, "0", None])
 def test_a_part_is_named_by_its_number(finished, tmp_path, part):
     folder = shutil.copytree(finished[0] / "both", tmp_path / "both")
-    (first, second) = sorted(p for p in folder.iterdir() if (p / "privacy.json").exists())
+    first, second = sorted(p for p in folder.iterdir() if (p / "privacy.json").exists())
     for place in (first, second):
         assert not inspect(place).problems
         rehash(place, lambda s: s.update(part=part))
@@ -380,11 +425,17 @@ def test_a_part_is_named_by_its_number(finished, tmp_path, part):
 @pytest.mark.parametrize(
     "text, said",
     [
-        ("[" * 100_000, "nested too deeply"), ('{"a": 1, "b": {"c": 1, "c": 2}}', "twice"), ("NaN", "number"),
-        ("[1e999]", "too large"), (str(1 << 63), "too large"), (str(-(1 << 63) - 1), "too large"),
-        ("1" * 5000, "large"), ("{", "not JSON"), (f"[{(1 << 63) - 1}, {-(1 << 63)}, 1e308, {{}}]", None),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"a": 1, "b": {"c": 1, "c": 2}}', "twice"),
+        ("NaN", "number"),
+        ("[1e999]", "too large"),
+        (str(1 << 63), "too large"),
+        (str(-(1 << 63) - 1), "too large"),
+        ("1" * 5000, "large"),
+        ("{", "not JSON"),
+        (f"[{(1 << 63) - 1}, {-(1 << 63)}, 1e308, {{}}]", None),
     ],
-)  # fmt: skip
+)
 def test_json_is_read_if_every_reader_reads_the_same(text, said, tmp_path):
     file = tmp_path / "statement.json"
     file.write_text(text)

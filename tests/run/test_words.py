@@ -27,7 +27,9 @@ def run(rows, schema):
 
 
 SWAPPED = {
-    "fit the wrong way round": lambda run, rows, schema: fastdp.fit(list(run.measurements), schema.domain),
+    "fit the wrong way round": lambda run, rows, schema: fastdp.fit(
+        list(run.measurements), schema.domain
+    ),
     "fit of a mapping": lambda run, rows, schema: fastdp.fit(schema.domain, {}),
     "verify of a run in memory": lambda run, rows, schema: fastdp.verify(run),
     "load_run of a schema": lambda run, rows, schema: fastdp.load_run(schema),
@@ -64,5 +66,7 @@ def test_sizes_and_times_are_told_in_their_units():
     seconds = {0: "0 s", 89: "89 s", 90: "2 min", 5399: "90 min", 5400: "1.5 h", 36_000: "10.0 h"}
     assert {n: duration(n) for n in seconds} == seconds
     for power, unit in enumerate(("B", "kB", "MB")):
-        assert [size(n * 1000**power) for n in (1, 998, 999)] == [f"{n} {unit}" for n in (1, 998, 999)]
+        assert [size(n * 1000**power) for n in (1, 998, 999)] == [
+            f"{n} {unit}" for n in (1, 998, 999)
+        ]
     assert [size(10**9), size(2.5e12)] == ["1.0 GB", "2500.0 GB"]

@@ -1,5 +1,5 @@
-"""Dialects: declared in a schema, in Python and on the command line; what cannot be read line by line is
-refused."""
+"""Dialects: declared in a schema, in Python and on the command line; what cannot be read line by
+line is refused."""
 
 import pytest
 
@@ -9,9 +9,15 @@ from fastdp.schema.dialect import LINE_ENCODINGS, Dialect, byte_table
 
 PLAIN = {"columns": {"a": {"kind": "integer", "max": 9}}, "user": "who"}
 FULL = {
-    "delimiter": ";", "quote": "'", "escape": "\\", "encoding": "cp1252", "null": ["", "NA"],
-    "header": ["who", "a"], "newlines": True, "malformed": "null",
-}  # fmt: skip
+    "delimiter": ";",
+    "quote": "'",
+    "escape": "\\",
+    "encoding": "cp1252",
+    "null": ["", "NA"],
+    "header": ["who", "a"],
+    "newlines": True,
+    "malformed": "null",
+}
 
 
 def test_a_dialect_survives_files_and_changes_no_code(tmp_path):
@@ -21,7 +27,9 @@ def test_a_dialect_survives_files_and_changes_no_code(tmp_path):
         assert fastdp.Schema.load(tmp_path / name).dialect == schema.dialect == Dialect(**FULL)
     assert schema.select(["a"]).dialect == schema.dialect
     assert schema.dialect.to_plain() == FULL
-    plain, declared = (fastdp.Schema.from_dict({**PLAIN, **more}) for more in ({}, {"dialect": FULL}))
+    plain, declared = (
+        fastdp.Schema.from_dict({**PLAIN, **more}) for more in ({}, {"dialect": FULL})
+    )
     assert plain.digest() == declared.digest() and plain.dialect == Dialect()
     assert "dialect" not in plain.to_dict() and plain.with_dialect(None) is plain
     assert plain.with_dialect({"delimiter": "|"}).dialect.delimiter == "|"
@@ -37,13 +45,19 @@ def test_what_is_left_open_is_decided_by_the_name():
 @pytest.mark.parametrize(
     "wrong, field",
     [
-        ({"delimiter": ",,"}, "delimiter"), ({"delimiter": "é"}, "delimiter"),
-        ({"quote": "\r"}, "quote"), ({"quote": ",", "delimiter": ","}, "quote"),
-        ({"quote": '"', "escape": '"'}, "escape"), ({"encoding": "klingon"}, "encoding"),
-        ({"encoding": "iso2022_jp"}, "encoding"), ({"null": "NA"}, "null"), ({"header": []}, "header"),
-        ({"malformed": "stop"}, "malformed"), ({"delimeter": ";"}, "delimeter"),
+        ({"delimiter": ",,"}, "delimiter"),
+        ({"delimiter": "é"}, "delimiter"),
+        ({"quote": "\r"}, "quote"),
+        ({"quote": ",", "delimiter": ","}, "quote"),
+        ({"quote": '"', "escape": '"'}, "escape"),
+        ({"encoding": "klingon"}, "encoding"),
+        ({"encoding": "iso2022_jp"}, "encoding"),
+        ({"null": "NA"}, "null"),
+        ({"header": []}, "header"),
+        ({"malformed": "stop"}, "malformed"),
+        ({"delimeter": ";"}, "delimeter"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_name_the_field(wrong, field):
     with pytest.raises(SchemaError, match=f"dialect, field '{field}'"):
         fastdp.Schema.from_dict({**PLAIN, "dialect": wrong})
@@ -59,7 +73,8 @@ def test_a_dialect_in_one_line():
 
 
 def test_a_line_feed_ends_a_line_in_every_encoding_that_is_read_by_lines():
-    """No character but LF has the byte 0x0A in it, and LF is that byte: checked for every character."""
+    """No character but LF has the byte 0x0A in it, and LF is that byte: checked for every
+    character."""
     everything = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     for encoding in LINE_ENCODINGS:
         coded = "".join(everything).encode(encoding, "ignore")

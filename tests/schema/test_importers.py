@@ -14,7 +14,9 @@ from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
 
 DATA = Path(__file__).parents[2] / "../shared/data"
-needs_data = pytest.mark.skipif(not DATA.exists(), reason="the shared data is not beside the project")
+needs_data = pytest.mark.skipif(
+    not DATA.exists(), reason="the shared data is not beside the project"
+)
 
 
 @needs_data
@@ -53,7 +55,10 @@ def test_from_domain():
     [
         ("{", "not valid JSON"),
         ("{}", "'schema' or 'runs' is missing"),
-        ('{"schema": {"a": {}}, "runs": [{"max_records_per_individual": 1}]}', "field 'dtype' is missing"),
+        (
+            '{"schema": {"a": {}}, "runs": [{"max_records_per_individual": 1}]}',
+            "field 'dtype' is missing",
+        ),
     ],
 )
 def test_malformed_parameters_are_named(tmp_path, text, complaint):
@@ -64,8 +69,8 @@ def test_malformed_parameters_are_named(tmp_path, text, complaint):
     assert complaint in str(error.value)
 
 
-# SDV's metadata as a schema: kinds are taken over, lists and bounds are left to the run, ids and names left
-# out.
+# SDV's metadata as a schema: kinds are taken over, lists and bounds are left to the run, ids and
+# names left out.
 
 
 METADATA = {
@@ -107,7 +112,10 @@ def test_kinds_users_and_what_is_left_out():
     assert schema.user == "guest"
     assert list(schema.fields) == ["room", "paid", "rating", "member", "arrived", "born"]
     assert schema.fields["paid"].dtype == "int64" and schema.fields["rating"].dtype == "float64"
-    assert schema.fields["born"].dtype == "date32" and schema.fields["arrived"].dtype == "timestamp[us]"
+    assert (
+        schema.fields["born"].dtype == "date32"
+        and schema.fields["arrived"].dtype == "timestamp[us]"
+    )
     assert "without visit, email" in schema.provenance
 
 
@@ -138,7 +146,9 @@ def test_public_knowledge_replaces_what_would_be_found():
 
 
 def test_a_frame_goes_through_and_sdmetrics_reads_what_comes_out():
-    quality = pytest.importorskip("sdmetrics.reports.single_table", reason="sdmetrics is not installed")
+    quality = pytest.importorskip(
+        "sdmetrics.reports.single_table", reason="sdmetrics is not installed"
+    )
     truth = hotel()
     run = fastdp.synthesize(
         truth, schema=fastdp.Schema.from_sdv(METADATA), epsilon=5.0, delta=1e-6, sample_seed=1

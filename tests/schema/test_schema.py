@@ -72,7 +72,11 @@ def test_codes_are_values_then_overflow_then_null():
     assert (sex.base, sex.overflow_code, sex.null_code, sex.size) == (2, 2, 3, 4)
     assert sex.labels() == ["male", "female", "(other)", "(null)"]
     assert (age.overflow_code, age.null_code, age.size) == (None, None, 121)
-    assert (pay.overflow_code, pay.null_code, pay.size) == (None, None, 4)  # open ends: nothing is beyond
+    assert (pay.overflow_code, pay.null_code, pay.size) == (
+        None,
+        None,
+        4,
+    )  # open ends: nothing is beyond
     assert pay.edges == (-math.inf, 0, 10.5, 100, math.inf)
     assert columns["shift"].size == 23 and columns["month"].labels()[0] == "1"
     assert columns["wage_b"].size == 102
@@ -92,17 +96,34 @@ def _with(column: dict) -> dict:
         ({"colums": {}}, "schema, field 'colums': unknown field; did you mean 'columns'?"),
         (_with({}), "column 'x', field 'kind': missing; expected one of categorical"),
         (_with({"kind": "integer", "max": -1}), "column 'x', field 'max': -1 is below min = 0"),
-        (_with({"kind": "integer", "max": 300, "dtype": "int8"}), "'dtype': 0..300 does not fit int8"),
+        (
+            _with({"kind": "integer", "max": 300, "dtype": "int8"}),
+            "'dtype': 0..300 does not fit int8",
+        ),
         (_with({"kind": "categorical", "values": [1, 1]}), "'values': 1 is listed twice"),
-        (_with({"kind": "categorical", "values": [1], "overflow": "clamp"}), "'clamp' needs numbers"),
-        (_with({"kind": "categorical", "values": [1], "null": "keep"}), "'null': expected code, drop"),
-        (_with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}), "'min': the lowest bin is empty"),
+        (
+            _with({"kind": "categorical", "values": [1], "overflow": "clamp"}),
+            "'clamp' needs numbers",
+        ),
+        (
+            _with({"kind": "categorical", "values": [1], "null": "keep"}),
+            "'null': expected code, drop",
+        ),
+        (
+            _with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}),
+            "'min': the lowest bin is empty",
+        ),
         (_with({"kind": "timestamp", "parts": ["year"]}), "'min': give min and max"),
         ({"user": {"column": "x"}, **_with(WHOLE)}, "it is also the user column"),
         ({"user": {"null": "own"}, **_with(WHOLE)}, "missing field column - at user"),
         ({"fastdp": 2, **_with(WHOLE)}, "field 'fastdp': this fastdp reads format 1, got 2"),
         (
-            {"columns": {"a": WHOLE, "w": {"kind": "derived", "transform": "valueh", "parts": ["a"]}}},
+            {
+                "columns": {
+                    "a": WHOLE,
+                    "w": {"kind": "derived", "transform": "valueh", "parts": ["a"]},
+                }
+            },
             "column 'w': the name 'a' is used twice",
         ),
         (
@@ -120,7 +141,12 @@ def test_complaints_name_column_and_field(plain, text):
 def test_loading_says_which_file(tmp_path):
     with pytest.raises(SchemaError, match="No such file"):
         Schema.load(tmp_path / "none.toml")
-    for name, text in (("a.toml", "x = ["), ("a.json", "{"), ("a.yaml", ""), ("b.toml", "columns = 3")):
+    for name, text in (
+        ("a.toml", "x = ["),
+        ("a.json", "{"),
+        ("a.yaml", ""),
+        ("b.toml", "columns = 3"),
+    ):
         (tmp_path / name).write_text(text)
         with pytest.raises(SchemaError, match=name):
             Schema.load(tmp_path / name)

@@ -1,4 +1,5 @@
-"""The simulators: domains, determinism, valid codes, and the structure a mechanism is meant to find."""
+"""The simulators: domains, determinism, valid codes, and the structure a mechanism is meant to
+find."""
 
 import numpy as np
 import polars as pl
@@ -47,10 +48,14 @@ def test_taxis_are_bounded_skewed_and_loyal(trips):
 
 
 def test_chained_trips_follow_each_other():
-    """A trip is in the same shift as the last in nine cases of ten, and then starts where that ended in two
-    of five, else where chance or habit says; no two trips of a taxi start at the same time."""
+    """A trip is in the same shift as the last in nine cases of ten, and then starts where that
+    ended in two of five, else where chance or habit says; no two trips of a taxi start at the same
+    time."""
     table = simulate.taxi(60_000, seed=3, chained=True)
-    assert table.equals(simulate.taxi(60_000, seed=3, chained=True, threads=3)) and table.num_rows == 60_000
+    assert (
+        table.equals(simulate.taxi(60_000, seed=3, chained=True, threads=3))
+        and table.num_rows == 60_000
+    )
     assert simulate.taxi(0, chained=True).schema == table.schema
     trips = pl.from_arrow(table).sort("taxi_id", "trip_start")
     last = trips.select(pl.all().shift(1).over("taxi_id").name.prefix("last_"), pl.all())
@@ -78,11 +83,28 @@ def people() -> dict[str, np.ndarray]:
 
 def test_details_refine_the_general_codes(people):
     for general, by in [
-        ("METAREA", 10), ("GQTYPE", 100), ("OWNERSHP", 10), ("RACE", 100), ("HISPAN", 100), ("BPL", 100),
-        ("MBPL", 100), ("FBPL", 100), ("MTONGUE", 100), ("HIGRADE", 10), ("EDUC", 10), ("EMPSTAT", 10),
-        ("CLASSWKR", 10), ("MIGRATE5", 10), ("VETSTAT", 10),
-    ]:  # fmt: skip
+        ("METAREA", 10),
+        ("GQTYPE", 100),
+        ("OWNERSHP", 10),
+        ("RACE", 100),
+        ("HISPAN", 100),
+        ("BPL", 100),
+        ("MBPL", 100),
+        ("FBPL", 100),
+        ("MTONGUE", 100),
+        ("HIGRADE", 10),
+        ("EDUC", 10),
+        ("EMPSTAT", 10),
+        ("CLASSWKR", 10),
+        ("MIGRATE5", 10),
+        ("VETSTAT", 10),
+    ]:
         assert np.array_equal(people[general + "D"] // by, people[general]), general
-    for part, whole in [("COUNTY", "SEA"), ("COUNTY", "SUPDIST"), ("CITY", "CITYPOP"), ("OCC", "OCC1950")]:
+    for part, whole in [
+        ("COUNTY", "SEA"),
+        ("COUNTY", "SUPDIST"),
+        ("CITY", "CITYPOP"),
+        ("OCC", "OCC1950"),
+    ]:
         pairs = np.unique(np.stack([people[part], people[whole]]), axis=1)
         assert len(np.unique(pairs[0])) == pairs.shape[1], (part, whole)

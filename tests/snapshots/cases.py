@@ -33,7 +33,8 @@ SCHEMA = {
 
 
 class Place:
-    """A folder with a table, its schema, a finished run and a ledger, each made when first asked for."""
+    """A folder with a table, its schema, a finished run and a ledger, each made when first asked
+    for."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,10 +42,13 @@ class Place:
     @cached_property
     def rows(self) -> pa.Table:
         rng = np.random.default_rng(0)
-        return pa.table({
-            "member": rng.integers(0, 500, 1500),
-            "sport": np.where(rng.random(1500) < 0.7, "chess", "rugby"), "fee": rng.random(1500) * 50,
-        })  # fmt: skip
+        return pa.table(
+            {
+                "member": rng.integers(0, 500, 1500),
+                "sport": np.where(rng.random(1500) < 0.7, "chess", "rugby"),
+                "fee": rng.random(1500) * 50,
+            }
+        )
 
     @cached_property
     def schema(self) -> fastdp.Schema:
@@ -69,7 +73,12 @@ class Place:
         return fastdp.synthesize(self.rows, "mst", 2.0, 1e-6, **options, **charged)
 
     def synthesize(self, **options: Any) -> Any:
-        arguments = {"mechanism": "mst", "epsilon": 1.0, "delta": 1e-6, "schema": self.schema} | options
+        arguments = {
+            "mechanism": "mst",
+            "epsilon": 1.0,
+            "delta": 1e-6,
+            "schema": self.schema,
+        } | options
         return fastdp.synthesize(arguments.pop("rows_of", self.rows), **arguments)
 
 
@@ -105,7 +114,9 @@ def help_of(path: tuple[str, ...], told: Any) -> Callable[[Place], str]:
     def call(_: Place) -> str:
         lines = [f"$ fastdp {' '.join(path)} --help", told.about, ""]
         lines += [f"{name}  {text}" for name, text in told.places.items()]
-        lines += [f"{', '.join(names)} {value}  {text}" for names, (text, value) in told.options.items()]
+        lines += [
+            f"{', '.join(names)} {value}  {text}" for names, (text, value) in told.options.items()
+        ]
         return "\n".join(lines)
 
     return call
@@ -125,7 +136,8 @@ def refusal(call: Callable[[Place], Any]) -> Callable[[Place], str]:
 
 
 def statement(place: Place) -> str:
-    """privacy.json, without versions and without the fields of the recipe, which have a page of their own."""
+    """privacy.json, without versions and without the fields of the recipe, which have a page of
+    their own."""
     made = {key: value for key, value in place.run.privacy.items() if key != "versions"}
     made["mechanism"] = {key: value for key, value in made["mechanism"].items() if key != "config"}
     return json.dumps(made, indent=1)
@@ -153,45 +165,68 @@ def commands() -> dict[tuple[str, ...], Any]:
 
 SPORT = {"sport": {"kind": "string", "values": ["chess"]}}
 COUNTED = fastdp.Schema.from_dict(SCHEMA | {"columns": SCHEMA["columns"] | SPORT})
-"""Values outside the list have a code of their own, so that a run can see that nothing else is there."""
+"""Values outside the list have a code of their own, so that a run can see that nothing else is
+there."""
 REFUSALS: dict[str, Callable[[Place], Any]] = {
     "argument-delta": lambda p: p.synthesize(delta=1.0),
     "argument-epsilon": lambda p: p.synthesize(epsilon=-1.0),
     "argument-epsilon-too-large": lambda p: p.synthesize(epsilon=100.0),
     "argument-mechanism": lambda p: p.synthesize(mechanism="mts"),
     "argument-recipe-column": lambda p: p.synthesize(
-        mechanism={"mechanism": "cliquetree", "target": "spotr"}),
+        mechanism={"mechanism": "cliquetree", "target": "spotr"}
+    ),
     "argument-recipe-field": lambda p: p.synthesize(mechanism={"mechanism": "mst", "clipp": 3}),
     "argument-resume-nothing": lambda p: p.synthesize(out=p.folder / "absent", resume=True),
     "argument-rows": lambda p: p.synthesize(rows=-1),
     "argument-schema-and-table-swapped": lambda p: fastdp.read(p.schema, p.rows),
     "argument-seed-and-ledger": lambda p: p.synthesize(seed=1, ledger=p.ledger, dataset="club"),
-    "budget-exhausted": lambda p: (p.run, p.synthesize(epsilon=3.0, ledger=p.ledger, dataset="club")),
-    "budget-other-unit": lambda p: (p.run, p.synthesize(
-        schema=fastdp.Schema.from_dict(SCHEMA | {"user": {}}), ledger=p.ledger, dataset="club")),
+    "budget-exhausted": lambda p: (
+        p.run,
+        p.synthesize(epsilon=3.0, ledger=p.ledger, dataset="club"),
+    ),
+    "budget-other-unit": lambda p: (
+        p.run,
+        p.synthesize(
+            schema=fastdp.Schema.from_dict(SCHEMA | {"user": {}}), ledger=p.ledger, dataset="club"
+        ),
+    ),
     "data-column-missing": lambda p: p.synthesize(
-        rows_of=p.rows.rename_columns(["member", "Sport", "fee"])),
+        rows_of=p.rows.rename_columns(["member", "Sport", "fee"])
+    ),
     "data-file-absent": lambda p: fastdp.read(p.folder / "absent.parquet", p.schema),
     "data-public-is-private": lambda p: p.synthesize(public=p.rows),
-    "data-type": lambda p: p.synthesize(rows_of=p.rows.set_column(2, "fee", pa.array([[1]] * 1500))),
+    "data-type": lambda p: p.synthesize(
+        rows_of=p.rows.set_column(2, "fee", pa.array([[1]] * 1500))
+    ),
     "folder-exists": lambda p: (p.run, p.synthesize(out=p.folder / "run")),
     "ledger-absent": lambda p: p.synthesize(ledger=p.folder / "absent.db", dataset="club"),
     "ledger-data-set-not-open": lambda p: p.synthesize(ledger=p.ledger, dataset="clubs"),
     "model-too-large": lambda p: p.synthesize(mechanism={"mechanism": "mst", "max_cells": 3}),
     "schema-built-in-misspelt": lambda _: fastdp.Schema.load("taxi-deid"),
     "schema-constraint-impossible": lambda _: fastdp.plan(
-        fastdp.Schema.from_dict({"columns": {n: {"kind": "integer", "max": 3} for n in "ab"},
-        "constraints": [{"order": ["a", "b"], "strict": True}, {"require": "a > b"}]}), "mst", 1.0, rows=99),
+        fastdp.Schema.from_dict(
+            {
+                "columns": {n: {"kind": "integer", "max": 3} for n in "ab"},
+                "constraints": [{"order": ["a", "b"], "strict": True}, {"require": "a > b"}],
+            }
+        ),
+        "mst",
+        1.0,
+        rows=99,
+    ),
     "schema-edges": of({"kind": "numeric", "edges": [0, 5, 5]}),
     "schema-field-misspelt": of({"kind": "integer", "maxx": 9}),
     "schema-kind": of({"kind": "cat"}),
     "schema-no-columns": lambda _: fastdp.Schema.from_dict({"columns": {}}),
     "schema-value-outside-type": of({"kind": "categorical", "values": [300], "dtype": "int8"}),
     "stopped-early": lambda p: p.synthesize(
-        epsilon=20.0, schema=COUNTED, rows_of=p.rows.set_column(1, "sport", pa.array(["CHESS"] * 1500))),
+        epsilon=20.0,
+        schema=COUNTED,
+        rows_of=p.rows.set_column(1, "sport", pa.array(["CHESS"] * 1500)),
+    ),
     "verify-forged-epsilon": forged,
     "verify-no-folder": lambda p: fastdp.verify(p.folder / "absent"),
-}  # fmt: skip
+}
 CASES: dict[str, Callable[[Place], str]] = {
     **{"help-" + "-".join(path): help_of(path, told) for path, told in commands().items()},
     **{"error-" + name: refusal(call) for name, call in REFUSALS.items()},
@@ -200,16 +235,35 @@ CASES: dict[str, Callable[[Place], str]] = {
     "cli-ledger-show": command("ledger", "show", "budget.db"),
     "cli-ledger-verify": command("ledger", "verify", "budget.db"),
     "cli-plan": command(
-        "plan", "-s", "club.toml", "-m", "mst", "-e", "1", "-d", "1e-6", "--clip", "3", "--rows", "10000"
+        "plan",
+        "-s",
+        "club.toml",
+        "-m",
+        "mst",
+        "-e",
+        "1",
+        "-d",
+        "1e-6",
+        "--clip",
+        "3",
+        "--rows",
+        "10000",
     ),
     "cli-schema-check": command("schema", "check", "club.toml"),
-    "cli-schema-draft": command("schema", "draft", "club.parquet", "--user", "member", "-o", "draft.toml"),
+    "cli-schema-draft": command(
+        "schema", "draft", "club.parquet", "--user", "member", "-o", "draft.toml"
+    ),
     "cli-schema-show": command("schema", "show", "club.toml"),
     "cli-verify": command("verify", "run"),
     "cli-verify-with-ledger": command("verify", "run", "--ledger", "budget.db"),
     "statement": statement,
-    **{f"statement-as-{form}": command("statement", "run", "--as", form) for form in ("text", "registry")},
-    "statement-as-sp800-226": lambda place: json.dumps(as_form(place.run.privacy, "sp800-226"), indent=1),
+    **{
+        f"statement-as-{form}": command("statement", "run", "--as", form)
+        for form in ("text", "registry")
+    },
+    "statement-as-sp800-226": lambda place: json.dumps(
+        as_form(place.run.privacy, "sp800-226"), indent=1
+    ),
     "python-plan": lambda place: str(fastdp.plan(place.schema, "mst", 1.0, 1e-6, rows=10_000_000)),
     "python-schema": lambda place: place.schema.describe(),
 }

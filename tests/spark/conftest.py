@@ -1,4 +1,5 @@
-"""One Spark session for these tests, of the kind that FASTDP_TEST_SPARK names: a master, or `connect`.
+"""One Spark session for these tests, of the kind that FASTDP_TEST_SPARK names: a master, or
+`connect`.
 
 `make test-spark` runs them with each: a process holds sessions of one kind.
 """

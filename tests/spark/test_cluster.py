@@ -50,7 +50,9 @@ def until(true, what, seconds=120):
         time.sleep(0.05)
 
 
-def test_an_executor_killed_in_the_middle_of_a_count_changes_no_integer(spark, tmp_path, monkeypatch):
+def test_an_executor_killed_in_the_middle_of_a_count_changes_no_integer(
+    spark, tmp_path, monkeypatch
+):
     count = 300_000
     rng = np.random.default_rng(4)
     columns = {

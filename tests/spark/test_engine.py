@@ -1,5 +1,5 @@
-"""The Spark back end, on a classic session and on Spark Connect: conformance, planted faults, what it keeps
-and what reaches the driver."""
+"""The Spark back end, on a classic session and on Spark Connect: conformance, planted faults, what
+it keeps and what reaches the driver."""
 
 from contextlib import contextmanager
 
@@ -133,7 +133,9 @@ def test_answers_that_come_twice_and_tasks_that_fail_change_nothing(spark, monke
 def test_errors_tell_no_values(spark, monkeypatch):
     case = one(MANY)
     frame = spark.createDataFrame(case.source)
-    broken = frame.selectExpr("a", "b", "c", "if(who > 20, raise_error(concat('SECRET', who)), who) as who")
+    broken = frame.selectExpr(
+        "a", "b", "c", "if(who > 20, raise_error(concat('SECRET', who)), who) as who"
+    )
     with pytest.raises(DataError, match="Spark failed") as ended:
         engine.spark(broken, case.schema, 2)
     assert "SECRET" not in str(ended.value)
@@ -174,7 +176,9 @@ def test_names_that_differ_in_case_and_collations_are_left_alone(spark):
     frame = spark.createDataFrame(source)
     names = [f"`{name}`" for name in case.source.column_names]
     numbered = frame.toDF(*(f"c{i}" for i in range(len(source.column_names))))
-    collated = numbered.selectExpr("c0", "c1", "c2", "c3 collate UTF8_LCASE", "c4").toDF(*source.column_names)
+    collated = numbered.selectExpr("c0", "c1", "c2", "c3 collate UTF8_LCASE", "c4").toDF(
+        *source.column_names
+    )
     assert names[3] == "`who`"
     want = local(ingest.read(case.source, case.schema), 1).marginals(CLIQUES, 2)
     with engine.spark(collated, case.schema, 2) as counter:
@@ -194,7 +198,10 @@ def test_times_are_read_as_from_files_whatever_the_session_s_zone(spark, tmp_pat
     try:
         frame = spark.read.parquet(str(tmp_path / "t.parquet"))
         with engine.spark(frame, schema, 2) as counter:
-            made = [counter.marginals(cliques), local(ingest.read(frame, schema), 1).marginals(cliques)]
+            made = [
+                counter.marginals(cliques),
+                local(ingest.read(frame, schema), 1).marginals(cliques),
+            ]
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)
     for tables in made:  # in the executors, and through the driver

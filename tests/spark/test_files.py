@@ -1,4 +1,5 @@
-"""Parquet files that executors read themselves: which frames Spark says are such, and equal integers."""
+"""Parquet files that executors read themselves: which frames Spark says are such, and equal
+integers."""
 
 import datetime
 
@@ -63,7 +64,9 @@ def test_anything_else_is_left_to_spark(spark, folder):
 
 
 def test_files_give_the_integers_of_the_local_engine(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(engine.SparkPartitions, "_from_rows", None)  # rows would be taken from Spark by it
+    monkeypatch.setattr(
+        engine.SparkPartitions, "_from_rows", None
+    )  # rows would be taken from Spark by it
     for case in cases():
         if case.name == "no rows":
             continue
@@ -83,7 +86,9 @@ def test_days_and_times_of_files_are_those_that_spark_reads(spark, tmp_path):
     days = [first + datetime.timedelta(days=971 * i) for i in range(200)]
     for rebase in ("CORRECTED", "LEGACY"):
         spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", rebase)
-        spark.createDataFrame([(day,) for day in days], "d date").write.parquet(str(tmp_path / rebase))
+        spark.createDataFrame([(day,) for day in days], "d date").write.parquet(
+            str(tmp_path / rebase)
+        )
     spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
     cliques = [tuple(schema.domain)]
     made = []
@@ -98,7 +103,11 @@ def test_days_and_times_of_files_are_those_that_spark_reads(spark, tmp_path):
 
 def test_the_shuffle_s_hash_is_spark_s(spark):
     numbers = [*range(-40, 400), 2**31 - 1, -(2**31)]
-    rows = spark.createDataFrame([(n,) for n in numbers], "n int").selectExpr("n", "hash(n) as h").collect()
+    rows = (
+        spark.createDataFrame([(n,) for n in numbers], "n int")
+        .selectExpr("n", "hash(n) as h")
+        .collect()
+    )
     seen = {row["n"]: row["h"] for row in rows}
     made = engine.spark_hash(np.array(numbers, np.int32)).tolist()
     assert made == [seen[n] for n in numbers]

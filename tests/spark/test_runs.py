@@ -23,7 +23,9 @@ def test_runs_are_the_same(spark, mechanism):
     """A clip chosen in private, recoding, and rounds that depend on one another."""
     clip = {} if mechanism is ADAGRID else {"clip": 3}
     want = run(rows(), mechanism=mechanism, schema=schema(), **clip)
-    made = run(spark.createDataFrame(rows()), mechanism=mechanism, schema=schema(), partitions=3, **clip)
+    made = run(
+        spark.createDataFrame(rows()), mechanism=mechanism, schema=schema(), partitions=3, **clip
+    )
     same(want, made)
 
 
@@ -46,13 +48,18 @@ def test_key_selection_is_the_same(spark):
     fields = {"mechanism": "usercounts", "columns": ["a", "b", "c"]}
     want = fastdp.synthesize(rows(), fields, 2.0, 1e-6, schema=schema(), seed=7, sample_seed=8)
     frame = spark.createDataFrame(rows())
-    made = fastdp.synthesize(frame, fields, 2.0, 1e-6, schema=schema(), seed=7, sample_seed=8, partitions=2)
+    made = fastdp.synthesize(
+        frame, fields, 2.0, 1e-6, schema=schema(), seed=7, sample_seed=8, partitions=2
+    )
     assert made.data.equals(want.data) and want.data.num_rows
     assert arrow(made.to_spark(spark)).equals(plain(want.data))
 
 
 def test_a_frame_may_be_read_through_the_driver(spark):
-    same(run(rows(), schema=schema()), run(spark.createDataFrame(rows()), schema=schema(), engine="local"))
+    same(
+        run(rows(), schema=schema()),
+        run(spark.createDataFrame(rows()), schema=schema(), engine="local"),
+    )
 
 
 def test_linked_tables_are_the_same(spark, tmp_path):
@@ -124,7 +131,9 @@ def test_rows_of_a_run_with_a_folder(spark, tmp_path):
     want = plain(made.to_arrow())
     assert arrow(made.to_spark(spark)).equals(want)
     loaded = fastdp.load_run(tmp_path / "run").to_spark(spark)
-    assert sorted(map(tuple, loaded.collect())) == sorted(map(tuple, made.to_spark(spark).collect()))
+    assert sorted(map(tuple, loaded.collect())) == sorted(
+        map(tuple, made.to_spark(spark).collect())
+    )
 
 
 @pytest.mark.skipif(MODE == "connect", reason="a session of its own, of the classic kind")
@@ -135,19 +144,36 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
     pq.write_table(rows(), tmp_path / "rows.parquet")
     schema().save(tmp_path / "rows.toml")
     common = "-m mst -e 2 -d 1e-6 --clip 3 --seed 7 --sample-seed 8 --quiet".split()
-    for name, more in (("one", []), ("two", ["--engine", "spark", "--master", RETRIES, "--partitions", "2"])):
+    for name, more in (
+        ("one", []),
+        ("two", ["--engine", "spark", "--master", RETRIES, "--partitions", "2"]),
+    ):
         with pytest.raises(SystemExit) as ended:
-            main(["synth", str(tmp_path / "rows.parquet"), *common, "--out", str(tmp_path / name), *more])
+            main(
+                [
+                    "synth",
+                    str(tmp_path / "rows.parquet"),
+                    *common,
+                    "--out",
+                    str(tmp_path / name),
+                    *more,
+                ]
+            )
         assert not ended.value.code, capsys.readouterr().err
     data = [fastdp.load_run(tmp_path / name).data for name in ("one", "two")]
     assert data[0].equals(data[1])
-    for wrong in (["rows.csv", "--engine", "spark"], [str(tmp_path / "rows.parquet"), "--master", RETRIES]):
+    for wrong in (
+        ["rows.csv", "--engine", "spark"],
+        [str(tmp_path / "rows.parquet"), "--master", RETRIES],
+    ):
         with pytest.raises(SystemExit) as ended:
             main(["synth", *wrong, *common, "--out", str(tmp_path / "three")])
         assert ended.value.code == 2
 
 
-@pytest.mark.skipif(MODE == "connect", reason="a job starts a session of its own, of the classic kind")
+@pytest.mark.skipif(
+    MODE == "connect", reason="a job starts a session of its own, of the classic kind"
+)
 def test_the_example(spark, tmp_path, monkeypatch):
     """In this process, with the tests' session."""
     import runpy

@@ -1,4 +1,5 @@
-"""Weights, caps and histograms of users: exact bounds, and nobody's contribution depends on anybody else."""
+"""Weights, caps and histograms of users: exact bounds, and nobody's contribution depends on anybody
+else."""
 
 import struct
 
@@ -57,8 +58,17 @@ def test_most_common_equals_the_slow_twin(made, labelled, threads):
 
 
 @settings(max_examples=30, deadline=None)
-@given(tables(users=True), st.integers(1, 3), st.integers(1, 4), st.booleans(), st.integers(1, 3), st.data())
-def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(made, t_max, cap, search, threads, data):
+@given(
+    tables(users=True),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.booleans(),
+    st.integers(1, 3),
+    st.data(),
+)
+def test_groups_equal_the_slow_twin_and_neighbours_differ_by_the_cap(
+    made, t_max, cap, search, threads, data
+):
     table, domain, codes, ids = made
     columns = tuple(domain)[:2]
     grid = int(np.prod([domain[c] for c in columns])) * t_max
@@ -115,5 +125,7 @@ def test_texts_are_told_apart_by_a_keyed_hash_that_nobody_can_aim_at(texts, key)
     vector = siphash(b"", (0x0706050403020100, 0x0F0E0D0C0B0A0908), 2, 4)
     assert vector.hex() == "a3817f04ba25a8e66df67214c7550293"
     offset = np.cumsum([0, *map(len, texts)])
-    hashed, _ = core.hash_strings(offset, np.frombuffer(b"".join(texts), np.uint8), np.array(key, np.uint64))
+    hashed, _ = core.hash_strings(
+        offset, np.frombuffer(b"".join(texts), np.uint8), np.array(key, np.uint64)
+    )
     assert hashed.tobytes() == b"".join(siphash(text, key, 1, 3) for text in texts)

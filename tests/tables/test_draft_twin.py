@@ -1,5 +1,5 @@
-"""A slow twin of drafts: the rules of `tables.drafting`, value by value in plain Python, over random columns
-whose numbers of rows, values and nulls lie at the limits of the rules."""
+"""A slow twin of drafts: the rules of `tables.drafting`, value by value in plain Python, over
+random columns whose numbers of rows, values and nulls lie at the limits of the rules."""
 
 import datetime as dt
 import math
@@ -22,9 +22,14 @@ NAMES = ("x", "idea", "Number of", *IDS, *PEOPLE)
 
 
 def nice(step):
-    """The least of 1, 2 and 5 times a power of ten that is at least `step`, or a thousandth less."""
-    return min(m * Decimal(10) ** d for d in range(-9, 15) for m in (1, 2, 5)
-               if float(m * Decimal(10) ** d) >= 0.999 * step)  # fmt: skip
+    """The least of 1, 2 and 5 times a power of ten that is at least `step`, or a thousandth
+    less."""
+    return min(
+        m * Decimal(10) ** d
+        for d in range(-9, 15)
+        for m in (1, 2, 5)
+        if float(m * Decimal(10) ** d) >= 0.999 * step
+    )
 
 
 def between(values, share):
@@ -34,7 +39,8 @@ def between(values, share):
 
 
 def bins_of(values, whole, bins):
-    """Round edges over the middle 98 %, from 0 where no value is below, else open, with a step to spare."""
+    """Round edges over the middle 98 %, from 0 where no value is below, else open, with a step to
+    spare."""
     inner = between(values, 0.01), between(values, 0.99)
     step = nice((inner[1] - inner[0]) / bins) if inner[1] > inner[0] else Decimal(1)
     step = max(1, math.ceil(step)) if whole else step
@@ -44,7 +50,10 @@ def bins_of(values, whole, bins):
     made = {"max": max(*values, edges[-1] + float(step))}
     if min(values) >= 0 and edges[0] <= 0:
         return made | {"edges": [0, *(e for e in edges if e > 0), math.inf]}
-    return made | {"edges": [-math.inf, *edges, math.inf], "min": min(*values, edges[0] - float(step))}
+    return made | {
+        "edges": [-math.inf, *edges, math.inf],
+        "min": min(*values, edges[0] - float(step)),
+    }
 
 
 def even_bins(values, digits, bins):
@@ -70,7 +79,9 @@ def number(values, whole, digits, bins, public):
     if digits == "scale":
         digits = 2
     elif not whole:
-        digits = next((d for d in range(5) if all(abs(round(v, d) - v) < 1e-9 for v in plain)), None)
+        digits = next(
+            (d for d in range(5) if all(abs(round(v, d) - v) < 1e-9 for v in plain)), None
+        )
     made = even_bins(plain, 0 if whole else digits, bins) if public else bins_of(plain, whole, bins)
     return {"kind": "numeric", "min": None, **made, "digits": None if whole else digits}
 
@@ -82,7 +93,9 @@ def identifier(name, values, text):
     if text:
         named = name in (*IDS, *PEOPLE) and distinct > 2 * FEW
         return named or distinct > 0.9 * rows or distinct > max(rows / OFTEN, drafting.MOST_VALUES)
-    every = distinct == rows and rows >= 4 * drafting.IDENTIFIERS and max(values) - min(values) >= RANGE
+    every = (
+        distinct == rows and rows >= 4 * drafting.IDENTIFIERS and max(values) - min(values) >= RANGE
+    )
     return every or (name in IDS and distinct > 2 * FEW)
 
 
@@ -102,8 +115,8 @@ SHARES = [0.5, 0.503, 0.9, 0.905, 1.0]
 
 
 def column(kind, rows, distinct, width, low, even, seed):
-    """Whole numbers from `low` to `low + width`, of so many different ones, in any order, evenly often or
-    not; or numbers with digits, prices, texts and clock times made from them."""
+    """Whole numbers from `low` to `low + width`, of so many different ones, in any order, evenly
+    often or not; or numbers with digits, prices, texts and clock times made from them."""
     rng = np.random.default_rng(seed)
     distinct = min(rows, distinct if isinstance(distinct, int) else round(distinct * rows))
     width = max(width, distinct - 1) if distinct > 1 else 0
@@ -122,14 +135,20 @@ def column(kind, rows, distinct, width, low, even, seed):
     return [make.get(kind, int)(v) for v in values]
 
 
-CLOCKS = [f"clock {by} {odd}" for by in (1, 5, 10, 15, 30) for odd in (0, 0, 2400, 2401, 60, 99, -1)]
+CLOCKS = [
+    f"clock {by} {odd}" for by in (1, 5, 10, 15, 30) for odd in (0, 0, 2400, 2401, 60, 99, -1)
+]
 FLOATS = [f"float {digits}" for digits in range(1, 6)]
 columns = st.tuples(
-    st.sampled_from(["int", "int", "whole", "price", "text", "text"]) | st.sampled_from(CLOCKS + 5 * FLOATS),
-    st.sampled_from(ROWS), st.sampled_from([*VALUES, *SHARES]),
-    st.sampled_from([0, RANGE - 1, RANGE, RANGE + 1, 10**6]), st.sampled_from([0, 0, 1, -7, 5000]),
-    st.booleans(), st.integers(0, 99),
-)  # fmt: skip
+    st.sampled_from(["int", "int", "whole", "price", "text", "text"])
+    | st.sampled_from(CLOCKS + 5 * FLOATS),
+    st.sampled_from(ROWS),
+    st.sampled_from([*VALUES, *SHARES]),
+    st.sampled_from([0, RANGE - 1, RANGE, RANGE + 1, 10**6]),
+    st.sampled_from([0, 0, 1, -7, 5000]),
+    st.booleans(),
+    st.integers(0, 99),
+)
 OPTIONS = [
     st.sampled_from(NAMES),
     st.integers(1, 24),
@@ -183,16 +202,22 @@ def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less
 
 
 @given(
-    st.booleans(), st.sampled_from([40, 61, 120, 700]), st.sampled_from([59, 60, 369, 370, 371, 900, 40_000]),
-    st.sampled_from(STEPS), st.sampled_from([0.0, 0.79, 0.81, 0.9]), st.sampled_from([1, 3, 1600, 1999]),
-    st.integers(2, 40), st.integers(0, 9),
-)  # fmt: skip
+    st.booleans(),
+    st.sampled_from([40, 61, 120, 700]),
+    st.sampled_from([59, 60, 369, 370, 371, 900, 40_000]),
+    st.sampled_from(STEPS),
+    st.sampled_from([0.0, 0.79, 0.81, 0.9]),
+    st.sampled_from([1, 3, 1600, 1999]),
+    st.integers(2, 40),
+    st.integers(0, 9),
+)
 @settings(max_examples=80, deadline=None)
 def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     dates, rows, days, step, midnight, year, bins, seed
 ):
-    """The coarsest step that all clock times have, days where most are at midnight; dates, or year, month and
-    day of the week; years to a bin where a year has few rows, from the first to that after the last."""
+    """The coarsest step that all clock times have, days where most are at midnight; dates, or year,
+    month and day of the week; years to a bin where a year has few rows, from the first to that
+    after the last."""
     rng, first = np.random.default_rng(seed), dt.datetime(year, 5, 17)
     passed = [0, days * 86_400, *(int(d) * 86_400 for d in rng.integers(0, days + 1, rows - 2))]
     if not dates:
@@ -216,25 +241,46 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     )
     if not listed and rows < drafting.ROWS_A_YEAR * years:
         wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000) if years <= w * bins)
-        starts = [max(1, y) for y in range(year // wide * wide, last.year // wide * wide + wide + 1, wide)]
+        starts = [
+            max(1, y) for y in range(year // wide * wide, last.year // wide * wide + wide + 1, wide)
+        ]
         day = 86_400 if field.dtype != "date32" else 1
         epoch = dt.date(1970, 1, 1)
-        assert [epoch + dt.timedelta(e / day) for e in field.edges] == [dt.date(y, 1, 1) for y in starts]
+        assert [epoch + dt.timedelta(e / day) for e in field.edges] == [
+            dt.date(y, 1, 1) for y in starts
+        ]
         assert (field.dtype == "date32") == (found == 86_400)
         return
     parts = ["date"] if listed else ["year", "month", "day_of_week"]
     assert list(field.names) == parts + ["hour"] * (found < 86_400)
     assert dates or field.step == found
-    assert [c.name for c in field.parts][:1] == ["t_date_part" if listed else "t_year"], "a name that is free"
-    assert [field.to_plain()[end] for end in ("min", "max")] == [str(first.date()), str(last.date())]
+    assert [c.name for c in field.parts][:1] == ["t_date_part" if listed else "t_year"], (
+        "a name that is free"
+    )
+    assert [field.to_plain()[end] for end in ("min", "max")] == [
+        str(first.date()),
+        str(last.date()),
+    ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([1, 2, 3, 9, 10, 11, 50]), st.booleans(),
-       st.booleans()), min_size=2, max_size=5), st.integers(0, 99))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.sampled_from([1, 2, 3, 9, 10, 11, 50]),
+            st.booleans(),
+            st.booleans(),
+        ),
+        min_size=2,
+        max_size=5,
+    ),
+    st.integers(0, 99),
+)
 @settings(max_examples=80, deadline=None)
 def test_columns_that_others_determine_are_proposed(made, seed):
-    """Each column is a function of an earlier one, or random; with a row that breaks it, or nulls. The source
-    is the first with the fewest values that determines it, has more values, and 20 rows for each."""
+    """Each column is a function of an earlier one, or random; with a row that breaks it, or nulls.
+    The source is the first with the fewest values that determines it, has more values, and 20 rows
+    for each."""
     rng, rows, names = np.random.default_rng(seed), 200, [f"c{i}" for i in range(len(made))]
     columns: list[list[int | None]] = []
     for i, (of, size, breaks, nulls) in enumerate(made):
@@ -257,7 +303,11 @@ def test_columns_that_others_determine_are_proposed(made, seed):
 
     want = {}
     for b, own in enumerate(distinct):
-        able = [a for a in range(len(made)) if 1 < distinct[a] <= rows / 20 and (distinct[a], -a) > (own, -b)]
+        able = [
+            a
+            for a in range(len(made))
+            if 1 < distinct[a] <= rows / 20 and (distinct[a], -a) > (own, -b)
+        ]
         if own > 1 and (fine := [a for a in able if determines(a, b)]):
             want[names[b]] = min(fine, key=lambda a: (distinct[a], a))
     got = {c.column: c for c in drafted.schema.constraints}

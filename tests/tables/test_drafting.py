@@ -20,15 +20,25 @@ def frame():
     rng = np.random.default_rng(0)
     start, quarters = dt.datetime(2013, 1, 1), rng.integers(0, 35_000, ROWS)
     times = [start + dt.timedelta(minutes=15 * int(m)) for m in quarters]
-    return pl.DataFrame({
-        "flight_id": np.arange(ROWS) + 10**6, "tailnum": [f"N{i:05d}" for i in rng.integers(0, 150, ROWS)],
-        "carrier": rng.choice(["AA", "B6", "DL"], ROWS), "scheduled": times, "day": [t.date() for t in times],
-        "delay": [None if r < 0.03 else int(v) for r, v in zip(rng.random(ROWS), rng.normal(10, 30, ROWS))],
-        "distance": np.round(rng.lognormal(6.5, 0.7, ROWS)).astype(int) * 3,
-        "fare": np.round(rng.lognormal(5, 0.5, ROWS), 2), "cancelled": rng.random(ROWS) < 0.02,
-        "zip": [f"{i:05d}" for i in rng.integers(500, 520, ROWS)], "code": rng.choice([1, 5, 9000], ROWS),
-        "remark": [f"free text {i}" for i in range(ROWS)],
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "flight_id": np.arange(ROWS) + 10**6,
+            "tailnum": [f"N{i:05d}" for i in rng.integers(0, 150, ROWS)],
+            "carrier": rng.choice(["AA", "B6", "DL"], ROWS),
+            "scheduled": times,
+            "day": [t.date() for t in times],
+            "delay": [
+                None if r < 0.03 else int(v)
+                for r, v in zip(rng.random(ROWS), rng.normal(10, 30, ROWS))
+            ],
+            "distance": np.round(rng.lognormal(6.5, 0.7, ROWS)).astype(int) * 3,
+            "fare": np.round(rng.lognormal(5, 0.5, ROWS), 2),
+            "cancelled": rng.random(ROWS) < 0.02,
+            "zip": [f"{i:05d}" for i in rng.integers(500, 520, ROWS)],
+            "code": rng.choice([1, 5, 9000], ROWS),
+            "remark": [f"free text {i}" for i in range(ROWS)],
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +47,16 @@ def place(tmp_path_factory, frame):
     frame.write_csv(folder / "flights.csv")
     frame.write_parquet(folder / "flights.parquet")
     frame.write_ndjson(folder / "flights.jsonl")
-    texts = frame.with_columns(pl.col("scheduled").cast(str), pl.col("fare").cast(pl.Decimal(12, 2)))
+    texts = frame.with_columns(
+        pl.col("scheduled").cast(str), pl.col("fare").cast(pl.Decimal(12, 2))
+    )
     texts.write_parquet(folder / "texts.parquet")
     return folder
 
 
-@pytest.mark.parametrize("name", ["flights.csv", "flights.parquet", "flights.jsonl", "texts.parquet"])
+@pytest.mark.parametrize(
+    "name", ["flights.csv", "flights.parquet", "flights.jsonl", "texts.parquet"]
+)
 def test_kinds_are_recognised_whatever_the_file(place, name):
     drafted = fastdp.draft(place / name)
     fields = drafted.schema.fields
@@ -69,12 +83,16 @@ def test_every_line_learnt_is_marked_and_the_file_loads(place, tmp_path):
     drafted.save(tmp_path / "flights.toml")
     text = (tmp_path / "flights.toml").read_text()
     assert fastdp.Schema.load(tmp_path / "flights.toml") == drafted.schema
-    learnt = re.findall(r"^(?:# LEARNT\n)?(values|min|max|edges|order|require) = (?!\[false)", text, re.M)
+    learnt = re.findall(
+        r"^(?:# LEARNT\n)?(values|min|max|edges|order|require) = (?!\[false)", text, re.M
+    )
     assert len(learnt) == text.count("# LEARNT\n") == text.count("LEARNT\n") > 10
     assert len(fastdp.Schema.load(tmp_path / "flights.toml").learnt) == len(learnt)
     (tmp_path / "less.toml").write_text(text.replace('"DL"]  # LEARNT', '"DL"]'))
     less = fastdp.Schema.load(tmp_path / "less.toml").learnt
-    assert set(drafted.schema.learnt) - set(less) == {"columns.carrier.values"}, "a mark deleted is gone"
+    assert set(drafted.schema.learnt) - set(less) == {"columns.carrier.values"}, (
+        "a mark deleted is gone"
+    )
     assert '# column = "tailnum"' in text and "# max_rows = " in text and "public bound" in text
     # what is proposed is a schema once the marks are taken off
     on = re.sub(r"^# (?=\[user\]|column|max_rows)", "", text, flags=re.M)
@@ -82,7 +100,10 @@ def test_every_line_learnt_is_marked_and_the_file_loads(place, tmp_path):
     assert fastdp.Schema.load(tmp_path / "on.toml").user == "tailnum"
     drafted.save(tmp_path / "flights.json")
     assert fastdp.Schema.load(tmp_path / "flights.json") == drafted.schema
-    assert "LEARNT" not in fastdp.draft(place / "flights.csv", public=True).text().partition("[columns")[2]
+    assert (
+        "LEARNT"
+        not in fastdp.draft(place / "flights.csv", public=True).text().partition("[columns")[2]
+    )
 
 
 def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, frame):
@@ -124,24 +145,35 @@ def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says
 
 
 def people(rows=2000):
-    """Dates at midnight over 140 years, clock times, parts of a time in another zone, towns that say more."""
+    """Dates at midnight over 140 years, clock times, parts of a time in another zone, towns that
+    say more."""
     rng = np.random.default_rng(1)
-    start = [dt.datetime(1870, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 51_000, rows)]
+    start = [
+        dt.datetime(1870, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 51_000, rows)
+    ]
     times = [
         dt.datetime(2013, 1, 1, tzinfo=dt.UTC) + dt.timedelta(hours=int(h))
         for h in rng.integers(0, 8760, rows)
     ]
     local = [t.astimezone(ZoneInfo("America/New_York")) for t in times]
     town = rng.integers(0, 3, rows)
-    return pl.DataFrame({
-        "start": start, "when": times, "day": [t.day for t in local], "hour": [t.hour for t in local],
-        "weekday": [t.weekday() for t in local],
-        "end": [s + dt.timedelta(days=int(d)) for s, d in zip(start, rng.integers(0, 9000, rows))],
-        "dep": [t.hour * 100 + int(m) for t, m in zip(local, rng.integers(0, 60, rows))],
-        "town": np.array(["Aix", "Bonn", "Ulm"])[town], "height": np.array([173.5, 60.25, 478.0])[town],
-        "grade": pl.Series([None if r < 0.05 else float(int(r * 8)) for r in rng.random(rows)]),
-        "skew": np.round(rng.lognormal(0, 2, rows), 3),
-    })  # fmt: skip
+    return pl.DataFrame(
+        {
+            "start": start,
+            "when": times,
+            "day": [t.day for t in local],
+            "hour": [t.hour for t in local],
+            "weekday": [t.weekday() for t in local],
+            "end": [
+                s + dt.timedelta(days=int(d)) for s, d in zip(start, rng.integers(0, 9000, rows))
+            ],
+            "dep": [t.hour * 100 + int(m) for t, m in zip(local, rng.integers(0, 60, rows))],
+            "town": np.array(["Aix", "Bonn", "Ulm"])[town],
+            "height": np.array([173.5, 60.25, 478.0])[town],
+            "grade": pl.Series([None if r < 0.05 else float(int(r * 8)) for r in rng.random(rows)]),
+            "skew": np.round(rng.lognormal(0, 2, rows), 3),
+        }
+    )
 
 
 def test_relations_between_columns_are_proposed_and_hold_in_the_output():
@@ -149,9 +181,16 @@ def test_relations_between_columns_are_proposed_and_hold_in_the_output():
     frame = people()
     drafted = fastdp.draft(frame)
     texts = {c.text for c in drafted.schema.constraints}
-    assert {"day = day(when)", "hour = hour(when)", "dep_hour == hour(when)", "start <= end"} <= texts
+    assert {
+        "day = day(when)",
+        "hour = hour(when)",
+        "dep_hour == hour(when)",
+        "start <= end",
+    } <= texts
     assert {"height follows from town", "weekday = day_of_week(when)"} <= texts
-    assert len([name for name in drafted.schema.learnt if name.startswith("constraint")]) == len(texts)
+    assert len([name for name in drafted.schema.learnt if name.startswith("constraint")]) == len(
+        texts
+    )
     assert drafted.schema.fields["grade"].kind == "integer", "whole floats with nulls are listed"
     schema = fastdp.draft(frame, drop=["skew"]).schema
     run = fastdp.synthesize(frame.drop("skew"), "mst", 1.0, 1e-5, schema=schema, seed=1)
@@ -187,12 +226,15 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
     assert whole.other_encoding(both) == guess
     assert guess or whole.read_whole(both).num_rows == 180
     (tmp_path / "b.csv").write_text("town,n\nAix,three\n")
-    with pytest.raises(FastdpError, match=r"is string in one, int64 in another|line of names is not utf-16"):
+    with pytest.raises(
+        FastdpError, match=r"is string in one, int64 in another|line of names is not utf-16"
+    ):
         whole.read_whole(both, guess and {"encoding": guess})
 
 
 def test_a_guessed_encoding_reads_every_byte(tmp_path):
-    """Windows' where it has a character for the byte, as is more common; else Latin-1, which has all."""
+    """Windows' where it has a character for the byte, as is more common; else Latin-1, which has
+    all."""
     path = tmp_path / "a.csv"
     for byte in range(0x80, 0x100):
         path.write_bytes(b"town\n\xff" + bytes([byte]) + b"x\n")

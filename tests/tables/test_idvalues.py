@@ -25,15 +25,27 @@ ONE_ID = [
     [7, 7.0, decimal.Decimal("7"), decimal.Decimal("7.000"), np.int8(7), np.float32(7)],
     [0, 0.0, -0.0, False, decimal.Decimal("-0.00")],
     [decimal.Decimal("1." + "0" * i) for i in range(30)] + [1, True],
-    [0.1, decimal.Decimal("0.1"), decimal.Decimal("0.10")], [2**62, 2.0**62, decimal.Decimal(2**62)],
-    [10**50, decimal.Decimal("1E+50"), decimal.Decimal(10**50)], [NOON, NOON.replace(microsecond=0)],
+    [0.1, decimal.Decimal("0.1"), decimal.Decimal("0.10")],
+    [2**62, 2.0**62, decimal.Decimal(2**62)],
+    [10**50, decimal.Decimal("1E+50"), decimal.Decimal(10**50)],
+    [NOON, NOON.replace(microsecond=0)],
     [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=EAST, hour=14)],
     [NOON.date(), datetime.datetime(2020, 5, 1)],
-]  # fmt: skip
+]
 OTHERS = [
-    7.5, -7, "", "a", "A", b"\xff", float("inf"), -float("inf"), 2**62 + 1, decimal.Decimal("0.1000001"),
-    NOON.replace(microsecond=1), NOON.replace(microsecond=2, tzinfo=UTC),
-]  # fmt: skip
+    7.5,
+    -7,
+    "",
+    "a",
+    "A",
+    b"\xff",
+    float("inf"),
+    -float("inf"),
+    2**62 + 1,
+    decimal.Decimal("0.1000001"),
+    NOON.replace(microsecond=1),
+    NOON.replace(microsecond=2, tzinfo=UTC),
+]
 NO_ID = [None, float("nan"), decimal.Decimal("NaN"), decimal.Decimal("sNaN"), np.float64("nan")]
 
 
@@ -73,7 +85,8 @@ numbers = st.one_of(
 @settings(max_examples=100, deadline=None)
 @given(numbers, numbers, st.integers(0, 5))
 def test_numbers_are_one_id_if_they_are_equal(one, other, zeros):
-    """Against exact fractions. A float that is not whole stands for the decimal that it is written as."""
+    """Against exact fractions. A float that is not whole stands for the decimal that it is written
+    as."""
 
     def exact(value):
         return Fraction(repr(value)) if isinstance(value, float) and value % 1 else Fraction(value)
@@ -86,7 +99,11 @@ def test_numbers_are_one_id_if_they_are_equal(one, other, zeros):
     if not isinstance(one, float):
         padding = b"." + b"0" * zeros if isinstance(one, int) else b"0" * zeros
         sign = b"-" if one < 0 else b"+"
-        text = sign + b"0" * zeros + format(abs(one), "f" if not isinstance(one, int) else "d").encode()
+        text = (
+            sign
+            + b"0" * zeros
+            + format(abs(one), "f" if not isinstance(one, int) else "d").encode()
+        )
         assert idvalues.number_spelled(b" " + text + padding + b"\t") == spelled
 
 
@@ -118,9 +135,14 @@ def test_texts_of_arrow_are_spelled_as_those_of_csv(kind, coded):
 
 
 def test_a_long_number_is_spelled_in_linear_time():
-    """In digits: 4 MB took seconds with a regular expression, and hours if it were converted to binary."""
+    """In digits: 4 MB took seconds with a regular expression, and hours if it were converted to
+    binary."""
     digits = b"7" * (1 << 22)
-    assert idvalues.number_spelled(b"0" + digits) == idvalues.number_spelled(digits + b".0") == digits + b"e0"
+    assert (
+        idvalues.number_spelled(b"0" + digits)
+        == idvalues.number_spelled(digits + b".0")
+        == digits + b"e0"
+    )
 
 
 MIXED = [7, 7.0, "7", decimal.Decimal("7.00"), 0.0, -0.0, 0, None, float("nan"), "x", b"x", 7.5]
@@ -128,7 +150,8 @@ USERS = [0, 0, 0, 0, 1, 1, 1, None, None, 2, 2, 3]
 
 
 class Cursor:
-    """A driver that returns objects of any type, as SQLite without declared types and psycopg do."""
+    """A driver that returns objects of any type, as SQLite without declared types and psycopg
+    do."""
 
     description = (("who",), ("a",))
 
@@ -147,10 +170,14 @@ class Cursor:
 def test_a_driver_gives_the_users_of_the_values(null):
     schema = schema_with_users({"a": 5}, "who", null=null)
     alone = itertools.count(100)
-    owners = [next(alone) if who is None else who for who in USERS if who is not None or null == "own"]
+    owners = [
+        next(alone) if who is None else who for who in USERS if who is not None or null == "own"
+    ]
     table = fastdp.read(fastdp.sql(Cursor(), "select"), schema, threads=1)
     first = dict(zip(owners, table.user.tolist()))
-    assert [first[owner] for owner in owners] == table.user.tolist() and table.users == len(set(owners))
+    assert [first[owner] for owner in owners] == table.user.tolist() and table.users == len(
+        set(owners)
+    )
     assert local(table, 1).marginals([()], 1)[()] <= table.users << 20
 
 
@@ -175,7 +202,9 @@ def test_codes_with_ids_follow_the_null_policy(ids, users, null):
     assert table.users == len(set(alone)) == len(table.user_hash)
 
 
-@pytest.mark.parametrize("ids", [np.array(3), np.zeros((2, 2)), np.zeros(2, complex), np.zeros(2, "i4,i4")])
+@pytest.mark.parametrize(
+    "ids", [np.array(3), np.zeros((2, 2)), np.zeros(2, complex), np.zeros(2, "i4,i4")]
+)
 def test_ids_of_another_shape_or_type_are_refused(ids):
     """And the error keeps nothing of them."""
     with pytest.raises(DataError, match=r"^user: expected") as caught:
@@ -212,13 +241,16 @@ def partition(numbers) -> list[list[int]]:
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(VALUES)), st.data())
 def test_a_dictionary_gives_the_users_of_its_plain_values(kind, data):
-    """Indices may be null, a dictionary value may be null or NaN, values may be repeated or not occur: the
-    users, and the hash of each, are those of the values written out. Each null or NaN is a user alone."""
+    """Indices may be null, a dictionary value may be null or NaN, values may be repeated or not
+    occur: the users, and the hash of each, are those of the values written out. Each null or NaN is
+    a user alone."""
     values = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=6))
     indices = data.draw(st.lists(st.none() | st.integers(0, len(values) - 1), max_size=12))
     cut = data.draw(st.integers(0, len(indices)))
     plain = [None if i is None else values[i] for i in indices]
-    dictionary = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(values, TYPES[kind]))
+    dictionary = pa.DictionaryArray.from_arrays(
+        pa.array(indices, pa.int32()), pa.array(values, TYPES[kind])
+    )
     coded, coded_hashes = numbered(dictionary.slice(0, cut), dictionary.slice(cut))
     straight, hashes = numbered(pa.array(plain, TYPES[kind]))
     assert partition(coded) == partition(straight)

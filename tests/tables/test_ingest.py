@@ -28,10 +28,14 @@ CLIQUES = [("a", "b"), ("b",)]
 def frame() -> pa.Table:
     rng = np.random.default_rng(1)
     n = 5003
-    return pa.table({
-        "extra": pa.array(["secret"] * n), "b": rng.integers(0, 300, n),
-        "who": rng.integers(0, 400, n).astype(np.int32), "a": rng.integers(0, 5, n).astype(np.int16),
-    })  # fmt: skip
+    return pa.table(
+        {
+            "extra": pa.array(["secret"] * n),
+            "b": rng.integers(0, 300, n),
+            "who": rng.integers(0, 400, n).astype(np.int32),
+            "a": rng.integers(0, 5, n).astype(np.int16),
+        }
+    )
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +103,9 @@ def write_all(frame, folder: Path) -> dict[str, Path]:
     table.write_csv(files["tsv"], separator="\t")
     table.write_ndjson(files["jsonl"])
     for kind, plain in (("csv.zst", "csv"), ("jsonl.bz2", "jsonl")):
-        with pa.CompressedOutputStream(str(files[kind]), {"zst": "zstd"}.get(kind[-3:], "bz2")) as file:
+        with pa.CompressedOutputStream(
+            str(files[kind]), {"zst": "zstd"}.get(kind[-3:], "bz2")
+        ) as file:
             file.write(files[plain].read_bytes())
     with gzip.open(files["csv.gz"], "wb") as file:
         table.write_csv(file)
@@ -159,7 +165,8 @@ def test_a_source_without_rows(frame, schema, tmp_path):
 
 @pytest.mark.parametrize(("text", "threads"), [(False, 1), (False, 3), (True, 1), (True, 3)])
 def test_many_ids_against_a_dictionary(text, threads):
-    """Numbers go by first rows, in whatever order threads look batches up; a null is nobody else."""
+    """Numbers go by first rows, in whatever order threads look batches up; a null is nobody
+    else."""
     rng = np.random.default_rng(5)
     ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
     index, numbers, kind = UserIndex(threads=threads), {}, pa.string() if text else pa.int64()
@@ -188,7 +195,12 @@ def test_joined_columns_against_numpy(threads):
 
 
 def test_columns_that_are_parsed_together_against_each_alone():
-    raw = {"a": [b"1", b" -2 ", b"+3"], "b": [b"4", None, b"5"], "c": [b"6", b"x", b"7"], "d": [b"1.5"] * 3}
+    raw = {
+        "a": [b"1", b" -2 ", b"+3"],
+        "b": [b"4", None, b"5"],
+        "c": [b"6", b"x", b"7"],
+        "d": [b"1.5"] * 3,
+    }
     arrays = {name: pa.array([b"0", *values], pa.binary())[1:] for name, values in raw.items()}
     arrays |= {name.upper(): pa.array(values, pa.binary()) for name, values in raw.items()}
     types = {name: "float64" if name in "dD" else "int64" for name in arrays}
@@ -200,7 +212,9 @@ def test_missing_duplicate_and_mistyped_columns(frame, schema, tmp_path):
     pq.write_table(frame.drop_columns("b"), tmp_path / "m.parquet")
     with pytest.raises(DataError, match=r"m\.parquet.*'b' is missing"):
         fastdp.read(tmp_path / "m.parquet", schema)
-    twice = pa.table([frame["a"], frame["a"], frame["b"], frame["who"]], names=["a", "a", "b", "who"])
+    twice = pa.table(
+        [frame["a"], frame["a"], frame["b"], frame["who"]], names=["a", "a", "b", "who"]
+    )
     with pytest.raises(DataError, match="'a' occurs 2 times"):
         fastdp.read(twice, schema)
     for at, name in ((3, "a"), (2, "who")):
@@ -215,7 +229,11 @@ def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
         for cut in (0, 3, len(whole) // 2, len(whole) - 9):
             broken = tmp_path / f"broken.{kind}"
             broken.write_bytes(whole[:cut])
-            if kind == "jsonl" or (kind in ("csv", "tsv") and cut) or (kind == "jsonl.bz2" and not cut):
+            if (
+                kind == "jsonl"
+                or (kind in ("csv", "tsv") and cut)
+                or (kind == "jsonl.bz2" and not cut)
+            ):
                 continue  # part of such a file is such a file
             with pytest.raises(DataError) as caught:
                 fastdp.read(broken, schema)
@@ -260,7 +278,11 @@ UTC = AT.replace(tzinfo=dt.UTC)
         ("timestamp[us]", ["2020-01-02", "2020/01/02"], [dt.datetime(2020, 1, 2)] * 2),
         ("timestamp[us]", ["2020-01-02T03:04:05", "01/02/2020 03:04:05 AM", "no"], [AT, AT, None]),
         ("timestamp[us]", ["01/02/2020 03:04:05 PM"], [AT.replace(hour=15)]),
-        ("timestamp[us, tz=America/Chicago]", ["2020-01-01 21:04:05", "2020-01-02T03:04:05Z"], [UTC, UTC]),
+        (
+            "timestamp[us, tz=America/Chicago]",
+            ["2020-01-01 21:04:05", "2020-01-02T03:04:05Z"],
+            [UTC, UTC],
+        ),
         ("timestamp[us, tz=America/Chicago]", ["2020-01-02 04:04:05 +01"], [UTC]),
         ("timestamp[us, tz=+05:30]", ["2020-01-02 08:34:05", "2020-01-02T03:04:05Z"], [UTC, UTC]),
     ],
@@ -277,8 +299,8 @@ def test_text_is_read_by_the_schema_not_by_guessing(dtype, text, want):
 
 
 def test_columns_of_objects_in_pandas_are_read_as_text():
-    """Value by value, as from a database driver: a value of another type is outside the domain of its row,
-    and no error can quote it."""
+    """Value by value, as from a database driver: a value of another type is outside the domain of
+    its row, and no error can quote it."""
     pd = pytest.importorskip("pandas")
     columns = {
         "n": {"kind": "integer", "dtype": "int64", "max": 9},
@@ -288,7 +310,11 @@ def test_columns_of_objects_in_pandas_are_read_as_text():
     odd = [3, "4", 5.0, np.float64(6), None, float("nan"), "Erika", pd.NA]
     texts = ["x", 7, None, b"x", "x", "x", "x", ["x"]]
     frame = pd.DataFrame(
-        {"n": pd.Series(odd, dtype=object), "s": texts, "who": [1, 1.0, "1", True, "a", "a", b"a", None]}
+        {
+            "n": pd.Series(odd, dtype=object),
+            "s": texts,
+            "who": [1, 1.0, "1", True, "a", "a", b"a", None],
+        }
     )
     table = fastdp.read(frame, schema)
     null = schema.columns["n"].null_code

@@ -64,14 +64,16 @@ def test_places_follow_the_declared_order():
     [
         (document({"parent": "q"}), "two levels"),
         (document({"orphans": "maybe"}), "neither 'drop' nor 'keep'"),
-        (document({"null": "own"}), "needs orphans = 'keep'"), (document({"order": "a"}), "not one of x"),
-        (document({"columns": {"id": COLUMN}}), "a key of this name"), (document({"key": None}), "'key'"),
+        (document({"null": "own"}), "needs orphans = 'keep'"),
+        (document({"order": "a"}), "not one of x"),
+        (document({"columns": {"id": COLUMN}}), "a key of this name"),
+        (document({"key": None}), "'key'"),
         (document({"typo": 1}), "unknown"),
         (document({"columns": {"x": {"kind": "integer", "domain": "private"}}}), "private domains"),
         ({"tables": {"p": {"key": "id", "columns": {"a": COLUMN}}}}, "one table without `parent`"),
         ({"tables": {"../p": {"key": "id"}, "c": {"parent": "../p", "key": "of"}}}, "names are"),
     ],
-)  # fmt: skip
+)
 def test_a_schema_that_does_not_fit_is_refused(plain, text):
     with pytest.raises(SchemaError, match=text):
         LinkedSchema.from_dict(plain)

@@ -1,5 +1,5 @@
-"""What others filled: Arrow buffers whose offsets lie, panics of native code, and public data that is the
-private data."""
+"""What others filled: Arrow buffers whose offsets lie, panics of native code, and public data that
+is the private data."""
 
 import os
 import subprocess
@@ -59,7 +59,9 @@ def test_offsets_that_lead_out_of_a_file_are_refused(tmp_path, make, kind):
     assert "refused" in done.stderr and "damaged" in done.stderr
 
 
-@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream, None], ids=["file", "stream", "table"])
+@pytest.mark.parametrize(
+    "make", [pa.ipc.new_file, pa.ipc.new_stream, None], ids=["file", "stream", "table"]
+)
 def test_damaged_arrow_data_is_refused_before_the_charge(tmp_path, make):
     """Nothing is entered into the ledger: the file can be repaired and the run begun again."""
     ledger = tmp_path / "ledger"
@@ -78,7 +80,9 @@ def test_damaged_arrow_data_is_refused_before_the_charge(tmp_path, make):
 
 def test_indices_that_lead_out_of_a_dictionary_are_refused(tmp_path):
     good = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), ["x", "y"])
-    bad = pa.DictionaryArray.from_arrays(pa.array([0, 1, 1 << 20], pa.int32()), ["x", "y"], safe=False)
+    bad = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 1 << 20], pa.int32()), ["x", "y"], safe=False
+    )
     for ids in (good, bad):
         table = pa.table({"who": ids, "a": [1, 2, 3]})
         sources = [table, table.to_batches()[0], table.to_reader(), pads.dataset(table)]
@@ -128,7 +132,9 @@ except fastdp.errors.DataError as error:
 def test_a_panic_is_an_error_like_any_other_and_says_nothing():
     done = subprocess.run([sys.executable, "-c", PANIC], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith("before\nrefused: reading the private data failed (PanicException)")
+    assert done.stderr.startswith(
+        "before\nrefused: reading the private data failed (PanicException)"
+    )
     assert done.stderr.count("\n") == 2 and done.stdout == ""
 
 
@@ -163,7 +169,11 @@ def test_public_data_that_is_the_private_file(tmp_path):
         with pytest.raises(UsageError, match="is the private data"):
             fastdp.synthesize(path, "mst", 1.0, schema=SCHEMA, public=same)
     assert overlap(tmp_path / "soft.parquet", folder) and overlap(pads.dataset(str(path)), path)
-    assert not overlap(other, path) and not overlap(other, folder) and not overlap(tmp_path / "none", path)
+    assert (
+        not overlap(other, path)
+        and not overlap(other, folder)
+        and not overlap(tmp_path / "none", path)
+    )
 
 
 def test_a_file_that_is_gone_hides_none_of_the_others(tmp_path):
@@ -179,7 +189,11 @@ def test_a_file_that_is_gone_hides_none_of_the_others(tmp_path):
 
 
 SLICED = {
-    "arrow": (lambda t: t, lambda t, start, n: t.slice(start, n), lambda t: pa.table(t.to_pydict())),
+    "arrow": (
+        lambda t: t,
+        lambda t, start, n: t.slice(start, n),
+        lambda t: pa.table(t.to_pydict()),
+    ),
     "polars": (
         lambda t: pl.DataFrame(pl.from_arrow(t)).rechunk(),
         lambda t, start, n: t.slice(start, n),
@@ -199,31 +213,43 @@ def test_public_data_that_is_a_slice_of_the_private_frame(make, cut, copy):
     frame = make(pa.table({"who": people, "a": np.arange(100) % 5, "f": np.arange(100.0)}))
     assert overlap(cut(frame, 10, 20), frame) and overlap(frame, cut(frame, 10, 20))
     assert overlap(cut(frame, 0, 40), cut(frame, 32, 10)) and overlap([frame], {"a": frame["a"]})
-    assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), "other rows of one frame are other rows"
+    assert not overlap(cut(frame, 0, 32), cut(frame, 32, 10)), (
+        "other rows of one frame are other rows"
+    )
     assert not overlap(copy(frame), frame)
     with pytest.raises(UsageError, match="is the private data"):
         fastdp.synthesize(frame, "mst", 1.0, schema=SCHEMA, public=cut(frame, 3, 5))
 
 
 def test_an_encoder_that_leaves_its_domain_is_stopped_before_any_count(monkeypatch):
-    monkeypatch.setattr(encode, "number_map", lambda *of: encode.core.Map(encode.core.AFFINE, count=9))
-    schema = fastdp.Schema.from_dict({"columns": {"a": {"kind": "integer", "max": 3, "null": "drop"}}})
+    monkeypatch.setattr(
+        encode, "number_map", lambda *of: encode.core.Map(encode.core.AFFINE, count=9)
+    )
+    schema = fastdp.Schema.from_dict(
+        {"columns": {"a": {"kind": "integer", "max": 3, "null": "drop"}}}
+    )
     size = schema.domain["a"]
     assert fastdp.read(pa.table({"a": [0, size - 1]}), schema).codes["a"].tolist() == [0, size - 1]
-    with pytest.raises(RuntimeError, match="column 'a': the encoder made a code outside its domain"):
+    with pytest.raises(
+        RuntimeError, match="column 'a': the encoder made a code outside its domain"
+    ):
         fastdp.read(pa.table({"a": [0, size]}), schema, public=True)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
 def test_text_that_is_not_utf8_is_found_and_counted_as_the_same(kind):
-    """It is outside every list of values: found, it would be written as a replacement character, under which
-    no row is counted."""
+    """It is outside every list of values: found, it would be written as a replacement character,
+    under which no row is counted."""
     values = [b"ab\xff"] * 40 + [b"ok"] * 40 + ["\ufffd".encode()] * 40
-    column = pa.array(values, pa.large_binary() if kind == pa.large_string() else pa.binary()).view(kind)
+    column = pa.array(values, pa.large_binary() if kind == pa.large_string() else pa.binary()).view(
+        kind
+    )
     schema = fastdp.Schema.from_dict({"columns": {"x": {"kind": "string", "domain": "private"}}})
     found, counts = count_keys(pa.table({"x": column}), schema, "x", "string", 1)
     assert dict(zip(found, counts.tolist(), strict=True)) == {"ok": 40 << 20, "\ufffd": 40 << 20}
-    listed = fastdp.Schema.from_dict({"columns": {"x": {"kind": "categorical", "values": sorted(found)}}})
+    listed = fastdp.Schema.from_dict(
+        {"columns": {"x": {"kind": "categorical", "values": sorted(found)}}}
+    )
     codes = fastdp.read(pa.table({"x": column}), listed).codes["x"]
     assert np.bincount(codes)[:3].tolist() == [40, 40, 40]
     parsed = parse(column.cast(pa.large_binary()), "string")

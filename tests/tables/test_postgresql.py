@@ -80,9 +80,12 @@ def fill(address):
                 copy.write_row((row["who"], row["a"], row["b"]))
         # Ids that are one text where case does not count.
         cursor.execute(
-            "create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+            "create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic ="
+            " false)"
         )
-        cursor.execute('create table collated as select "who" collate nocase as "who", a, b from trips')
+        cursor.execute(
+            'create table collated as select "who" collate nocase as "who", a, b from trips'
+        )
 
 
 def adbc(address):
@@ -110,7 +113,9 @@ def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     monkeypatch.setenv(sql.URI, uri)
     assert not command(tmp_path, "one", "--sql", QUERY)
     assert not command(tmp_path, "two", "--sql", QUERY, "--threads", "3")
-    want = fastdp.synthesize(rows(), "mst", 1.0, 1e-6, schema=BOUNDED, clip=3, seed=1, sample_seed=2)
+    want = fastdp.synthesize(
+        rows(), "mst", 1.0, 1e-6, schema=BOUNDED, clip=3, seed=1, sample_seed=2
+    )
     for name in ("one", "two"):
         made = fastdp.load_run(tmp_path / name)
         assert made.data.to_table().equals(want.data)
@@ -148,12 +153,17 @@ assert fastdp.read(source(rows), schema, threads=1).rows == rows
 
 @pytest.mark.parametrize("way", ["adbc", "psycopg"])
 def test_rows_are_streamed_in_bounded_memory(uri, way):
-    """1.5 million rows of about 120 bytes, within 120 MB more than a thousand of them take: codes are 6 bytes
-    a row, what is in flight a few batches of the driver's size."""
+    """1.5 million rows of about 120 bytes, within 120 MB more than a thousand of them take: codes
+    are 6 bytes a row, what is in flight a few batches of the driver's size."""
     count, room = 1_500_000, 120 << 20
     command = [sys.executable, "-c", LIMITED, uri, str(count), str(room), way]
     root = str(Path(__file__).parents[2])
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=root, env=os.environ | {"PYTHONPATH": root}, check=False
+        command,
+        capture_output=True,
+        text=True,
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": root},
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,5 @@
-"""Queries as sources: DuckDB, ADBC, any DB-API driver; bounded memory, rows that cannot harm others."""
+"""Queries as sources: DuckDB, ADBC, any DB-API driver; bounded memory, rows that cannot harm
+others."""
 
 import datetime
 import decimal
@@ -26,10 +27,13 @@ QUERY = 'select "who", a, b, 1 as unused from trips'
 def rows(count=3000):
     rng = np.random.default_rng(2)
     names = np.array(["Ann", "ann", "ANN ", "b\u00f6", *(f"n{i}" for i in range(50))])
-    return pa.table({
-        "a": rng.integers(0, 5, count), "b": rng.integers(0, 40, count),
-        "who": names[rng.integers(0, 54, count)],
-    })  # fmt: skip
+    return pa.table(
+        {
+            "a": rng.integers(0, 5, count),
+            "b": rng.integers(0, 40, count),
+            "who": names[rng.integers(0, 54, count)],
+        }
+    )
 
 
 def sqlite(path=":memory:", table=None):
@@ -45,7 +49,9 @@ def sqlite(path=":memory:", table=None):
 
 
 def counts(source, threads=2):
-    return local(fastdp.read(source, SCHEMA, threads=threads), 1).marginals([("a", "b")], 3)["a", "b"]
+    return local(fastdp.read(source, SCHEMA, threads=threads), 1).marginals([("a", "b")], 3)[
+        "a", "b"
+    ]
 
 
 def test_every_driver_gives_the_rows_of_the_table(tmp_path, monkeypatch):
@@ -74,7 +80,9 @@ def test_one_row_of_another_type_changes_no_other():
     """SQLite's columns take anything."""
     odd = rows(200)
     connection = sqlite(table=odd)
-    connection.execute("insert into trips values (7, 'no number', 1), (x'ff', 2, 3.0), (null, 1, 1)")
+    connection.execute(
+        "insert into trips values (7, 'no number', 1), (x'ff', 2, 3.0), (null, 1, 1)"
+    )
     more = fastdp.read(fastdp.sql(connection, QUERY), SCHEMA, threads=1)
     assert np.array_equal(more.codes["a"][:200], odd["a"].to_numpy())
     assert more.rows == 201  # what is no number is null; null users and null codes are dropped
@@ -142,4 +150,6 @@ def test_a_database_that_cannot_be_opened_is_refused_without_its_uri(tmp_path, m
     monkeypatch.setitem(sys.modules, "adbc_driver_postgresql", None)
     with pytest.raises(UsageError) as caught:
         sql.connect("postgresql://Erika:secret@host/db")
-    assert str(caught.value) == "FASTDP_SQL_URI: postgresql needs the package 'adbc_driver_postgresql'"
+    assert (
+        str(caught.value) == "FASTDP_SQL_URI: postgresql needs the package 'adbc_driver_postgresql'"
+    )

@@ -31,7 +31,16 @@ def rows_of(texts, malformed="drop", most=12):
         return rows_in(part, ["a", "b"]), part.tally.lines
 
 
-PIECES = [b'"', b",", b"\n", b"a", b"bcdefgh", b"1,2\n", b'"x\ny",3\n', b"1,23456789012345678901234567\n"]
+PIECES = [
+    b'"',
+    b",",
+    b"\n",
+    b"a",
+    b"bcdefgh",
+    b"1,2\n",
+    b'"x\ny",3\n',
+    b"1,23456789012345678901234567\n",
+]
 
 
 @settings(max_examples=60, deadline=None)
@@ -70,9 +79,11 @@ LONG = b'1,2\n3,"x\nyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\nzz\n5,6\n7,8\n"9,1\n2,3\n4,5
     [LONG, LONG.replace(b"yyy\n", b'y"y,"\n'), LONG.replace(b'"x\n', b"x\n")],
     ids=["inside", "quotes in it", "by itself"],
 )
-def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, text, malformed, encoding):
-    """A record over several lines one of which is too long: what is read, and how many records are counted as
-    malformed, does not depend on how much of the file is read at a time."""
+def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(
+    tmp_path, text, malformed, encoding
+):
+    """A record over several lines one of which is too long: what is read, and how many records are
+    counted as malformed, does not depend on how much of the file is read at a time."""
     path = tmp_path / "x.csv"
     path.write_bytes(text.decode().encode(encoding))
     style = Dialect(header=["a", "b"], newlines=True, malformed=malformed, encoding=encoding)
@@ -86,7 +97,8 @@ def test_a_line_that_is_too_long_ends_its_record_wherever_blocks_end(tmp_path, t
 
 
 def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
-    """Numbers start at 1 with the header. Of other files, and where values may have newlines, none."""
+    """Numbers start at 1 with the header. Of other files, and where values may have newlines,
+    none."""
     text = "a,b\n1,2\n1,2,3\n1,2\n4\n"
     for name, dialect, found in (
         ("x.csv", Dialect(), [3, 5]),

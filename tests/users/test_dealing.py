@@ -1,4 +1,5 @@
-"""Dealing rows to users: the kernel against its slow twin, and what dealing keeps whatever the rows."""
+"""Dealing rows to users: the kernel against its slow twin, and what dealing keeps whatever the
+rows."""
 
 import numpy as np
 import pytest
@@ -24,7 +25,9 @@ def people(constants=None, bound=60):
     if not constants:
         return People(sizes)
     draw = np.random.default_rng(7).integers
-    drawn = {name: draw(0, n, 30_000).astype(np.uint32) for name, n in {"g": 3, **constants}.items()}
+    drawn = {
+        name: draw(0, n, 30_000).astype(np.uint32) for name, n in {"g": 3, **constants}.items()
+    }
     return People.of(sizes, GROUPED, "g", drawn)
 
 
@@ -71,10 +74,11 @@ def test_rows_that_are_not_those_wanted_are_refused():
 
 @pytest.mark.parametrize("constants", [{}, {"a": 4}, {"a": 4, "c": 9}, {"a": 4, "d": 5000}])
 def test_users_get_their_rows_and_one_value_of_each_constant(constants, monkeypatch):
-    """Every row comes out once and in its place. Constants are those of its user; they differ from the row's
-    own in a small part of the rows: about half a user's rows per segment, 20 segments at most, of 10 rows in
-    the mean. Where every row has constants of its own, others make up for what users want, of those with the
-    same a: its shares change by less than the rows of one user. Chunks change nothing of this."""
+    """Every row comes out once and in its place. Constants are those of its user; they differ from
+    the row's own in a small part of the rows: about half a user's rows per segment, 20 segments at
+    most, of 10 rows in the mean. Where every row has constants of its own, others make up for what
+    users want, of those with the same a: its shares change by less than the rows of one user.
+    Chunks change nothing of this."""
     monkeypatch.setattr(dealing, "CHUNK_ROWS", 700)
     rng = np.random.default_rng(3)
     sizes = {"a": 4, "b": 6, "c": 5, "d": 1000}
@@ -88,7 +92,9 @@ def test_users_get_their_rows_and_one_value_of_each_constant(constants, monkeypa
         pairs = np.unique(np.stack([owner, dealt[name]]), axis=1)
         assert (np.diff(pairs[0]) > 0).all()  # one value per user
         assert name == "d" or np.mean(dealt[name] != codes[name]) < 0.1
-        assert np.abs(np.bincount(dealt["a"]) - np.bincount(codes["a"])).max() <= crowd.sizes.most_rows
+        assert (
+            np.abs(np.bincount(dealt["a"]) - np.bincount(codes["a"])).max() <= crowd.sizes.most_rows
+        )
     assert all((dealt[n] == codes[n]).all() for n in sizes if n not in constants)
     again, same = made.deal(codes, 5, 1)
     assert (owner == same).all() and all((again[n] == dealt[n]).all() for n in sizes)
@@ -104,7 +110,8 @@ def test_constants_that_the_table_of_users_does_not_have_get_users():
 
 
 def test_large_users_give_way_where_a_constant_has_too_few_rows():
-    """30 users with three rows and one with 500 want the 100 rows of one constant; users count alike."""
+    """30 users with three rows and one with 500 want the 100 rows of one constant; users count
+    alike."""
     wanted, here = np.append(np.full(30, 3), 500), np.zeros(31, np.int64)
     rng, groups = np.random.default_rng(0), (np.zeros(2), here)
     found = dealing._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
@@ -112,9 +119,10 @@ def test_large_users_give_way_where_a_constant_has_too_few_rows():
 
 
 def test_trial_dealings_reach_the_rates_asked_for():
-    """Agreement of the dealt rows is that of the goal in each group. A group has a mean over at least 100
-    users, each in [0, 1]: its standard deviation is at most .05. The trials see other draws than the check
-    (twice the variance), so .05 * 1.5 * 3 covers it. Without the trials the rare column stays further off."""
+    """Agreement of the dealt rows is that of the goal in each group. A group has a mean over at
+    least 100 users, each in [0, 1]: its standard deviation is at most .05. The trials see other
+    draws than the check (twice the variance), so .05 * 1.5 * 3 covers it. Without the trials the
+    rare column stays further off."""
     rng = np.random.default_rng(1)
     codes = random_rows(rng, 60_000, {"a": 9, "b": 40, "c": 300})
     goal = np.tile([0.6, 0.4, 0.2], (len(GROUPS), 1))
@@ -131,8 +139,9 @@ def test_trial_dealings_reach_the_rates_asked_for():
 
 
 def test_columns_that_users_repeat_together_are_found_and_come_out():
-    """Sessions: date and hour agree together far more often than rates of dates and of hours explain.
-    Weekdays do not, and get no urn of their own with dates. The bound is that of the test above."""
+    """Sessions: date and hour agree together far more often than rates of dates and of hours
+    explain. Weekdays do not, and get no urn of their own with dates. The bound is that of the test
+    above."""
     rng = np.random.default_rng(2)
     codes = random_rows(rng, 60_000, {"date": 40, "hour": 12, "day": 5})
     goal = np.tile([0.3, 0.3, 0.1], (len(GROUPS), 1))
@@ -146,9 +155,10 @@ def test_columns_that_users_repeat_together_are_found_and_come_out():
 
 
 def test_values_that_users_avoid_are_rare_and_neighbouring_ones_come_out():
-    """Five rows a user: each year once, and days of one season of 16, but no day twice. By chance .2 of the
-    pairs of rows have the same year; a chunk runs short of some by sqrt(16,000 * .16) / 3,200 = 2 %, so that
-    a few users cannot have one. Seasons: the bound is that of the test above; days would be 1 / 16 of it."""
+    """Five rows a user: each year once, and days of one season of 16, but no day twice. By chance
+    .2 of the pairs of rows have the same year; a chunk runs short of some by sqrt(16,000 * .16) /
+    3,200 = 2 %, so that a few users cannot have one. Seasons: the bound is that of the test above;
+    days would be 1 / 16 of it."""
     codes = random_rows(np.random.default_rng(3), 60_000, {"year": 5, "day": 160})
     codes["year"] = np.arange(60_000, dtype=np.uint32) % 5
     goal = np.tile([0.0, 0.002], (len(GROUPS), 1))
@@ -179,21 +189,27 @@ def test_users_get_rows_of_their_group():
 
 
 def test_groups_are_mixed_where_their_rows_cannot_agree():
-    """Rows of the smallest users have other values each, of 6 in 7 rows; those of other users have 6 values.
-    By themselves they cannot agree in half of their pairs."""
+    """Rows of the smallest users have other values each, of 6 in 7 rows; those of other users have
+    6 values. By themselves they cannot agree in half of their pairs."""
     codes = {"b": np.random.default_rng(4).integers(0, 6, 20_000).astype(np.uint32)}
     rates = Rates(("b",), np.array([0.5]), np.full(1, 0.001), np.full((len(GROUPS), 1), 0.5))
     codes["group"] = (np.arange(20_000) >= 4_000).astype(np.uint32)
-    scarce = codes | {"b": np.where(codes["group"] | (codes["b"] == 0), codes["b"], 6 + np.arange(20_000))}
-    made = [dealer(people(), rates, Roles((), ("b",)), c, 4, 2, ("group", (1, 4))) for c in (codes, scarce)]
+    scarce = codes | {
+        "b": np.where(codes["group"] | (codes["b"] == 0), codes["b"], 6 + np.arange(20_000))
+    }
+    made = [
+        dealer(people(), rates, Roles((), ("b",)), c, 4, 2, ("group", (1, 4)))
+        for c in (codes, scarce)
+    ]
     assert [m.mixed for m in made] == [0, 1]
 
 
 @pytest.mark.parametrize("groups", [("", (1,)), ("group", (1, 16))])
 def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
-    """Users with a larger a have more rows; the clip of 16 hides most of that. The table of users is off by
-    factors up to 4. Then users have the shares of `rows`, and shares of all rows nearer to the truth than
-    either source. Nearly no row is left out where the table may be all noise, or the clip hides nothing."""
+    """Users with a larger a have more rows; the clip of 16 hides most of that. The table of users
+    is off by factors up to 4. Then users have the shares of `rows`, and shares of all rows nearer
+    to the truth than either source. Nearly no row is left out where the table may be all noise, or
+    the clip hides nothing."""
     rng, edges = np.random.default_rng(5), size_bins(1024)
     a = rng.integers(0, 4, 8000).astype(np.uint32)
     size = np.minimum(rng.geometric(1 / np.array([3.0, 6, 20, 60])[a]), 1024)
@@ -221,7 +237,9 @@ def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     assert groups[0] or np.abs(left / left.sum() - shares(made)).sum() < 0.04
     for given in ((rows, 16, groups, 1e6, {"a"}), ({"a": a.repeat(size)}, 1024, ("", (1,)), 0.0)):
         assert np.ptp(balanced(crowd, *given)[1]["a"]) < 0.05
-    goal = np.array([[500.0] * 4, [9.0, 0, 0, 0]])  # of the second group of rows, 2 % of what users have
+    goal = np.array(
+        [[500.0] * 4, [9.0, 0, 0, 0]]
+    )  # of the second group of rows, 2 % of what users have
     found = _tilted(np.full((1, 4), 100.0), np.array([[5.0, 0.1]]), goal)
     assert np.ptp(found) < 0.05, "a small group of rows does not decide for users of a large one"
 
@@ -230,15 +248,21 @@ def test_groups_of_rows_have_enough_rows_each():
     edges = size_edges(1024)
     values = np.array([100.0] * 14 + [0.0] * (len(edges) - 14))
     found = crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, 1000.0)
-    assert found[0] == 1 and 24 in found and set(found) <= set(edges)  # the first bin beyond the clip
+    assert (
+        found[0] == 1 and 24 in found and set(found) <= set(edges)
+    )  # the first bin beyond the clip
     weight = np.minimum([e * 1.2 for e in edges], 16) * values
     parts = np.add.reduceat(weight, np.searchsorted(edges, found))
     assert parts.min() > 900 and len(found) > 3
     fewer = crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, weight.sum())
     parts = np.add.reduceat(weight, np.searchsorted(edges, fewer))
-    assert len(fewer) > 1 and parts.min() > 0.9 / 4 * weight.sum(), "no two have enough: a quarter is enough"
+    assert len(fewer) > 1 and parts.min() > 0.9 / 4 * weight.sum(), (
+        "no two have enough: a quarter is enough"
+    )
     assert crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, 1e9) == (1,)
-    assert crowds.row_groups(Histogram(edges, values, 1.0), 1024, edges[14], 1000.0) == (1,), "no row is lost"
+    assert crowds.row_groups(Histogram(edges, values, 1.0), 1024, edges[14], 1000.0) == (1,), (
+        "no row is lost"
+    )
 
 
 class Released:
@@ -247,7 +271,8 @@ class Released:
 
 
 def test_roles_follow_from_rates_and_noise():
-    """Constant: agreement near 1 that chance does not explain. Repeated: above chance by more than noise."""
+    """Constant: agreement near 1 that chance does not explain. Repeated: above chance by more than
+    noise."""
     columns = ("fixed", "almost", "one value", "habit", "free")
     sums = [990, 880, 998, -400, -820, 1000]
     by_chance = np.array([0.2, 0.2, 0.998, 0.1, 0.1])
@@ -257,28 +282,47 @@ def test_roles_follow_from_rates_and_noise():
     assert roles(rates, by_chance, ("fixed",)).repeated[0] == "fixed"
     noisy = rates_of(columns, Released(sums, 40.0), by_chance)
     assert "almost" in roles(noisy, by_chance).constant  # cannot be told from a constant
-    assert may_repeat(roles(noisy, by_chance), noisy, by_chance)[-2:] == ("habit", "free"), "it may be"
+    assert may_repeat(roles(noisy, by_chance), noisy, by_chance)[-2:] == ("habit", "free"), (
+        "it may be"
+    )
     lost = rates_of(columns, Released(sums, 800.0), by_chance)
-    assert roles(lost, by_chance).repeated == may_repeat(roles(lost, by_chance), lost, by_chance) == ()
+    assert (
+        roles(lost, by_chance).repeated == may_repeat(roles(lost, by_chance), lost, by_chance) == ()
+    )
 
 
 def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogram():
-    """Groups of 100 users. With little noise each has its own rate, with much they decline as expected. A
-    histogram of rows per user mends a wrong number of users; rates of groups make the overall one surer."""
+    """Groups of 100 users. With little noise each has its own rate, with much they decline as
+    expected. A histogram of rows per user mends a wrong number of users; rates of groups make the
+    overall one surer."""
     rates, edges = np.linspace(0.1, 0.6, len(GROUPS)), size_edges(4096)
     groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
     total, none = groups[::2].sum(), np.zeros(1)
     declining = 0.75 ** np.arange(len(GROUPS))
     for noise, found in ((0.1, rates), (1e5, 0.35 * declining / declining.mean())):
-        made = rates_of(("a",), Released([total, 600.0], 1.0), none, None, ("a", Released(groups, noise)))
-        assert np.allclose(made.by_group[:, 0], found, atol=1e-2) and abs(made.overall[0] - 0.35) < 1e-4
-    users, wrong = Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1), Released([total, 800.0], 30.0)
+        made = rates_of(
+            ("a",), Released([total, 600.0], 1.0), none, None, ("a", Released(groups, noise))
+        )
+        assert (
+            np.allclose(made.by_group[:, 0], found, atol=1e-2)
+            and abs(made.overall[0] - 0.35) < 1e-4
+        )
+    users, wrong = (
+        Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1),
+        Released([total, 800.0], 30.0),
+    )
     mended = rates_of(("a",), wrong, none, users)
     assert abs(mended.overall[0] - 0.35) < 1e-3 and abs(mended.error[0] - 0.025) < 1e-4
-    both = rates_of(("a",), wrong, none, users, ("a", Released(groups, 15.0)))  # 15 * sqrt(6) = 1.22 * 30
+    both = rates_of(
+        ("a",), wrong, none, users, ("a", Released(groups, 15.0))
+    )  # 15 * sqrt(6) = 1.22 * 30
     assert abs(both.overall[0] - 0.35) < 1e-2 and 0.6 < both.error[0] / mended.error[0] < 0.78
     empty = rates_of(("a",), Released([-5, -3], 1.0), none, None, ("a", Released(-groups, 1.0)))
-    assert 0 <= empty.overall[0] <= 1 and (empty.by_group == empty.overall).all() and empty.error[0] > 0.1
+    assert (
+        0 <= empty.overall[0] <= 1
+        and (empty.by_group == empty.overall).all()
+        and empty.error[0] > 0.1
+    )
 
 
 def released(rows, bound, sigma, rng):
@@ -307,10 +351,11 @@ SIZES = {
 @pytest.mark.parametrize("sigma", [4.0, 30.0])  # about that of epsilon 10 and 1
 @pytest.mark.parametrize("kind", SIZES)
 def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
-    """The number of rows is in both its intervals in at least 85 % of 60 runs (of 95 %, three standard
-    deviations of such a share are .08), also where nobody can see the users with most rows. In tables without
-    giants the median error of the 90th percentile is below 10 %; so is that of the 99th where the 40 users
-    above it stand out of noise, else it is a bin (a quarter of an octave) more."""
+    """The number of rows is in both its intervals in at least 85 % of 60 runs (of 95 %, three
+    standard deviations of such a share are .08), also where nobody can see the users with most
+    rows. In tables without giants the median error of the 90th percentile is below 10 %; so is that
+    of the 99th where the 40 users above it stand out of noise, else it is a bin (a quarter of an
+    octave) more."""
     rng, bound = np.random.default_rng(3), 4096
     missed, tails = np.zeros(2), []
     for _ in range(60):

@@ -1,5 +1,5 @@
-"""Rows of synthetic users in order: what an exchange of rows keeps, and that it brings about what is
-asked."""
+"""Rows of synthetic users in order: what an exchange of rows keeps, and that it brings about what
+is asked."""
 
 import itertools
 
@@ -44,14 +44,32 @@ def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3, kinds=1):
     group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
     kind = ((wanted > 6) * (kinds - 1)).astype(np.uint32)
     made = core.order_rows(
-        row_start, user_start, features, wanted, group, len(GROUPS), kind, kinds, time, time // 24, ENDS,
-        *sides, np.array([8], np.uint32), GAPS, shift, tries, owner, seed, threads,
-    )  # fmt: skip
+        row_start,
+        user_start,
+        features,
+        wanted,
+        group,
+        len(GROUPS),
+        kind,
+        kinds,
+        time,
+        time // 24,
+        ENDS,
+        *sides,
+        np.array([8], np.uint32),
+        GAPS,
+        shift,
+        tries,
+        owner,
+        seed,
+        threads,
+    )
     return owner, *made, time, sides, features
 
 
 def near(sequence, owner, sides, wanted):
-    """How often the first side of a row is the second of the next row of the same user: one by one."""
+    """How often the first side of a row is the second of the next row of the same user: one by
+    one."""
     steps = [(a, b) for a, b in itertools.pairwise(sequence) if owner[a] == owner[b]]
     return np.mean([sides[0][0, a] == sides[1][0, b] for a, b in steps])
 
@@ -68,9 +86,10 @@ def agreement(owner, values):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_exchanges_keep_rows_order_and_agreement_and_bring_about_what_is_asked(seed):
-    """Random rows follow in one case of eight; half is asked for. Exchanges stop within 0.002 of the users
-    of each goal or at the last try; agreement is held by the same sum of squares, whose size at the end is at
-    most that of the shortfall at the start times the share that is left (both sums are in users)."""
+    """Random rows follow in one case of eight; half is asked for. Exchanges stop within 0.002 of
+    the users of each goal or at the last try; agreement is held by the same sum of squares, whose
+    size at the end is at most that of the shortfall at the start times the share that is left (both
+    sums are in users)."""
     chunks = random_chunks(np.random.default_rng(seed), (300, 3, 150))
     wanted, user_start, row_start, before = chunks
     shift = np.zeros(1 + GAPS + 2 * ENDS)
@@ -90,15 +109,17 @@ def test_exchanges_keep_rows_order_and_agreement_and_bring_about_what_is_asked(s
     assert abs((now[0] - was[0]) / 2**20 / many - 0.375) < 0.02
     for feature in features:
         assert abs(agreement(owner, feature) - agreement(before, feature)) < 0.03
-    assert int(now[1 : 1 + GAPS].sum()) == pytest.approx(many << 20, rel=1e-4)  # every user's gaps are shares
+    assert int(now[1 : 1 + GAPS].sum()) == pytest.approx(
+        many << 20, rel=1e-4
+    )  # every user's gaps are shares
     assert now[1 + GAPS :].sum() == 2 * len(wanted) << 20
     again = exchange(seed, chunks, shift, 60, threads=3)
     assert (again[0] == owner).all() and (again[1] == sequence).all()
 
 
 def test_each_kind_of_users_has_its_own_sums():
-    """Three tenths more is asked for of users with many rows, nothing of the others. A kind's sum is the
-    share of its own users' steps that follow, one by one."""
+    """Three tenths more is asked for of users with many rows, nothing of the others. A kind's sum
+    is the share of its own users' steps that follow, one by one."""
     chunks = random_chunks(np.random.default_rng(4), (300, 150))
     wanted, shift = chunks[0], np.zeros(2 + GAPS + 2 * ENDS)
     shift[1] = 0.3
@@ -112,14 +133,16 @@ def test_each_kind_of_users_has_its_own_sums():
 
 def distinct(owner, values):
     """Mean over users of values per row."""
-    return np.mean([len(np.unique(values[owner == u])) / (owner == u).sum() for u in np.unique(owner)])
+    return np.mean(
+        [len(np.unique(values[owner == u])) / (owner == u).sum() for u in np.unique(owner)]
+    )
 
 
 @pytest.mark.parametrize("values", [4, 5000])
 def test_exchanges_keep_the_number_of_values_and_end(values):
-    """Numbers of values per user stay within 0.01 (held as agreement is, CLOSE in the kernel), while two in
-    five steps are made to follow. With 5,000 values nearly every row that is looked at is one that a user
-    does not have: places for counts run out where such looks take one."""
+    """Numbers of values per user stay within 0.01 (held as agreement is, CLOSE in the kernel),
+    while two in five steps are made to follow. With 5,000 values nearly every row that is looked at
+    is one that a user does not have: places for counts run out where such looks take one."""
     chunks = random_chunks(np.random.default_rng(2), (400,))
     shift = np.zeros(1 + GAPS + 2 * ENDS)
     shift[0] = 0.275
@@ -150,24 +173,30 @@ def schema(**user):
 
 
 def rates():
-    return Rates(("from", "to", "pay"), np.full(3, 0.2), np.full(3, 0.001), np.full((len(GROUPS), 3), 0.2))
+    return Rates(
+        ("from", "to", "pay"), np.full(3, 0.2), np.full(3, 0.001), np.full((len(GROUPS), 3), 0.2)
+    )
 
 
 def released(key, near, gaps=None, sigma=0.5, users=(500.0, 300.0, 100.0)):
-    """Answers in which each pair's neighbours agree as often as `near` says, and any two rows in one of
-    eight."""
+    """Answers in which each pair's neighbours agree as often as `near` says, and any two rows in
+    one of eight."""
     users = np.array(users)
     across = [2 / 8 * users.sum() - users.sum() for x, y in key.pairs if x != y]
     gaps = np.full(key.gaps, users.sum() / key.gaps) if gaps is None else gaps
     ends = np.full(2 * key.ends, users.sum() / key.ends)
-    values = [*(np.outer([2 * near[p] - 1 for p in key.pairs], users).ravel(), users, across, gaps, ends)]
+    values = [
+        *(np.outer([2 * near[p] - 1 for p in key.pairs], users).ravel(), users, across, gaps, ends)
+    ]
     return Measurement(("order",), np.concatenate(values), sigma)
 
 
 @pytest.mark.parametrize("bins", [1, 2, 5, 62, 63, 70])
 def test_gaps_have_bins_of_powers_of_two(bins):
     gaps = [0, *(2**k + d for k in range(62) for d in (-1, 0, 1))]
-    assert gap_bins(np.array(gaps), bins).tolist() == [min(g.bit_length(), bins - 1, 62) for g in gaps]
+    assert gap_bins(np.array(gaps), bins).tolist() == [
+        min(g.bit_length(), bins - 1, 62) for g in gaps
+    ]
 
 
 def test_chains_are_chosen_from_released_numbers():
@@ -184,8 +213,8 @@ def test_chains_are_chosen_from_released_numbers():
 
 
 def test_dealt_users_follow_the_goal():
-    """Rows whose `to` and `from` are drawn evenly: dealing makes two in five steps follow, and keeps every
-    row."""
+    """Rows whose `to` and `from` are drawn evenly: dealing makes two in five steps follow, and
+    keeps every row."""
     rng = np.random.default_rng(4)
     codes = {name: rng.integers(0, n, 12_000).astype(np.uint32) for name, n in SIZES.items()}
     key = to_ask(schema(), schema().modelled, Roles((), ()))
@@ -208,8 +237,8 @@ def test_dealt_users_follow_the_goal():
 
 
 def test_differences_within_noise_are_left_alone():
-    """Three standard errors and less are noise. First and last rows are counted for all users, here as many
-    as have two rows."""
+    """Three standard errors and less are noise. First and last rows are counted for all users, here
+    as many as have two rows."""
     key = to_ask(schema(), schema().modelled, Roles((), ()))
     order, _ = order_of(key, released(key, dict.fromkeys(key.pairs, 0.5)), rates(), SIZES)
     size, wanted = len(order.shift), np.full(1000, 5)
@@ -219,12 +248,14 @@ def test_differences_within_noise_are_left_alone():
     aimed = order.aimed(before, wanted, Goal(np.full(size, 0.6), np.full(size, 0.03)))
     there = np.ones(size, bool)
     there[: len(order.key.pairs) * len(KINDS)] = np.tile([True, False, False], len(order.key.pairs))
-    assert np.allclose(aimed.shift, np.where(there, 0.1, 0.0))  # there are users of the first kind only
+    assert np.allclose(
+        aimed.shift, np.where(there, 0.1, 0.0)
+    )  # there are users of the first kind only
 
 
 def test_noise_in_empty_bins_does_not_move_first_rows():
-    """All users begin in the first two of 20 bins; noise of 3 % in each bin. Goals that count only what is
-    positive would take a fifth of the users out of the first two bins."""
+    """All users begin in the first two of 20 bins; noise of 3 % in each bin. Goals that count only
+    what is positive would take a fifth of the users out of the first two bins."""
     key = to_ask(schema(), schema().modelled, Roles((), ()))
     users, moved = 900.0, []
     for seed in range(40):
@@ -233,15 +264,24 @@ def test_noise_in_empty_bins_does_not_move_first_rows():
         values += np.random.default_rng(seed).normal(0, 27.0, len(values))
         order, goal = order_of(key, Measurement(("order",), values, 27.0), rates(), SIZES)
         before = np.zeros(len(order.shift))
-        before[-2 * key.ends :] = np.tile(np.append([0.6, 0.4], np.zeros(key.ends - 2)), 2) * 1000 * 2**20
+        before[-2 * key.ends :] = (
+            np.tile(np.append([0.6, 0.4], np.zeros(key.ends - 2)), 2) * 1000 * 2**20
+        )
         aimed = order.aimed(before, np.full(1000, 5), goal)
         moved.append(np.abs(aimed.shift[-2 * key.ends : -key.ends]).sum())
-    assert np.mean(np.array(moved) > 0) < 0.25  # 20 bins at three standard errors: .05, the users' noise more
+    assert (
+        np.mean(np.array(moved) > 0) < 0.25
+    )  # 20 bins at three standard errors: .05, the users' noise more
 
 
 @pytest.mark.parametrize(
     "order, text",
-    [("dya", "did you mean 'day'"), (["day", "day"], "twice"), (3, "user.order"), ("when", "the part date")],
+    [
+        ("dya", "did you mean 'day'"),
+        (["day", "day"], "twice"),
+        (3, "user.order"),
+        ("when", "the part date"),
+    ],
 )
 def test_orders_that_put_nothing_in_order_are_refused(order, text):
     plain = schema().to_dict()
@@ -264,7 +304,10 @@ def test_the_order_is_part_of_the_schema():
     assert timed.domain["when_minute"] == 4 + 2
     when, values = timed.fields["when"], np.arange(0, 86_400 * 9, 900) + 19_723 * 86_400
     parts, good = when.split(values)
-    assert good.all() and (when.join(parts, lambda purpose: np.full(len(values), 0.999)) == values).all()
+    assert (
+        good.all()
+        and (when.join(parts, lambda purpose: np.full(len(values), 0.999)) == values).all()
+    )
 
 
 def test_an_order_of_too_many_times_is_refused():

@@ -1,9 +1,9 @@
 """The kernels' vectors on a processor, its own or another's: python -m tools.cross aarch64 | x86_64
 
-Compiles csrc/ and the harness for the processor, with Debian's cross compiler where it is not this machine's,
-and runs every case there or under qemu-user. On x86-64 under qemu the baseline and the AVX2 copies of the
-kernels are run. `--sanitize address,undefined` or `thread`: on this machine under gcc's sanitisers. Exit
-code 1 where a result differs or a sanitiser complains.
+Compiles csrc/ and the harness for the processor, with Debian's cross compiler where it is not this
+machine's, and runs every case there or under qemu-user. On x86-64 under qemu the baseline and the
+AVX2 copies of the kernels are run. `--sanitize address,undefined` or `thread`: on this machine
+under gcc's sanitisers. Exit code 1 where a result differs or a sanitiser complains.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def flags() -> list[str]:
     """The compiler's arguments of a release build, as setup.py names them."""
     tree = ast.parse((ROOT / "setup.py").read_text("utf-8"))
     named = [
-        n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "compile_args"
+        n
+        for n in tree.body
+        if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "compile_args"
     ]
     return [*ast.literal_eval(named[0].value), "-O3", "-DNDEBUG"]
 
@@ -62,7 +64,13 @@ def build(machine: str, folder: Path, sanitize: str | None = None) -> Path:
     """The harness for a processor."""
     program = folder / f"harness-{machine}"
     sources = sorted([*(ROOT / "csrc").glob("*.c"), *HERE.glob("*.c")])
-    watched = ["-O1", "-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=all", "-DFDP_NO_CLONES"]
+    watched = [
+        "-O1",
+        "-g",
+        f"-fsanitize={sanitize}",
+        "-fno-sanitize-recover=all",
+        "-DFDP_NO_CLONES",
+    ]
     command = [
         compiler(machine),
         *flags(),
@@ -83,7 +91,9 @@ def main() -> int:
     )
     other = MACHINES[platform.machine() == MACHINES[0]]
     parser.add_argument("machine", nargs="?", choices=MACHINES, default=other)
-    parser.add_argument("--sanitize", choices=("address,undefined", "thread"), help="only on this machine")
+    parser.add_argument(
+        "--sanitize", choices=("address,undefined", "thread"), help="only on this machine"
+    )
     parser.add_argument("--work", type=Path, help="a folder to keep program and vectors in")
     options = parser.parse_args()
     wrong = 0
@@ -94,7 +104,9 @@ def main() -> int:
         vectors.write(folder / "vectors.bin")
         for name, command in runners(options.machine).items():
             print(f"{options.machine} on {platform.machine()}, {name}", flush=True)
-            wrong |= subprocess.run([*command, str(program), str(folder / "vectors.bin")]).returncode
+            wrong |= subprocess.run(
+                [*command, str(program), str(folder / "vectors.bin")]
+            ).returncode
     return int(wrong != 0)
 
 

@@ -1,7 +1,8 @@
 """The file of cases that harness.c reads.
 
-Of each case: a name of 32 bytes, int32 the number of arrays, then per array its type (one byte), int64 the
-number of items, float64 the tolerance (0: every bit), and the items. The processors are little-endian.
+Of each case: a name of 32 bytes, int32 the number of arrays, then per array its type (one byte),
+int64 the number of items, float64 the tolerance (0: every bit), and the items. The processors are
+little-endian.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import numpy as np
 
 TYPES = {"u1": "b", "u2": "h", "u4": "w", "i4": "i", "i8": "l", "u8": "L", "f4": "f", "f8": "d"}
 DOUBLE, SINGLE = 1e-11, 2e-5
-"""Tolerances of float64 and float32 results, as shares of the largest: one processor rounds a product before
-it is added and the other does not, and the last place of libm differs."""
+"""Tolerances of float64 and float32 results, as shares of the largest: one processor rounds a
+product before it is added and the other does not, and the last place of libm differs."""
 
 
 class File:
@@ -23,9 +24,11 @@ class File:
     def __init__(self) -> None:
         self.cases: dict[str, list[bytes]] = {}
 
-    def case(self, name: str, inputs: list[Any], outputs: list[Any], tolerance: float = 0.0) -> None:
-        """Numbers become int64 or float64, None an empty array, narrower signed types their own bytes.
-        `tolerance` is of the outputs that are floats."""
+    def case(
+        self, name: str, inputs: list[Any], outputs: list[Any], tolerance: float = 0.0
+    ) -> None:
+        """Numbers become int64 or float64, None an empty array, narrower signed types their own
+        bytes. `tolerance` is of the outputs that are floats."""
         arrays = [(as_array(x), 0.0) for x in inputs]
         for x in map(as_array, outputs):
             arrays.append((x, tolerance if x.dtype.kind == "f" else 0.0))
@@ -33,7 +36,9 @@ class File:
         for array, share in arrays:
             if array.dtype.str[1:] not in TYPES:
                 array = array.view(f"u{array.itemsize}")
-            parts.append(struct.pack("<cqd", TYPES[array.dtype.str[1:]].encode(), array.size, share))
+            parts.append(
+                struct.pack("<cqd", TYPES[array.dtype.str[1:]].encode(), array.size, share)
+            )
             parts.append(array.tobytes())
         self.cases.setdefault(name, []).append(b"".join(parts))
 

@@ -1,4 +1,5 @@
-"""Cases of the model's kernels: plans that `model` makes, in flat arrays, and the native build's answers."""
+"""Cases of the model's kernels: plans that `model` makes, in flat arrays, and the native build's
+answers."""
 
 from __future__ import annotations
 
@@ -56,8 +57,22 @@ def flat_plan(plan: Any) -> list[np.ndarray]:
     schedule, nodes = plan.schedule, []
     for node in schedule.nodes:
         numbers = [link_of(link) for link in node.links]
-        head = [node.rows, node.cells, node.table, node.row_at, node.separator, node.local, node.lanes]
-        head += [node.local_at, len(numbers), numbers[0] if numbers else 0, node.first_hosted, node.direct]
+        head = [
+            node.rows,
+            node.cells,
+            node.table,
+            node.row_at,
+            node.separator,
+            node.local,
+            node.lanes,
+        ]
+        head += [
+            node.local_at,
+            len(numbers),
+            numbers[0] if numbers else 0,
+            node.first_hosted,
+            node.direct,
+        ]
         nodes.append([*head, node.lane_buffer, node.buffer_at])
     stages, hosted = flat(schedule.stages, 20), flat(schedule.hosted, 9)
     folds_made = [[host, link_of(link)] for host, link in plan.folds]
@@ -91,7 +106,9 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
             log_z = engine.infer(theta, 1000.0, z.cells, z.m)
             answers = [z.cells.copy(), z.m.copy(), np.array([log_z])]
             engine.adopt(z, 1000.0)
-            engine.move(z, np.zeros_like(z.cells), 1.0, change, 1.0, 1.0, 1000.0, after, np.zeros((0, 3)))
+            engine.move(
+                z, np.zeros_like(z.cells), 1.0, change, 1.0, 1.0, 1000.0, after, np.zeros((0, 3))
+            )
             engine.normalise(after, 1000.0)
             inputs = [*flat_plan(plan), theta, np.array([1000.0]), change]
             out.case(name, inputs, [*answers, after.cells, after.m], tolerance)
@@ -137,7 +154,18 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
         cut = plans[0].lanes
         inputs = [*flat_dual(plans[0]), right_sides(problem, 2000.0), y, inverse, x, tau, kappa, b]
         inputs += [np.array([0.0]), [cut.edges, 4], weights]
-        outputs = [gradient, diagonal, sums, cells, solution, state, seen[1], gram, core.y, core.inverse]
+        outputs = [
+            gradient,
+            diagonal,
+            sums,
+            cells,
+            solution,
+            state,
+            seen[1],
+            gram,
+            core.y,
+            core.inverse,
+        ]
         out.case("dual", inputs, [a.copy() for a in outputs], 1e-6)
 
 
@@ -152,7 +180,9 @@ def table_cases(out: File, rng: np.random.Generator) -> None:
 
 
 def right_sides(problem: Regions, total: float) -> np.ndarray:
-    sizes = [1 if c.right is None else problem.partitions.cells(c.names) for c in problem.constraints]
+    sizes = [
+        1 if c.right is None else problem.partitions.cells(c.names) for c in problem.constraints
+    ]
     sides = [total if c.right is None else 0.0 for c in problem.constraints]
     return np.repeat(np.array(sides), sizes)
 
@@ -173,7 +203,13 @@ def flat_dual(plan: DualPlan) -> list[np.ndarray]:
             first += lanes
     spans = np.concatenate(cut.spans)
     return [
-        *(flat(shapes, 5), np.concatenate(sigmas), flat(links, 6), np.array(signs, np.float64), pool.all()),
+        *(
+            flat(shapes, 5),
+            np.concatenate(sigmas),
+            flat(links, 6),
+            np.array(signs, np.float64),
+            pool.all(),
+        ),
         *(cut.items, cut.pieces, spans, cut.feeds),
     ]
 
@@ -227,7 +263,9 @@ def sample_cases(out: File, rng: np.random.Generator) -> None:
     for method in (0, 1):
         for rows, shard in ((1, 1000), (4000, 1000)):
             columns = [np.zeros(rows, f"u{w}") for w in widths]
-            real(nodes, sizes, widths).fill(columns, rows, shard, 0, -(-rows // shard), method, 77, 1)
+            real(nodes, sizes, widths).fill(
+                columns, rows, shard, 0, -(-rows // shard), method, 77, 1
+            )
             pools = [x.all() for x in (names, tables, overall, decode)]
             inputs = [[77, method, rows, shard], sizes, widths, flat(facts, 6), *pools]
             out.case("sample", inputs, [np.concatenate([c.astype(np.uint32) for c in columns])])
@@ -242,9 +280,16 @@ def other_cases(out: File, rng: np.random.Generator) -> None:
         base = rng.integers(0, 7, 5).astype(np.int32)
         for offset in (None, np.array([0, 2, 1, 3], np.int32)):
             cliques.run(
-                [(table, n, stride, row, sums)], [[(start, step, base, offset, carried, None, None)]], 1
+                [(table, n, stride, row, sums)],
+                [[(start, step, base, offset, carried, None, None)]],
+                1,
             )
-            out.case("cliques", [table, n, stride, row, start, step, base, offset], [sums, carried], DOUBLE)
+            out.case(
+                "cliques",
+                [table, n, stride, row, start, step, base, offset],
+                [sums, carried],
+                DOUBLE,
+            )
     sizes = rng.integers(2, 40, 70).astype(np.uint64)
     for edges in (5, 60, 200):
         graph = treesize.Graph(sizes.tolist())
@@ -258,7 +303,8 @@ def other_cases(out: File, rng: np.random.Generator) -> None:
 
 
 def size_cases(out: File, rng: np.random.Generator) -> None:
-    """Trees of as many columns as a word has bits, one more and one less; sizes beyond what is told."""
+    """Trees of as many columns as a word has bits, one more and one less; sizes beyond what is
+    told."""
     for columns in (1, 2, 63, 64, 65, 128, 129):
         for edges, most in ((0, 9), (columns, 9), (2 * columns, 4), (columns, 1 << 40)):
             sizes = rng.integers(1, most, columns).astype(np.uint64)
@@ -304,25 +350,66 @@ def ancestor_cases(out: File, rng: np.random.Generator) -> None:
 
 def halve_cases(out: File, rng: np.random.Generator) -> None:
     """Cells told apart, and cells that share a count because there is room for fewer."""
-    sizes, items, weight = (3, 7, 2, 40), [[0], [1, 2], [0, 1, 3], [0, 3]], np.array([9, 4, 1, 3], np.int64)
-    for pairs, sweeps, most in ((1, 0, 1 << 40), (500, 0, 1 << 40), (500, 3, 1 << 40), (2000, 2, 12)):
+    sizes, items, weight = (
+        (3, 7, 2, 40),
+        [[0], [1, 2], [0, 1, 3], [0, 3]],
+        np.array([9, 4, 1, 3], np.int64),
+    )
+    for pairs, sweeps, most in (
+        (1, 0, 1 << 40),
+        (500, 0, 1 << 40),
+        (500, 3, 1 << 40),
+        (2000, 2, 12),
+    ):
         codes = np.stack([rng.integers(0, n, 2 * pairs) for n in sizes], axis=1).astype(np.uint32)
-        order, bits = rng.permutation(2 * pairs).astype(np.int64), rng.integers(0, 2, pairs).astype(np.uint8)
-        named = [list(zip(item, np.cumprod([1, *(sizes[c] for c in item)]).tolist())) for item in items]
-        size = np.array([min(most, int(np.prod([sizes[c] for c in item]))) for item in items], np.uint64)
+        order, bits = (
+            rng.permutation(2 * pairs).astype(np.int64),
+            rng.integers(0, 2, pairs).astype(np.uint8),
+        )
+        named = [
+            list(zip(item, np.cumprod([1, *(sizes[c] for c in item)]).tolist())) for item in items
+        ]
+        size = np.array(
+            [min(most, int(np.prod([sizes[c] for c in item]))) for item in items], np.uint64
+        )
         parts = [part for item in named for part in item]
         start = np.cumsum([0, *map(len, named)]).astype(np.int32)
         columns, strides = (np.array(x, t) for x, t in zip(zip(*parts), ("i4", "u8")))
-        offset, counts = (np.cumsum(size) - size).astype(np.int64), np.zeros(int(size.sum()), np.int32)
+        offset, counts = (
+            (np.cumsum(size) - size).astype(np.int64),
+            np.zeros(int(size.sum()), np.int32),
+        )
         of = halve.Items(sizes, items, weight, most)
         kept = of.halve(order, codes, bits, sweeps)
-        shape = [start, columns, strides, size, offset, weight, bits, np.array([len(sizes), sweeps])]
+        shape = [
+            start,
+            columns,
+            strides,
+            size,
+            offset,
+            weight,
+            bits,
+            np.array([len(sizes), sweeps]),
+        ]
         out.case("halve", [order, codes, *shape, counts], [kept])
         ends, target = np.array([pairs // 2, 2 * pairs], np.int64), rng.integers(-9, 9, counts.size)
         exchanged, after = codes.copy(), target.astype(np.int32)
         of.exchange(exchanged, 0, order, ends, 3, 1, after)
-        pair = [np.array([3], np.int32), np.array([1, sizes[0]], np.uint64), size[3:], offset[3:], weight[3:]]
-        given = [codes, order, ends, *pair, np.array([len(sizes), 0, 3, 1]), target.astype(np.int32)]
+        pair = [
+            np.array([3], np.int32),
+            np.array([1, sizes[0]], np.uint64),
+            size[3:],
+            offset[3:],
+            weight[3:],
+        ]
+        given = [
+            codes,
+            order,
+            ends,
+            *pair,
+            np.array([len(sizes), 0, 3, 1]),
+            target.astype(np.int32),
+        ]
         out.case("exchange", given, [exchanged, after])
 
 

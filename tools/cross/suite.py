@@ -1,11 +1,13 @@
-"""The Python tests on ARM64 under qemu-user: python -m tools.cross.suite FOLDER [arguments of pytest]
+"""The Python tests on ARM64 under qemu-user: python -m tools.cross.suite FOLDER [arguments of
+pytest]
 
-Makes in FOLDER what is not there yet: Debian's Python for ARM64 with its libraries (unpacked, not installed),
-wheels of what the tests need, the core built by the cross compiler. Then runs pytest there, some ten times
-as slowly as on this machine. It needs a Debian machine with qemu-user, gcc-aarch64-linux-gnu and this
-Python's minor version in Debian's archive.
+Makes in FOLDER what is not there yet: Debian's Python for ARM64 with its libraries (unpacked, not
+installed), wheels of what the tests need, the core built by the cross compiler. Then runs pytest
+there, some ten times as slowly as on this machine. It needs a Debian machine with qemu-user,
+gcc-aarch64-linux-gnu and this Python's minor version in Debian's archive.
 
-Two tests fail under qemu-user and not on ARM64: threads made in a child of fork (tests/core/test_team.py).
+Two tests fail under qemu-user and not on ARM64: threads made in a child of fork
+(tests/core/test_team.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 VERSION = f"{sys.version_info.major}.{sys.version_info.minor}"
-WHEELS = [f"manylinux_2_{n}_aarch64" for n in (34, 31, 28, 27, 26, 24, 17)] + ["manylinux2014_aarch64"]
+WHEELS = [f"manylinux_2_{n}_aarch64" for n in (34, 31, 28, 27, 26, 24, 17)] + [
+    "manylinux2014_aarch64"
+]
 
 
 def run(*command: object, **options: object) -> None:
@@ -46,7 +50,8 @@ def unpack_python(folder: Path) -> Path:
 
 
 def fetch_wheels(folder: Path) -> Path:
-    """What the package and its tests need, for ARM64, in the versions of the lock where it names them."""
+    """What the package and its tests need, for ARM64, in the versions of the lock where it names
+    them."""
     site = folder / "site"
     if site.exists():
         return site
@@ -54,9 +59,21 @@ def fetch_wheels(folder: Path) -> Path:
     needs = [*project["dependencies"], *project["optional-dependencies"]["test"]]
     lock = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
     versions = folder / "versions.txt"
-    versions.write_text("\n".join(line.split()[0] for line in lock if "==" in line and line[0].isalnum()))
+    versions.write_text(
+        "\n".join(line.split()[0] for line in lock if "==" in line and line[0].isalnum())
+    )
     platforms = [word for wheel in WHEELS for word in ("--platform", wheel)]
-    pip = [sys.executable, "-m", "pip", "install", "-q", "--target", site, "--only-binary=:all:", *platforms]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--target",
+        site,
+        "--only-binary=:all:",
+        *platforms,
+    ]
     run(*pip, "--python-version", VERSION, "-c", versions, *needs)
     return site
 
@@ -76,8 +93,8 @@ def build_tree(folder: Path) -> Path:
 
 
 def starter(folder: Path, root: Path, site: Path, tree: Path) -> Path:
-    """A program that stands for ARM64's Python, also where tests start one themselves; `cc` is the cross
-    compiler."""
+    """A program that stands for ARM64's Python, also where tests start one themselves; `cc` is the
+    cross compiler."""
     tools, python = folder / "bin", folder / "bin/python"
     tools.mkdir(exist_ok=True)
     for name in ("cc", "gcc"):
@@ -97,8 +114,17 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     tree = build_tree(folder)
     python = starter(folder, unpack_python(folder), fetch_wheels(folder), tree)
-    asked = sys.argv[2:] or ["-m", "not slow", "tests/core", "tests/model", "tests/estimate", "tests/privacy"]
-    return subprocess.run([python, "-m", "pytest", "-p", "no:cacheprovider", *asked], cwd=tree).returncode
+    asked = sys.argv[2:] or [
+        "-m",
+        "not slow",
+        "tests/core",
+        "tests/model",
+        "tests/estimate",
+        "tests/privacy",
+    ]
+    return subprocess.run(
+        [python, "-m", "pytest", "-p", "no:cacheprovider", *asked], cwd=tree
+    ).returncode
 
 
 if __name__ == "__main__":

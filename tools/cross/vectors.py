@@ -1,4 +1,5 @@
-"""Cases of the kernels that read, count and draw: inputs, and what the native build makes of them."""
+"""Cases of the kernels that read, count and draw: inputs, and what the native build makes of
+them."""
 
 from __future__ import annotations
 
@@ -61,7 +62,9 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
         out.case("rows_per_user", [user, users], [per_user])
         start, order = bound.group(user, per_user, None)
         out.case("group", [user, per_user, None], [start, order])
-        columns = [rng.integers(0, n, rows).astype(t) for n, t in ((9, "u1"), (900, "u2"), (70_000, "u4"))]
+        columns = [
+            rng.integers(0, n, rows).astype(t) for n, t in ((9, "u1"), (900, "u2"), (70_000, "u4"))
+        ]
         content = bound.hash_rows(columns, rows)
         out.case("hash_rows", columns, [content])
         key = rng.integers(0, 24, rows).astype(np.uint64)
@@ -82,7 +85,10 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
     data, secret = np.frombuffer(b"".join(texts), np.uint8), numbers[:2].copy()
     keys, hashes = bound.hash_strings(offset, data, secret)
     out.case("hash_strings", [offset, data, secret], [keys, hashes])
-    for width, key, valid in ((1, hashes, None), (2, keys, (rng.random(500) < 0.9).astype(np.uint8))):
+    for width, key, valid in (
+        (1, hashes, None),
+        (2, keys, (rng.random(500) < 0.9).astype(np.uint8)),
+    ):
         number_ids(out, width, 5, key, hashes, valid)
 
 
@@ -117,7 +123,10 @@ def count_cases(out: File, rng: np.random.Generator) -> None:
         keys, sums = count.sparse(made, numbers.copy(), 18, 1)
         out.case("cells_and_sparse", [*given, wide, 18], [numbers, keys, sums])
     for shape in ((1, 5, 1), (4, 30, 50), (60, 3, 1), (1, 70, 33)):
-        table, kept = rng.integers(0, 2**40, shape).astype(np.int64), np.zeros(shape[0] * shape[2], np.int64)
+        table, kept = (
+            rng.integers(0, 2**40, shape).astype(np.int64),
+            np.zeros(shape[0] * shape[2], np.int64),
+        )
         count.Projections([[(table, 1, 2, kept)]]).run(1)
         out.case("project", [table, list(shape)], [kept])
 
@@ -130,10 +139,19 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
     table = rng.permutation(200).astype(np.uint32)
     keys = np.sort(rng.permutation(150)[:60])
     rules: list[tuple[int, dict[str, Any]]] = [
-        (codes.AFFINE, {"lo": -10, "count": 100, "below": 0, "above": nothing, "other": 7, "nan": 3}),
+        (
+            codes.AFFINE,
+            {"lo": -10, "count": 100, "below": 0, "above": nothing, "other": 7, "nan": 3},
+        ),
         (codes.TABLE, {"lo": 0, "count": 100, "table": table, "null": 5}),
-        (codes.SORTED, {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "other": 9}),
-        (codes.EDGES, {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "nan": 199}),
+        (
+            codes.SORTED,
+            {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "other": 9},
+        ),
+        (
+            codes.EDGES,
+            {"count": 60, "ikeys": keys, "fkeys": keys.astype(float), "table": table, "nan": 199},
+        ),
     ]
     for rule, fields in rules:
         ready = codes.Map(rule, **fields)
@@ -152,7 +170,13 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
             for bits, width in ((None, 4), (valid, 2)):
                 codes_made, keep = np.zeros(rows, f"u{width}"), np.ones(rows, np.uint8)
                 codes.encode([(x, ready, bits, 3 if bits is not None else 0, codes_made, keep)])
-                facts = [codes.TYPES[x.dtype.str[1:]], rule, fields.get("lo", 0), fields["count"], *outside]
+                facts = [
+                    codes.TYPES[x.dtype.str[1:]],
+                    rule,
+                    fields.get("lo", 0),
+                    fields["count"],
+                    *outside,
+                ]
                 facts += [3 if bits is not None else 0, width]
                 out.case("encode", [x, facts, *arrays, bits], [codes_made, keep])
     code, values = rng.integers(0, 200, rows).astype(np.uint16), rng.integers(-(2**60), 2**60, 200)
@@ -172,7 +196,9 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
             made = np.zeros(rows, dtype)
             codes.draw(code, *use, integer, 1.0, 99, 5, made)
             facts = [int(integer), codes.TYPES[dtype]]
-            out.case("draw_values", [code, use, facts, 1.0, np.array([99, 5], np.uint64)], [made], DOUBLE)
+            out.case(
+                "draw_values", [code, use, facts, 1.0, np.array([99, 5], np.uint64)], [made], DOUBLE
+            )
 
 
 def text_outputs(columns: list, rows: int, facts: list[int]) -> list[Any]:
@@ -185,24 +211,55 @@ def text_outputs(columns: list, rows: int, facts: list[int]) -> list[Any]:
 
 
 def line_cases(out: File, rng: np.random.Generator) -> None:
-    pieces = [b"a", b"12", b"-7", b'"x,y"', b'"a""b"', b"", b"NA", "é".encode(), b"\xff", b'"open', b"\\,"]
+    pieces = [
+        b"a",
+        b"12",
+        b"-7",
+        b'"x,y"',
+        b'"a""b"',
+        b"",
+        b"NA",
+        "é".encode(),
+        b"\xff",
+        b'"open',
+        b"\\,",
+    ]
     for quote, escape, newlines in ((34, -1, 0), (34, 92, 0), (-1, -1, 0), (34, -1, 1)):
         for keep_wrong in (0, 1):
             made = [b",".join(rng.choice(pieces, rng.choice([3, 3, 3, 2, 4]))) for _ in range(400)]
             text = np.frombuffer(b"\n".join(made) + b"\r\n\n\xef\xbb\xbfa,b,c", np.uint8)
             start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
             dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
-            split = lines.split(text, dialect, np.arange(3, dtype=np.int32), 3, 30, bool(keep_wrong), True)
+            split = lines.split(
+                text, dialect, np.arange(3, dtype=np.int32), 3, 30, bool(keep_wrong), True
+            )
             columns, rows, wrong, consumed = split
             asked = [44, quote, escape, newlines, 30, keep_wrong, 1]
             out.case(
-                "split", [text, asked, start, nulls], text_outputs(columns, rows, [rows, wrong, consumed])
+                "split",
+                [text, asked, start, nulls],
+                text_outputs(columns, rows, [rows, wrong, consumed]),
             )
-    values = ["1", "-2.5e3", '"t\\u00e9xt"', "null", "true", "[1]", '{"a":1}', '"\\ud83d\\ude00"', "01", '"']
+    values = [
+        "1",
+        "-2.5e3",
+        '"t\\u00e9xt"',
+        "null",
+        "true",
+        "[1]",
+        '{"a":1}',
+        '"\\ud83d\\ude00"',
+        "01",
+        '"',
+    ]
     for keep_wrong in (0, 1):
         made = [
-            "{" + ",".join(f'"{k}":{rng.choice(values, p=[0.25] * 3 + [0.25 / 7] * 7)}' for k in names) + "}"
-            for names in (rng.permutation(["a", "bb", "c", "d"])[: rng.integers(0, 5)] for _ in range(300))
+            "{"
+            + ",".join(f'"{k}":{rng.choice(values, p=[0.25] * 3 + [0.25 / 7] * 7)}' for k in names)
+            + "}"
+            for names in (
+                rng.permutation(["a", "bb", "c", "d"])[: rng.integers(0, 5)] for _ in range(300)
+            )
         ]
         text = np.frombuffer("\n".join(made).encode(), np.uint8)
         keys = [b"a", b"bb", b"c"]
@@ -210,7 +267,9 @@ def line_cases(out: File, rng: np.random.Generator) -> None:
         start = np.cumsum([0, *map(len, keys)]).astype(np.int32)
         joined = np.frombuffer(b"".join(keys) + b"\0", np.uint8)
         out.case(
-            "json", [text, [200, keep_wrong], start, joined], text_outputs(columns, rows, [rows, wrong, 0])
+            "json",
+            [text, [200, keep_wrong], start, joined],
+            text_outputs(columns, rows, [rows, wrong, 0]),
         )
     for numbers in (
         ["1", "-2", "0"],
@@ -231,13 +290,18 @@ def public_cases(out: File, rng: np.random.Generator) -> None:
     upto = np.concatenate([np.cumsum(counts[a:b]) for a, b in pairwise(start)]).astype(np.int64)
     value = rng.integers(0, 2**32, start[-1], dtype=np.uint32)
     group, u = rng.integers(0, 50, 4000).astype(np.int64), rng.random(4000)
-    out.case("draw_groups", [start, upto, value, group, u], [draw.draw(start, upto, value, group, u)])
+    out.case(
+        "draw_groups", [start, upto, value, group, u], [draw.draw(start, upto, value, group, u)]
+    )
     row, unit = (rng.integers(0, 40, n).astype(np.uint32) for n in (900, 700))
     grouped = []
     for keys, seed in ((row, 3), (unit, 4)):
         grouped += ids.group(keys, 40, seed)
         out.case("ids_group", [keys, np.array([seed], np.uint64)], list(grouped[-2:]))
-    rows, units = rng.permutation(1000).astype(np.uint32)[:900], rng.permutation(700).astype(np.uint32)
+    rows, units = (
+        rng.permutation(1000).astype(np.uint32)[:900],
+        rng.permutation(700).astype(np.uint32),
+    )
     user, owner = rng.integers(0, 99, 700).astype(np.uint32), np.zeros(1000, np.uint32)
     left = ids.deal(*grouped, rows, units, user, owner)
     out.case("ids_deal", [*grouped, rows, units, user], [owner, *left])
@@ -265,7 +329,15 @@ PAIRS = (
     "d800\\udbff",
 )
 SEQUENCES = (
-    *(b"\x7f", b"\xc2\x80", b"\xdf\xbf", b"\xe0\xa0\x80", b"\xed\x9f\xbf", b"\xee\x80\x80", b"\xef\xbf\xbf"),
+    *(
+        b"\x7f",
+        b"\xc2\x80",
+        b"\xdf\xbf",
+        b"\xe0\xa0\x80",
+        b"\xed\x9f\xbf",
+        b"\xee\x80\x80",
+        b"\xef\xbf\xbf",
+    ),
     *(b"\xf0\x90\x80\x80", b"\xf4\x8f\xbf\xbf", b"\xf1\x80\x80\x80", b"\xf3\xbf\xbf\xbf"),
     *(
         b"\x80",
@@ -286,7 +358,14 @@ SEQUENCES = (
         b"\xf0\x8f\xbf\xbf",
         b"\xf0\x90\x80",
     ),
-    *(b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xf1\x80\x80\x7f", b"\xf1\x7f\x80\x80", b"\xfe", b"\xff"),
+    *(
+        b"\xf4\x90\x80\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xf1\x80\x80\x7f",
+        b"\xf1\x7f\x80\x80",
+        b"\xfe",
+        b"\xff",
+    ),
 )
 """Texts in UTF-8 on both sides of every limit of it: each is a character, or none."""
 NUMBERS = (
@@ -329,7 +408,8 @@ NUMBERS = (
 
 
 def edge_cases(out: File, rng: np.random.Generator) -> None:
-    """Just inside and just outside of limits: of UTF-8 and JSON, of tables that grow, of blocks, of types."""
+    """Just inside and just outside of limits: of UTF-8 and JSON, of tables that grow, of blocks, of
+    types."""
     for width in (1, 2):
         number = rng.integers(0, 4000, 9000)
         words = rng.integers(0, 2**63, (4000, width)).astype(np.uint64)
@@ -371,7 +451,9 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
         ",",
     ]
     values = [text.encode() for text in (*texts, *NUMBERS)] + [b'"' + s + b'"' for s in SEQUENCES]
-    made = [b'{"a":' + v + b"}" for v in values] + [b'{"a":1,"bb":' + v + b',"c":2}' for v in values[::3]]
+    made = [b'{"a":' + v + b"}" for v in values] + [
+        b'{"a":1,"bb":' + v + b',"c":2}' for v in values[::3]
+    ]
     made += [
         b' { "a" : 1 , "c" : 2 } ',
         b'{"a":1}x',
@@ -400,7 +482,11 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
             start = np.cumsum([0, *map(len, names)]).astype(np.int32)
             joined = np.frombuffer(b"".join(names) + b"\0", np.uint8)
             facts = [rows, wrong, 0]
-            out.case("json", [text, [limit, keep_wrong], start, joined], text_outputs(columns, rows, facts))
+            out.case(
+                "json",
+                [text, [limit, keep_wrong], start, joined],
+                text_outputs(columns, rows, facts),
+            )
     for quote, escape, newlines in ((34, -1, 0), (34, 34, 0), (39, 92, 1), (-1, 92, 0)):
         pieces = [
             b"a,",
@@ -428,7 +514,9 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
                 text = np.frombuffer(b"\n".join(some) + ending, np.uint8)
                 dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
                 fields = np.arange(3, dtype=np.int32)
-                columns, rows, wrong, consumed = lines.split(text, dialect, fields, 3, 30, True, bool(final))
+                columns, rows, wrong, consumed = lines.split(
+                    text, dialect, fields, 3, 30, True, bool(final)
+                )
                 asked = [44, quote, escape, newlines, 30, 1, final]
                 start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
                 made = text_outputs(columns, rows, [rows, wrong, consumed])
@@ -449,13 +537,17 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
         "0",
         "-0",
     ):
-        offset, data = np.array([0, len(number)], np.int32), np.frombuffer(number.encode() or b"\0", np.uint8)
+        offset, data = (
+            np.array([0, len(number)], np.int32),
+            np.frombuffer(number.encode() or b"\0", np.uint8),
+        )
         x, shortest = lines.whole(offset, data, None), lines.shortest(offset, data, None)
         out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
 
 
 def limit_cases(out: File, rng: np.random.Generator) -> None:
-    """Numbers just inside and just outside of rules and types; rows on both sides of a block of 4096."""
+    """Numbers just inside and just outside of rules and types; rows on both sides of a block of
+    4096."""
     nothing = codes.DROP
     table = rng.permutation(70).astype(np.uint32)
     outside = {"below": 60, "above": 61, "other": 62, "nan": 63, "null": 64}
@@ -501,13 +593,21 @@ def limit_cases(out: File, rng: np.random.Generator) -> None:
         for rule, fields in (
             (codes.AFFINE, {"lo": 5, "count": size}),
             (codes.TABLE, {"lo": 5, "count": size, "table": table}),
-            (codes.SORTED, {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table}),
-            (codes.EDGES, {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table}),
+            (
+                codes.SORTED,
+                {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table},
+            ),
+            (
+                codes.EDGES,
+                {"count": size, "ikeys": keys, "fkeys": keys.astype(float), "table": table},
+            ),
         ):
             for dropping in (False, True):
                 use = dict(fields, **({k: nothing for k in outside} if dropping else outside))
                 for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8"):
-                    x = np.array(real if dtype[0] == "f" else [w for w in whole if _fits(w, dtype)], dtype)
+                    x = np.array(
+                        real if dtype[0] == "f" else [w for w in whole if _fits(w, dtype)], dtype
+                    )
                     made, keep = np.zeros(x.size, "u1"), np.ones(x.size, np.uint8)
                     codes.encode([(x, codes.Map(rule, **use), None, 0, made, keep)])
                     facts = [
@@ -525,14 +625,19 @@ def limit_cases(out: File, rng: np.random.Generator) -> None:
                     ]
                     out.case("encode", [x, facts, *arrays, None], [made, keep])
     for rows in (0, 1, 4095, 4096, 4097, 8193):
-        code, values = rng.integers(0, 200, rows).astype(np.uint8), rng.integers(0, 250, 200).astype(np.int64)
+        code, values = (
+            rng.integers(0, 200, rows).astype(np.uint8),
+            rng.integers(0, 250, 200).astype(np.int64),
+        )
         made = np.zeros(rows, np.int64)
         codes.lookup(code, values, made)
         u = np.zeros(rows)
         codes.uniform(7, 2**64 - 3000, u)
         if rows:
             out.case("lookup", [code.astype(np.uint16), values], [made])
-            out.case("uniform", [np.array([7], np.uint64), np.array([2**64 - 3000], np.uint64)], [u])
+            out.case(
+                "uniform", [np.array([7], np.uint64), np.array([2**64 - 3000], np.uint64)], [u]
+            )
 
 
 def _fits(number: int, dtype: str) -> bool:
@@ -540,4 +645,13 @@ def _fits(number: int, dtype: str) -> bool:
     return limits.min <= number <= limits.max
 
 
-PARTS = (noise_cases, user_cases, count_cases, code_cases, line_cases, edge_cases, limit_cases, public_cases)
+PARTS = (
+    noise_cases,
+    user_cases,
+    count_cases,
+    code_cases,
+    line_cases,
+    edge_cases,
+    limit_cases,
+    public_cases,
+)

@@ -2,9 +2,10 @@
 
     python -m tools.fuzz [--minutes 5] [--seed 1] [--only tests/audit tests/core ...]
 
-Readers of files (schema, recipe, model, statement, ledger, CSV, TSV, JSON lines, IPC), kernels against their
-slow twins, laws of privacy code. Prints a line for every failure with the command that repeats it; exit
-code 1 if anything failed. `make sanitize` runs the kernels' tests under sanitizers.
+Readers of files (schema, recipe, model, statement, ledger, CSV, TSV, JSON lines, IPC), kernels
+against their slow twins, laws of privacy code. Prints a line for every failure with the command
+that repeats it; exit code 1 if anything failed. `make sanitize` runs the kernels' tests under
+sanitizers.
 """
 
 from __future__ import annotations
@@ -31,12 +32,24 @@ def files_with_properties(under: list[str]) -> list[Path]:
 
 def command(path: Path, seed: int) -> list[str]:
     name = str(path.relative_to(ROOT))
-    return [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", f"--hypothesis-seed={seed}", name]
+    return [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-m",
+        "not slow",
+        f"--hypothesis-seed={seed}",
+        name,
+    ]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.fuzz",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--seed", type=int, default=1)
@@ -44,7 +57,9 @@ def main() -> int:
     options = parser.parse_args()
     files, end = files_with_properties(options.only), time.monotonic() + 60 * options.minutes
     if not files:
-        parser.error(f"no property tests under {', '.join(options.only)}; name files or folders of tests")
+        parser.error(
+            f"no property tests under {', '.join(options.only)}; name files or folders of tests"
+        )
     done, failed, seed = 0, [], options.seed
     fresh = {**os.environ, "FASTDP_FUZZ": "1"}  # examples that `make test` does not draw
     while time.monotonic() < end:
@@ -52,7 +67,12 @@ def main() -> int:
             if time.monotonic() >= end:
                 break
             run = subprocess.run(
-                command(path, seed), cwd=ROOT, env=fresh, capture_output=True, text=True, check=False
+                command(path, seed),
+                cwd=ROOT,
+                env=fresh,
+                capture_output=True,
+                text=True,
+                check=False,
             )
             done += 1
             if run.returncode not in (0, 5):  # 5: every test of the file is a slow one

@@ -1,14 +1,16 @@
-"""Can one tell from what a run released whether a user of 200 rows was in the data? Every mechanism.
+"""Can one tell from what a run released whether a user of 200 rows was in the data? Every
+mechanism.
 
     python -m tools.membership [--runs 20000] [--pipelines 300] [--epsilon 1 10] [--only NAME ...]
                                [--save FILE] [--seed N]
 
-releases: the best attack (likelihood ratio) on all answers of a session together, `--runs` runs a side; more
-where mu is below 2 and all noise is Gaussian, since the runs needed for a given relative width grow with
-1 / mu^2. run, releases and run, rows: `--pipelines` whole runs a side, from the table to the rows; the attack
-on the rows learns from a third of them. Each line: errors, what they show (a lower bound at 99.9 %
-confidence), the claim. Exit code 1 where a lower bound is above its claim, or where all noise is Gaussian
-and less than 95 % of what the answers can show is shown by the releases.
+releases: the best attack (likelihood ratio) on all answers of a session together, `--runs` runs a
+side; more where mu is below 2 and all noise is Gaussian, since the runs needed for a given relative
+width grow with 1 / mu^2. run, releases and run, rows: `--pipelines` whole runs a side, from the
+table to the rows; the attack on the rows learns from a third of them. Each line: errors, what they
+show (a lower bound at 99.9 % confidence), the claim. Exit code 1 where a lower bound is above its
+claim, or where all noise is Gaussian and less than 95 % of what the answers can show is shown by
+the releases.
 """
 
 from __future__ import annotations
@@ -36,7 +38,11 @@ def build() -> str:
     version = fastdp.__version__
     try:
         git = subprocess.run(
-            ["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True, check=True
+            ["git", "describe", "--always", "--dirty=+"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError):
         return version
@@ -48,7 +54,10 @@ def problem(v: attack.Verdict) -> str:
     if not v.holds:
         return f"shows {v.lower:.4f}, more than the claim {v.claim:.4f}"
     if v.attack == "releases" and v.lower < WANTED * v.exact:
-        return f"shows {v.lower:.4f}, less than {WANTED:.0%} of what the answers can show, {v.exact:.4f}"
+        return (
+            f"shows {v.lower:.4f}, less than {WANTED:.0%} of what the answers can show,"
+            f" {v.exact:.4f}"
+        )
     return ""
 
 
@@ -88,7 +97,10 @@ def main() -> int:
                 verdicts += attack.on_pipeline(case, epsilon, options.pipelines, options.seed)
             for v in verdicts:
                 possible = "" if math.isnan(v.exact) else f"{v.exact:.4f}"
-                text = f"{case.name:<26}{epsilon:>8g}  {v.attack:<14}{v.runs:>12}{v.errors:>9}{v.lower:>8.4f}"
+                text = (
+                    f"{case.name:<26}{epsilon:>8g} "
+                    f" {v.attack:<14}{v.runs:>12}{v.errors:>9}{v.lower:>8.4f}"
+                )
                 text += f"{possible:>9}{v.claim:>8.4f}{v.lower / v.claim:>12.1%}" + " eps" * v.pure
                 wrong = problem(v)
                 print(text + (f"  PROBLEM {wrong}" if wrong else ""), flush=True)

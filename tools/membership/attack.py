@@ -1,10 +1,10 @@
 """The attacks, and what they show of mu.
 
-Law: no test tells a mu-GDP mechanism's outputs on two neighbouring data sets apart with a sum of error rates
-below 2 Phi(-mu / 2) (Dong, Roth and Su 2022), and none a pure epsilon-DP mechanism's with one below
-2 / (1 + e^epsilon). Errors of `runs` runs a side are counted; the sum of two binomials is no further spread
-than one of their mean (Hoeffding 1956), so a Clopper-Pearson bound on the mean rate is a bound on mu with its
-confidence.
+Law: no test tells a mu-GDP mechanism's outputs on two neighbouring data sets apart with a sum of
+error rates below 2 Phi(-mu / 2) (Dong, Roth and Su 2022), and none a pure epsilon-DP mechanism's
+with one below 2 / (1 + e^epsilon). Errors of `runs` runs a side are counted; the sum of two
+binomials is no further spread than one of their mean (Hoeffding 1956), so a Clopper-Pearson bound
+on the mean rate is a bound on mu with its confidence.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ AT_ONCE = 5000  # runs of one batch
 
 @dataclass(frozen=True)
 class Verdict:
-    """`claim`: mu, or the epsilon of a pure run; `exact`: mu of the Gaussian answers between the two tables,
-    the most that any attack on them can show; [lower, upper]: of the claim's parameter, as far as this attack
-    shows it, each with CONFIDENCE."""
+    """`claim`: mu, or the epsilon of a pure run; `exact`: mu of the Gaussian answers between the
+    two tables, the most that any attack on them can show; [lower, upper]: of the claim's parameter,
+    as far as this attack shows it, each with CONFIDENCE."""
 
     attack: str
     runs: int
@@ -47,7 +47,9 @@ class Verdict:
     def facts(self) -> dict:
         """For a file of results: rounded, without what is not a number."""
         plain = {k: round(v, 6) if isinstance(v, float) else v for k, v in asdict(self).items()}
-        return {k: v for k, v in plain.items() if not (isinstance(v, float) and not math.isfinite(v))}
+        return {
+            k: v for k, v in plain.items() if not (isinstance(v, float) and not math.isfinite(v))
+        }
 
 
 def verdict(
@@ -72,10 +74,11 @@ def mistakes(without: np.ndarray, there: np.ndarray, cut: float = 0.0) -> int:
 def on_releases(case: Case, epsilon: float, runs: int, seed: int | None = None) -> Verdict:
     """The best attack on all answers of a session together.
 
-    One run of the mechanism on the data with the user says which questions it asks; they are then answered
-    again and again on both tables, by the samplers and at the scales that the session used. (That sessions
-    add what they draw is what whole runs show.) Where all noise is Gaussian and mu below 2 the runs are
-    (2 / mu)^2 times as many, which keeps the relative width of the bounds.
+    One run of the mechanism on the data with the user says which questions it asks; they are then
+    answered again and again on both tables, by the samplers and at the scales that the session
+    used. (That sessions add what they draw is what whole runs show.) Where all noise is Gaussian
+    and mu below 2 the runs are (2 / mu)^2 times as many, which keeps the relative width of the
+    bounds.
     """
     with quick_accountant(), recording(case.sides) as asked:
         pipeline(case, epsilon, 1, seed)
@@ -111,12 +114,14 @@ def pipeline(case: Case, epsilon: float, side: int, seed: int | None):
 
 
 def features(run) -> np.ndarray:
-    """What the attack on rows looks at: rows in each cell, rows in the user's cell of every pair and column,
-    all rows, and rows of the users who have most."""
+    """What the attack on rows looks at: rows in each cell, rows in the user's cell of every pair
+    and column, all rows, and rows of the users who have most."""
     data = run.data
     codes = np.stack([data[name].to_numpy() for name in SIZES])
     weight = data["count"].to_numpy() if "count" in data.column_names else np.ones(codes.shape[1])
-    cells = np.bincount(np.ravel_multi_index(codes, tuple(SIZES.values())), weight, math.prod(SIZES.values()))
+    cells = np.bincount(
+        np.ravel_multi_index(codes, tuple(SIZES.values())), weight, math.prod(SIZES.values())
+    )
     same = codes == np.array(ALIKE)[:, None]
     shared = [weight[same[i]].sum() for i in range(3)] + [
         weight[same[i] & same[i - 1]].sum() for i in range(3)
@@ -142,15 +147,17 @@ def direction(without: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, float
 
 
 def on_pipeline(case: Case, epsilon: float, runs: int, seed: int | None = None) -> list[Verdict]:
-    """Whole runs: the best attack on all their releases as the mechanism asked for them, and an attack on the
-    released rows alone, learnt on a third of the runs and tried on the others."""
+    """Whole runs: the best attack on all their releases as the mechanism asked for them, and an
+    attack on the released rows alone, learnt on a third of the runs and tried on the others."""
     ratios, rows = ([], []), ([], [])
     last = Record()
     with quick_accountant():
         for k in range(runs):
             for side in (0, 1):
                 with recording(case.sides) as last:
-                    run = pipeline(case, epsilon, side, None if seed is None else seed + 2 * k + side)
+                    run = pipeline(
+                        case, epsilon, side, None if seed is None else seed + 2 * k + side
+                    )
                     rows[side].append(features(run))
                 ratios[side].append(last.ratio)
     pure = last.claim is None

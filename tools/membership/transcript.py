@@ -1,10 +1,10 @@
 """The likelihood ratio of everything a session gave out, whichever questions the answers led to.
 
-Law: a session's step answers question q with noise of a stated law around the counts of the data. For two
-data sets the log likelihood ratio of a whole run is the sum over its steps of log p(answer | with the user) -
-log p(answer | without), each at the question that was asked; questions follow from earlier answers and
-cancel. It is what the best attack looks at, and it is computed from the answers and the exact counts of both
-data sets, which only a test has.
+Law: a session's step answers question q with noise of a stated law around the counts of the data.
+For two data sets the log likelihood ratio of a whole run is the sum over its steps of log p(answer
+| with the user) - log p(answer | without), each at the question that was asked; questions follow
+from earlier answers and cancel. It is what the best attack looks at, and it is computed from the
+answers and the exact counts of both data sets, which only a test has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from fastdp.release.views import viewed
 @dataclass(frozen=True)
 class Draw:
     """One draw of a step. `law`: "gaussian", "laplace", or "select" (the exponential mechanism).
-    `scale`: of the noise, in the grid of the answers; `scores`, `epsilon`, `sensitivity`: of a selection."""
+    `scale`: of the noise, in the grid of the answers; `scores`, `epsilon`, `sensitivity`: of a
+    selection."""
 
     law: str
     scale: np.ndarray | None = None
@@ -39,14 +40,17 @@ class Draw:
         if self.law == "select":
             seeds = [None] * runs if seed is None else range(seed, seed + runs)
             return np.array(
-                [[select.exponential(self.scores, self.epsilon, self.sensitivity, seed=k)] for k in seeds]
+                [
+                    [select.exponential(self.scores, self.epsilon, self.sensitivity, seed=k)]
+                    for k in seeds
+                ]
             )
         sampler = noise.gaussian if self.law == "gaussian" else noise.laplace
         return exact + sampler(self.scale, (runs, exact.size), seed=seed)
 
     def log_density(self, exact: np.ndarray, values: np.ndarray) -> np.ndarray:
-        """Of answers [..., answers], up to what does not depend on the data. Of a selection `values` are
-        positions among its candidates."""
+        """Of answers [..., answers], up to what does not depend on the data. Of a selection
+        `values` are positions among its candidates."""
         if self.law == "select":
             exponents = self.scores.astype(np.float64) * (self.epsilon / (2 * self.sensitivity))
             exponents -= exponents.max()
@@ -63,8 +67,8 @@ class Step:
     exact: tuple[list[np.ndarray], list[np.ndarray]]
 
     def ratio(self, released: Sequence[np.ndarray]) -> np.ndarray:
-        """log p(released | with the user) - log p(released | without), of each run where `released` has an
-        axis of runs first."""
+        """log p(released | with the user) - log p(released | without), of each run where `released`
+        has an axis of runs first."""
         return sum(
             there.log_density(b, values) - without.log_density(a, values)
             for without, there, a, b, values in zip(*self.draws, *self.exact, released, strict=True)
@@ -73,7 +77,10 @@ class Step:
     def again(self, side: int, runs: int, seed: int | None) -> list[np.ndarray]:
         """Fresh answers of `runs` runs to the same questions on one of the data sets."""
         pairs = enumerate(zip(self.draws[side], self.exact[side], strict=True))
-        return [draw.again(e, runs, None if seed is None else seed + (i << 40)) for i, (draw, e) in pairs]
+        return [
+            draw.again(e, runs, None if seed is None else seed + (i << 40))
+            for i, (draw, e) in pairs
+        ]
 
     def squares(self) -> float:
         """mu^2 of telling the Gaussian answers of the two data sets apart."""
@@ -102,7 +109,8 @@ class Record:
 
 @contextmanager
 def silent() -> Iterator[list[Draw]]:
-    """Draws replaced by zeros and listed with their scales; a selection takes the first candidate."""
+    """Draws replaced by zeros and listed with their scales; a selection takes the first
+    candidate."""
     draws: list[Draw] = []
 
     def nothing(law):
@@ -126,8 +134,8 @@ def silent() -> Iterator[list[Draw]]:
 
 @contextmanager
 def recording(sides: tuple[Any, Any]) -> Iterator[Record]:
-    """Sessions within count the data they were opened on, and each step's ratio between the two tables is
-    added up."""
+    """Sessions within count the data they were opened on, and each step's ratio between the two
+    tables is added up."""
     record, engines = Record(), [local(table, 1) for table in sides]
     answer = Session._Session__answer
 

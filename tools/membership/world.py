@@ -16,14 +16,14 @@ CANARY_ROWS = 200
 CANARY = 10**6
 DELTA = 1e-5
 ALIKE = (2, 3, 1)
-"""The cell that all rows of the user lie in: every marginal changes by the whole clip in one cell, as far as
-any user can move it."""
+"""The cell that all rows of the user lie in: every marginal changes by the whole clip in one cell,
+as far as any user can move it."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A recipe to attack. `spread`: the user's rows lie in all cells in turn instead of one, so that a
-    histogram in which one user counts in several groups changes by its cap."""
+    """A recipe to attack. `spread`: the user's rows lie in all cells in turn instead of one, so
+    that a histogram in which one user counts in several groups changes by its cap."""
 
     name: str
     recipe: dict[str, Any]
@@ -55,7 +55,8 @@ def schema() -> fastdp.Schema:
 
 
 def crowd(users: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """(codes [columns, rows], users) of people with 1 to 80 rows each, columns that depend on each other."""
+    """(codes [columns, rows], users) of people with 1 to 80 rows each, columns that depend on each
+    other."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(users), rng.integers(1, 81, users))
     a = rng.integers(0, 3, ids.size)
@@ -64,7 +65,9 @@ def crowd(users: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def make(codes: np.ndarray, users: np.ndarray, public: bool = False) -> Table:
-    return Table.from_codes(schema(), dict(zip(SIZES, codes, strict=True)), user=users, public=public)
+    return Table.from_codes(
+        schema(), dict(zip(SIZES, codes, strict=True)), user=users, public=public
+    )
 
 
 @cache
@@ -73,11 +76,16 @@ def public_table() -> Table:
 
 
 def cases() -> list[Case]:
-    """Every registered mechanism; with options of its own where it needs some, or where choices change what
-    is released."""
+    """Every registered mechanism; with options of its own where it needs some, or where choices
+    change what is released."""
     clip = {"clip": CANARY_ROWS}
     kinds = {"features": ["a", "b"], "trait": "c", "archetypes": 3, **clip}
-    groups = {"columns": ["a", "b", "c"], "kind": "c", "cap": 8, "totals": [{"columns": ["c"], "share": 0.2}]}
+    groups = {
+        "columns": ["a", "b", "c"],
+        "kind": "c",
+        "cap": 8,
+        "totals": [{"columns": ["c"], "share": 0.2}],
+    }
     options: dict[str, list[tuple[str, dict[str, Any], dict[str, bool]]]] = {
         "mst": [("", clip, {}), (", private clip", {"clip": "private"}, {})],
         "cliquetree": [("", clip, {}), (", public prior", clip, {"public": True})],
@@ -89,7 +97,8 @@ def cases() -> list[Case]:
             (", refined", {**kinds, "refine": {}}, {"public": True}),
         ],
         "usercounts": [
-            (f", {noise}", {**groups, "noise": noise}, {"spread": True}) for noise in ("gaussian", "laplace")
+            (f", {noise}", {**groups, "noise": noise}, {"spread": True})
+            for noise in ("gaussian", "laplace")
         ],
     }
     return [

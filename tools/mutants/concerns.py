@@ -1,8 +1,9 @@
-"""The lines that a change concerns, as path -> bits (bit n: line n): tests that reach one of them may notice.
+"""The lines that a change concerns, as path -> bits (bit n: line n): tests that reach one of them
+may notice.
 
-Inside a function these are the lines of the statement; for a default value, those of the function it belongs
-to; for a constant or a field, those inside functions that name it, directly or through other constants; for C
-code, those that name what is imported from its extension.
+Inside a function these are the lines of the statement; for a default value, those of the function
+it belongs to; for a constant or a field, those inside functions that name it, directly or through
+other constants; for C code, those that name what is imported from its extension.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Lines = dict[str, int]
 def concerned(path: str, line: int) -> Lines:
     """Of a Python file; {} where no line inside a function is concerned."""
     if places.is_c(path):
-        return _union(_naming(name, [user]) for m in places.extensions(path) for user, name in _users(m))
+        return _union(
+            _naming(name, [user]) for m in places.extensions(path) for user, name in _users(m)
+        )
     inner, outer = _around(path, line)
     if outer is None:
         names = _closure(path, _assigned(inner))
@@ -86,7 +89,9 @@ def _closure(path: str, names: set[str]) -> set[str]:
     """Names of a file that are made from others outside of functions, added to them."""
     blocks = [tree(path), *(n for n in tree(path).body if isinstance(n, ast.ClassDef))]
     made = [
-        (_assigned(s), {n.id for n in ast.walk(s) if isinstance(n, ast.Name)}) for b in blocks for s in b.body
+        (_assigned(s), {n.id for n in ast.walk(s) if isinstance(n, ast.Name)})
+        for b in blocks
+        for s in b.body
     ]
     size = -1
     while size != len(names):
@@ -125,9 +130,9 @@ def _users(module: str) -> Iterator[tuple[str, str]]:
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 for alias in node.names:
-                    if f"{node.module}.{alias.name}".endswith(f"_core.{module}") or node.module.endswith(
+                    if f"{node.module}.{alias.name}".endswith(
                         f"_core.{module}"
-                    ):
+                    ) or node.module.endswith(f"_core.{module}"):
                         yield path, alias.asname or alias.name
 
 

@@ -42,13 +42,17 @@ LEFT_ALONE = {
 }
 
 # Tests of documents, benches and whole machines: long, and about no line in particular.
-NOT_TRIED = tuple(f"tests/{folder}/" for folder in ("bench", "docs", "report", "soak", "spark", "typing"))
+NOT_TRIED = tuple(
+    f"tests/{folder}/" for folder in ("bench", "docs", "report", "soak", "spark", "typing")
+)
 
 
 def files(group: str) -> list[str]:
     """The group's files, relative to the root, sorted."""
     paths = {p for pattern in GROUPS[group] for p in ROOT.glob(pattern)}
-    return sorted(str(p.relative_to(ROOT)) for p in paths if str(p.relative_to(ROOT)) not in LEFT_ALONE)
+    return sorted(
+        str(p.relative_to(ROOT)) for p in paths if str(p.relative_to(ROOT)) not in LEFT_ALONE
+    )
 
 
 def is_c(path: str) -> bool:
@@ -56,16 +60,22 @@ def is_c(path: str) -> bool:
 
 
 def own_tests(path: str) -> list[str]:
-    """Test files of a module's own name, and those that import it by name; of a C file, its extensions'."""
+    """Test files of a module's own name, and those that import it by name; of a C file, its
+    extensions'."""
     parts = Path(path).parts
-    named = (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py") if not is_c(path) else ()
+    named = (
+        (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py")
+        if not is_c(path)
+        else ()
+    )
     modules = [f"fastdp._core.{m}" for m in extensions(path)] if is_c(path) else [module_of(path)]
     own = {str(p.relative_to(ROOT)) for p in named}
     return sorted(own.union(*(importers().get(module, []) for module in modules)))
 
 
 def direct_tests(path: str) -> set[str]:
-    """Test files that call the extensions of a C file themselves: all of tests/core, and who imports them."""
+    """Test files that call the extensions of a C file themselves: all of tests/core, and who
+    imports them."""
     core = {str(p.relative_to(ROOT)) for p in (ROOT / "tests" / "core").glob("test_*.py")}
     return core | set(own_tests(path)) if is_c(path) else set()
 
@@ -92,7 +102,8 @@ def importers() -> dict[str, list[str]]:
 
 
 def extensions(path: str) -> list[str]:
-    """Compiled modules that a C file is part of; of a header all that include it, directly or not."""
+    """Compiled modules that a C file is part of; of a header all that include it, directly or
+    not."""
     core = {p.stem for p in (ROOT / "fastdp" / "_core").glob("*.pyx")}
     name = Path(path).stem
     if path.endswith(".c"):
@@ -100,7 +111,9 @@ def extensions(path: str) -> list[str]:
     reached, names = {Path(path).name}, set()
     sources = {p: p.read_text("ascii") for p in (ROOT / "csrc").glob("*.[ch]")}
     while True:
-        new = {p.name for p, text in sources.items() if any(f'"{h}"' in text for h in reached)} - reached
+        new = {
+            p.name for p, text in sources.items() if any(f'"{h}"' in text for h in reached)
+        } - reached
         if not new:
             break
         reached |= new

@@ -1,7 +1,9 @@
-"""Which tests reach which line of the package: the quick tests run once under coverage, kept for later calls.
+"""Which tests reach which line of the package: the quick tests run once under coverage, kept for
+later calls.
 
-After a change of the tree only those test files are run again that changed or that reached a changed file.
-What tests start in other processes counts, unless the process is killed or gets an environment of its own.
+After a change of the tree only those test files are run again that changed or that reached a
+changed file. What tests start in other processes counts, unless the process is killed or gets an
+environment of its own.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ disable_warnings = no-data-collected, module-not-measured, module-not-imported, 
 
 
 class Reach:
-    """`tests`: those that pass, with seconds and contexts. A context is a test, a shared fixture or a test
-    file while it is read; `lines[context][path]` has bit n set where line n was reached."""
+    """`tests`: those that pass, with seconds and contexts. A context is a test, a shared fixture or
+    a test file while it is read; `lines[context][path]` has bit n set where line n was reached."""
 
     def __init__(self, folder: Path, tree: Path, jobs: int):
         self.folder, self.tree, self.jobs = folder, tree, jobs
@@ -46,7 +48,11 @@ class Reach:
 
     def _load(self) -> None:
         store = self.folder / "reach.json"
-        kept = json.loads(store.read_text()) if store.exists() else {"digests": {}, "tests": {}, "lines": {}}
+        kept = (
+            json.loads(store.read_text())
+            if store.exists()
+            else {"digests": {}, "tests": {}, "lines": {}}
+        )
         self.tests = kept["tests"]
         self.lines = {c: {p: int(m, 16) for p, m in ps.items()} for c, ps in kept["lines"].items()}
         digests = _digests(self.tree)
@@ -62,7 +68,11 @@ class Reach:
 
     def _stale(self, before: dict[str, str], now: dict[str, str]) -> set[str]:
         """Test files to run: changed, or reaching a file of the package that changed."""
-        files = {p for p in now if Path(p).name.startswith("test_") and not p.startswith(places.NOT_TRIED)}
+        files = {
+            p
+            for p in now
+            if Path(p).name.startswith("test_") and not p.startswith(places.NOT_TRIED)
+        }
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
         helpers = {path for path in changed - files if path.startswith("tests/")}
         if any(Path(path).name == "conftest.py" for path in helpers):
@@ -70,25 +80,35 @@ class Reach:
         reached = {
             test.split("::")[0]
             for test, facts in self.tests.items()
-            if any(changed & self.lines.get(context, {}).keys() for context in (test, *facts["also"]))
+            if any(
+                changed & self.lines.get(context, {}).keys() for context in (test, *facts["also"])
+            )
         }
         return files & (changed | reached | self._users(helpers, now))
 
     def _users(self, helpers: set[str], paths: Iterable[str]) -> set[str]:
-        """Files of tests that import one of the helpers, directly or through others; by their names."""
+        """Files of tests that import one of the helpers, directly or through others; by their
+        names."""
         texts = {p: (self.tree / p).read_text("utf-8") for p in paths if p.startswith("tests/")}
         users, size = set(helpers), -1
         while size != len(users):
             size = len(users)
-            names = {Path(p).parent.name if p.endswith("__init__.py") else Path(p).stem for p in users}
-            imported = rf"^ *(from|import) [^#\n(]*(\([^)]*)?\b({'|'.join(map(re.escape, names)) or '-'})\b"
+            names = {
+                Path(p).parent.name if p.endswith("__init__.py") else Path(p).stem for p in users
+            }
+            imported = (
+                r"^ *(from|import)"
+                rf" [^#\n(]*(\([^)]*)?\b({'|'.join(map(re.escape, names)) or '-'})\b"
+            )
             word = re.compile(imported, re.M)
             users |= {path for path, text in texts.items() if word.search(text)}
         return users
 
     def _forget(self, files: Iterable[str]) -> None:
         gone = set(files)
-        self.tests = {name: test for name, test in self.tests.items() if name.split("::")[0] not in gone}
+        self.tests = {
+            name: test for name, test in self.tests.items() if name.split("::")[0] not in gone
+        }
         for context in [c for c in self.lines if _file_of(c) in gone]:
             del self.lines[context]
 
@@ -99,7 +119,16 @@ class Reach:
         notes.mkdir(parents=True)
         settings = notes / "coverage.ini"
         settings.write_text(SETTINGS.format(tree=self.tree, folder=notes, context=CONTEXT))
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.recorder"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "not slow",
+            "-p",
+            "tools.mutants.recorder",
+        ]
         command += ["-n", str(self.jobs), "--dist", "loadfile"] if self.jobs > 1 else []
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join([str(self.tree), os.environ.get("PYTHONPATH", "")]),
@@ -109,7 +138,9 @@ class Reach:
             "MUTANTS_NOTES": str(notes),
         }
         with (self.folder / "recording.log").open("w") as log:
-            subprocess.run([*command, *files], cwd=self.tree, env=environment, stdout=log, stderr=log)
+            subprocess.run(
+                [*command, *files], cwd=self.tree, env=environment, stdout=log, stderr=log
+            )
         for note in notes.glob("*.json"):
             self.tests |= json.loads(note.read_text())
         if not self.tests:
@@ -128,15 +159,20 @@ class Reach:
     def reaching(self, lines: dict[str, int]) -> list[str]:
         """Tests that reach one of the lines (path -> bits), the quickest first."""
         contexts = {
-            c for c, masks in self.lines.items() if any(masks.get(p, 0) & bits for p, bits in lines.items())
+            c
+            for c, masks in self.lines.items()
+            if any(masks.get(p, 0) & bits for p, bits in lines.items())
         }
         names = (
-            n for n, test in self.tests.items() if n in contexts or not contexts.isdisjoint(test["also"])
+            n
+            for n, test in self.tests.items()
+            if n in contexts or not contexts.isdisjoint(test["also"])
         )
         return sorted(names, key=lambda name: (self.tests[name]["seconds"], name))
 
     def while_read(self, site: Site) -> bool:
-        """Whether a change may show while modules are read: it is in no function, or in one called then."""
+        """Whether a change may show while modules are read: it is in no function, or in one called
+        then."""
         lines = concerns.concerned(site.path, site.line)
         if not concerns.inside(site.path) >> site.line & 1:
             return True
@@ -151,8 +187,9 @@ class Reach:
         return name.split("::")[0] not in own, self.tests[name]["seconds"], name
 
     def concerned(self, site: Site) -> list[str]:
-        """Tests to try a mutant on: those that reach it, of the file's own tests first, then the quickest
-        first; where none does, and where the change is in no function, the file's own tests too."""
+        """Tests to try a mutant on: those that reach it, of the file's own tests first, then the
+        quickest first; where none does, and where the change is in no function, the file's own
+        tests too."""
         own, direct = places.own_tests(site.path), places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
@@ -163,10 +200,13 @@ class Reach:
 
 
 def _file_of(context: str) -> str:
-    """The test file a context belongs to; "" for a fixture of a folder, whose lines are only added to."""
+    """The test file a context belongs to; "" for a fixture of a folder, whose lines are only added
+    to."""
     return context.removeprefix("file ").removeprefix("fixture ").split("::")[0]
 
 
 def _digests(tree: Path) -> dict[str, str]:
     paths = [p for top in ("fastdp", "tests") for p in sorted((tree / top).rglob("*.py"))]
-    return {str(p.relative_to(tree)): hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in paths}
+    return {
+        str(p.relative_to(tree)): hashlib.sha256(p.read_bytes()).hexdigest()[:16] for p in paths
+    }

@@ -1,9 +1,11 @@
-"""A pytest plugin that records which lines of the package a test reaches, and how long the test takes.
+"""A pytest plugin that records which lines of the package a test reaches, and how long the test
+takes.
 
-Coverage is started by the sitecustomize of `reach` in every process, also in those that tests start; this
-plugin tells it which test runs (coverage's contexts). What a shared fixture reaches belongs to every test
-that asks for it, and what a test file reaches while it is read to all of its tests. For each process one JSON
-file is left in MUTANTS_NOTES: test -> seconds, whether it passed, the contexts besides its own.
+Coverage is started by the sitecustomize of `reach` in every process, also in those that tests
+start; this plugin tells it which test runs (coverage's contexts). What a shared fixture reaches
+belongs to every test that asks for it, and what a test file reaches while it is read to all of its
+tests. For each process one JSON file is left in MUTANTS_NOTES: test -> seconds, whether it passed,
+the contexts besides its own.
 """
 
 from __future__ import annotations

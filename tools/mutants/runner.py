@@ -1,9 +1,10 @@
 """A pytest plugin that reads test files once and then runs chosen tests in forked processes.
 
-A line of JSON on the file descriptor MUTANTS_READ asks for one run: `tests` in their order with the seconds
-that each may take, whether to `stop` at the first failure, and the file (`path`, or null) whose functions get
-the code of its text on disk. The answer on MUTANTS_WRITE is a list of the tests that failed, or NO_END or
-"exit CODE" in their place. A test that takes longer than its seconds ends the process.
+A line of JSON on the file descriptor MUTANTS_READ asks for one run: `tests` in their order with the
+seconds that each may take, whether to `stop` at the first failure, and the file (`path`, or null)
+whose functions get the code of its text on disk. The answer on MUTANTS_WRITE is a list of the tests
+that failed, or NO_END or "exit CODE" in their place. A test that takes longer than its seconds ends
+the process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ NO_END = "no end"
 def pytest_configure() -> None:
     """One failing example is enough: no time goes into smaller ones."""
     phases = (Phase.explicit, Phase.generate)
-    settings.register_profile("mutants", settings.default, phases=phases, report_multiple_bugs=False)
+    settings.register_profile(
+        "mutants", settings.default, phases=phases, report_multiple_bugs=False
+    )
     settings.load_profile("mutants")
 
 
@@ -63,8 +66,12 @@ def _run(session: pytest.Session, request: dict[str, Any], out: IO[str], late: I
         if request["path"]:
             exchange(Path(request["path"]))
         place = {name: n for n, name in enumerate(request["tests"])}
-        items = sorted((i for i in session.items if i.nodeid in place), key=lambda i: place[i.nodeid])
-        failed = [*(place.keys() - {i.nodeid for i in items})]  # their files cannot be read any more
+        items = sorted(
+            (i for i in session.items if i.nodeid in place), key=lambda i: place[i.nodeid]
+        )
+        failed = [
+            *(place.keys() - {i.nodeid for i in items})
+        ]  # their files cannot be read any more
         for item, after in zip(items, [*items[1:], None]):
             before = session.testsfailed
             faulthandler.dump_traceback_later(request["tests"][item.nodeid], exit=True, file=late)
@@ -87,7 +94,9 @@ def exchange(path: Path) -> None:
     for thing in gc.get_objects():
         if isinstance(thing, FunctionType) and thing.__code__.co_filename == str(path):
             thing.__code__ = new[_key(thing.__code__)]
-        elif isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith("fastdp"):
+        elif isinstance(thing, functools._lru_cache_wrapper) and thing.__module__.startswith(
+            "fastdp"
+        ):
             thing.cache_clear()
 
 
@@ -109,4 +118,9 @@ PASSING = ("<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 
 
 def _key(code: CodeType) -> tuple[object, ...]:
-    return code.co_qualname, code.co_firstlineno, code.co_varnames[: code.co_argcount], code.co_freevars
+    return (
+        code.co_qualname,
+        code.co_firstlineno,
+        code.co_varnames[: code.co_argcount],
+        code.co_freevars,
+    )

@@ -1,8 +1,8 @@
 """Where a source file can be changed by one small fault: operators, constants, dropped statements.
 
-Changes are made in the text, so that everything else of the file stays as it is. Texts, annotations,
-decorators, what `raise` says, representations for people and assertions (`assert`, `zip(strict=)`) are left
-alone.
+Changes are made in the text, so that everything else of the file stays as it is. Texts,
+annotations, decorators, what `raise` says, representations for people and assertions (`assert`,
+`zip(strict=)`) are left alone.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from dataclasses import dataclass, replace
 class Site:
     """One possible change: bytes `start`..`end` of the file, `old`, become `new`. `line`: 1-based.
 
-    `kind`: what is changed. "declared" (a number that has a name of its own, which says why it was chosen)
-    and "text" (what is said to people) are counted apart: often no test should depend on them."""
+    `kind`: what is changed. "declared" (a number that has a name of its own, which says why it was
+    chosen) and "text" (what is said to people) are counted apart: often no test should depend on
+    them."""
 
     path: str
     line: int
@@ -86,7 +87,13 @@ class _Python:
         while nodes:
             node = nodes.pop()
             for site in self._here(node):
-                kind = "declared" if id(node) in declared else "text" if _drops_text(node) else site.kind
+                kind = (
+                    "declared"
+                    if id(node) in declared
+                    else "text"
+                    if _drops_text(node)
+                    else site.kind
+                )
                 yield replace(site, kind=kind)
             nodes.extend(self._children(node))
 
@@ -98,7 +105,9 @@ class _Python:
         line = bisect_right(self.starts, start)
         return Site(self.path, line, start, end, self.text[start:end].decode(), new, kind)
 
-    def _operator(self, left: ast.AST, right: ast.AST, signs: tuple[str, str], kind: str) -> Iterator[Site]:
+    def _operator(
+        self, left: ast.AST, right: ast.AST, signs: tuple[str, str], kind: str
+    ) -> Iterator[Site]:
         """The operator between two nodes; parentheses and white space are all else there is."""
         start, end = self._at(left)[1], self._at(right)[0]
         between = self.text[start:end].decode()
@@ -122,7 +131,12 @@ class _Python:
             yield from node.args
             return
         for name, value in ast.iter_fields(node):
-            if name in ("annotation", "returns", "decorator_list", "keywords" if _is_field(node) else ""):
+            if name in (
+                "annotation",
+                "returns",
+                "decorator_list",
+                "keywords" if _is_field(node) else "",
+            ):
                 continue
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.arguments):
@@ -137,14 +151,18 @@ class _Python:
                 yield from self._operator(left, right, COMPARE[type(sign)], "comparison")
         elif isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
             if not any(_is_text(side) for side in (node.left, node.right)):
-                yield from self._operator(node.left, node.right, ARITHMETIC[type(node.op)], "operator")
+                yield from self._operator(
+                    node.left, node.right, ARITHMETIC[type(node.op)], "operator"
+                )
         elif isinstance(node, ast.BoolOp):
             signs = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
             for left, right in zip(node.values, node.values[1:], strict=False):
                 yield from self._operator(left, right, signs, "operator")
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             start, end = self._at(node)
-            yield self._site(start, end, self.text[start + len("not") : end].decode().lstrip(), "operator")
+            yield self._site(
+                start, end, self.text[start + len("not") : end].decode().lstrip(), "operator"
+            )
         elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             start, end = self._at(node)
             if not isinstance(node.operand, ast.Constant):
@@ -164,7 +182,9 @@ class _Python:
             yield self._site(start, end, "pass", "dropped")
         elif isinstance(node, ast.Break | ast.Continue):
             start, end = self._at(node)
-            yield self._site(start, end, "continue" if isinstance(node, ast.Break) else "break", "statement")
+            yield self._site(
+                start, end, "continue" if isinstance(node, ast.Break) else "break", "statement"
+            )
 
     def _constant(self, node: ast.Constant) -> Iterator[Site]:
         start, end = self._at(node)
@@ -183,7 +203,9 @@ def _is_declared(statement: ast.stmt) -> bool:
     if not isinstance(statement, ast.Assign):
         return False
     names = [n for target in statement.targets for n in ast.walk(target) if isinstance(n, ast.Name)]
-    parts = ast.Constant | ast.Tuple | ast.Load | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+    parts = (
+        ast.Constant | ast.Tuple | ast.Load | ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop
+    )
     parts |= ast.Dict | ast.List | ast.Set
     return all(n.id.isupper() for n in names) and all(
         isinstance(part, parts) for part in ast.walk(statement.value)
@@ -198,7 +220,9 @@ def _drops_text(node: ast.AST) -> bool:
 
 
 def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
 
 
 def _is_negative(node: ast.AST) -> bool:
@@ -249,13 +273,15 @@ C_OPERATORS = {
     "|=": "&=",
     "&=": "|=",
 }
-# Sources are formatted: a space stands on both sides of an operator with two operands, and of no other.
+# Sources are formatted: a space stands on both sides of an operator with two operands, and of no
+# other.
 C_OPERATOR = re.compile(
     r"(?<=[\w)\]]) (" + "|".join(sorted(map(re.escape, C_OPERATORS), key=len, reverse=True)) + ") "
 )
 C_NUMBER = re.compile(r"(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])")
 C_STATEMENT = re.compile(
-    r"[ \t]+((?!return|goto|const|static|else|for|if|case|struct|break|continue)\S[^\n]*;)[ \t]*\\?$"
+    r"[ \t]+((?!return|goto|const|static|else|for|if|case|struct|break|continue)\S[^\n]*;)["
+    r" \t]*\\?$"
 )
 C_CONSTANT = re.compile(r"#define \w+ ")
 
@@ -267,10 +293,16 @@ def c_sites(path: str, text: bytes) -> list[Site]:
     out, at, before = [], 0, "{"
     for number, line in enumerate(code.split("\n"), 1):
         bare = line.strip(" \t\\")
-        if (not bare.startswith("#") or C_CONSTANT.match(bare)) and not bare.startswith("_Static_assert"):
+        if (not bare.startswith("#") or C_CONSTANT.match(bare)) and not bare.startswith(
+            "_Static_assert"
+        ):
             for m in C_OPERATOR.finditer(line):
                 start = at + m.start(1)
-                out.append(Site(path, number, start, start + len(m[1]), m[1], C_OPERATORS[m[1]], "operator"))
+                out.append(
+                    Site(
+                        path, number, start, start + len(m[1]), m[1], C_OPERATORS[m[1]], "operator"
+                    )
+                )
             kind = "declared" if C_CONSTANT.match(bare) else "constant"
             for m in C_NUMBER.finditer(line):
                 value, start = int(m[1], 0), at + m.start(1)

@@ -47,9 +47,9 @@ NEAR_FILES = 6
 
 @dataclass(frozen=True)
 class Limits:
-    """In seconds. `tests`: a mutant is tried on tests that took so long, together, when they were recorded.
-    `hang`: a test that takes that much longer than six times as long as then has been hung up by the mutant;
-    more on a machine that is busier than it was."""
+    """In seconds. `tests`: a mutant is tried on tests that took so long, together, when they were
+    recorded. `hang`: a test that takes that much longer than six times as long as then has been
+    hung up by the mutant; more on a machine that is busier than it was."""
 
     tests: float = 300.0
     hang: float = 60.0
@@ -57,8 +57,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`verdict`: caught, survived, or stillborn (does not compile, or compiles to the same code). `by`: the
-    first test that failed."""
+    """`verdict`: caught, survived, or stillborn (does not compile, or compiles to the same code).
+    `by`: the first test that failed."""
 
     verdict: str
     seconds: float
@@ -84,9 +84,12 @@ class Workshop:
                 shutil.copytree(source, self.tree / name, ignore=skip)
             elif source.exists():
                 shutil.copy2(source, self.tree / name)
-        # Compiled files that are compared by content: a change within the clock's tick is seen, too.
+        # Compiled files that are compared by content: a change within the clock's tick is seen,
+        # too.
         compileall.compile_dir(
-            self.tree / "fastdp", quiet=2, invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH
+            self.tree / "fastdp",
+            quiet=2,
+            invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH,
         )
         note.write_text(digest)
 
@@ -95,8 +98,8 @@ class Workshop:
         return self._tests(dict.fromkeys(tests, 3600.0), stop=False) if tests else []
 
     def try_out(self, site: Site, reach: Reach) -> Outcome:
-        """Changes the file, builds what it is part of, runs its tests until one fails; then undoes the
-        change."""
+        """Changes the file, builds what it is part of, runs its tests until one fails; then undoes
+        the change."""
         start = time.monotonic()
         self._reader()
         file = self.tree / site.path
@@ -111,7 +114,9 @@ class Workshop:
             forked = within and exchangeable(file, original, site.apply(original))
             failed = self._try_tests(reach.concerned(site), reach, file if forked else None)
             verdict = "caught" if failed else "survived"
-            if binaries and not failed:  # a line that the build for this processor leaves out, for example
+            if (
+                binaries and not failed
+            ):  # a line that the build for this processor leaves out, for example
                 changed = [path.read_bytes() for path in binaries]
                 file.write_bytes(original)
                 if self._build(site) and changed == [path.read_bytes() for path in binaries]:
@@ -126,9 +131,9 @@ class Workshop:
                 os.replace(replacement, path)
 
     def _try_tests(self, names: list[str], reach: Reach, forked: Path | None) -> str:
-        """The first test that fails, or "". `forked`: the changed file, where its functions can be exchanged
-        in a process that has read every test already; else a new process reads the tests' files: in two
-        parts then, as that takes time, the first part being of a few files."""
+        """The first test that fails, or "". `forked`: the changed file, where its functions can be
+        exchanged in a process that has read every test already; else a new process reads the tests'
+        files: in two parts then, as that takes time, the first part being of a few files."""
         ends = list(accumulate(reach.tests[name]["seconds"] for name in names))
         within = names[: max(1, bisect_right(ends, self.limits.tests))]
         first = [name for name, end in zip(within, ends) if end <= FIRST_SECONDS] or within[:1]
@@ -137,7 +142,9 @@ class Workshop:
         rest = sorted(set(within) - set(first), key=within.index)
         for part in [within] if forked else filter(None, (first, rest)):
             for patience in (1, 3):  # what does not end on a busy machine is given more time once
-                limits = {n: patience * (self.limits.hang + 6 * reach.tests[n]["seconds"]) for n in part}
+                limits = {
+                    n: patience * (self.limits.hang + 6 * reach.tests[n]["seconds"]) for n in part
+                }
                 failed = self._tests(limits, forked, fresh=not forked)
                 if failed != [NO_END]:
                     break
@@ -154,7 +161,9 @@ class Workshop:
         if not site.path.startswith("csrc/"):
             return []
         return [
-            p for m in places.extensions(site.path) for p in (self.tree / "fastdp/_core").glob(f"{m}.*.so")
+            p
+            for m in places.extensions(site.path)
+            for p in (self.tree / "fastdp/_core").glob(f"{m}.*.so")
         ]
 
     def _build(self, site: Site) -> bool:
@@ -173,7 +182,11 @@ class Workshop:
         return self._processes[0]
 
     def _tests(
-        self, tests: Mapping[str, float], path: Path | None = None, stop: bool = True, fresh: bool = False
+        self,
+        tests: Mapping[str, float],
+        path: Path | None = None,
+        stop: bool = True,
+        fresh: bool = False,
     ) -> list[str]:
         """The tests that fail, of tests with the seconds that each may take, in this order."""
         if not fresh:
@@ -188,12 +201,22 @@ class Workshop:
 
 
 class _Pytest:
-    """A process that has read some files of tests and runs those asked for (`tools.mutants.runner`)."""
+    """A process that has read some files of tests and runs those asked for
+    (`tools.mutants.runner`)."""
 
     def __init__(self, folder: Path, tree: Path, files: list[str]):
         requests, self._requests = os.pipe()
         self._answers, answers = os.pipe()
-        command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", "-p", "tools.mutants.runner"]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-m",
+            "not slow",
+            "-p",
+            "tools.mutants.runner",
+        ]
         command += ["-p", "no:xdist", "--basetemp", str(folder / "basetemp"), *files]
         command += [f"--ignore={place}" for place in places.NOT_TRIED]
         environment = {
@@ -221,7 +244,9 @@ class _Pytest:
             print(json.dumps(request), file=file)
         with open(self._answers, closefd=False) as file:
             line = file.readline()
-        return json.loads(line) if line else [f"exit {self._process.wait()} while reading the tests"]
+        return (
+            json.loads(line) if line else [f"exit {self._process.wait()} while reading the tests"]
+        )
 
     def end(self) -> None:
         self._process.terminate()

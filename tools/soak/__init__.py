@@ -1,1 +1,2 @@
-"""Long trials of whole runs as users make them: kills, memory, many at once, machines that give out."""
+"""Long trials of whole runs as users make them: kills, memory, many at once, machines that give
+out."""

@@ -1,14 +1,15 @@
-"""Long trials of whole runs; each prints what it did, and the exit code is 1 if anything broke a promise.
+"""Long trials of whole runs; each prints what it did, and the exit code is 1 if anything broke a
+promise.
 
     python -m tools.soak [--seed 1] [--kills 200] [--runs 100] [--at-once 8]
                          [--only kills memory parallel faults]
 
-kills: a run of the command line is killed (SIGKILL) at a random moment, again and again until it ends, with
-`--resume`; then the folder verifies against its ledger, which was charged once, and no noisy answer was drawn
-twice. memory: so many runs in one process, resident memory flat within 5 %. parallel: so many runs at once,
-in threads and in processes, equal to one after another (test seeds). faults: a full disk, a folder that
-cannot be written, no memory, a clock that was set back: a sentence and an exit code, and the run goes on
-afterwards.
+kills: a run of the command line is killed (SIGKILL) at a random moment, again and again until it
+ends, with `--resume`; then the folder verifies against its ledger, which was charged once, and no
+noisy answer was drawn twice. memory: so many runs in one process, resident memory flat within 5 %.
+parallel: so many runs at once, in threads and in processes, equal to one after another (test
+seeds). faults: a full disk, a folder that cannot be written, no memory, a clock that was set back:
+a sentence and an exit code, and the run goes on afterwards.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ TRIALS = ("kills", "memory", "parallel", "faults")
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        prog="python -m tools.soak", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m tools.soak",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kills", type=int, default=200, help="kills in all")

@@ -1,4 +1,5 @@
-"""A machine that gives out: the run ends with a sentence, and goes on once the machine is well again."""
+"""A machine that gives out: the run ends with a sentence, and goes on once the machine is well
+again."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ def trial(place: Path) -> tuple[str, list[str]]:
 def _once(place: Path, limit: Callable[[], None], problems: list[str]) -> str:
     """A run under a limit, which must fail in words or end well, and the same run without it.
 
-    A process whose libraries crash where they get no memory (numpy's indexing does) dies by a signal, as if
-    killed: no sentence then, but the run must go on all the same.
+    A process whose libraries crash where they get no memory (numpy's indexing does) dies by a
+    signal, as if killed: no sentence then, but the run must go on all the same.
     """
     place.mkdir()
     world.prepare(place)
@@ -48,7 +49,9 @@ def _once(place: Path, limit: Callable[[], None], problems: list[str]) -> str:
     if (place / "run").exists():
         problems.append(f"{place.name}: a failed run left its folder")
     if code > 0 and "Traceback" in errors:
-        problems.append(f"{place.name}: ended without a sentence (exit code {code}): {errors.strip()[-300:]}")
+        problems.append(
+            f"{place.name}: ended without a sentence (exit code {code}): {errors.strip()[-300:]}"
+        )
     end = "a sentence" if code > 0 else f"dead by signal {-code}"
     code, errors = world.finish(place, *world.resumed(place))
     if code:
@@ -68,14 +71,16 @@ def _unwritable(place: Path, problems: list[str]) -> str:
         problems.append(f"unwritable: exit code {code}: {errors.strip()[-300:]}")
     code, errors = world.finish(place)
     problems += (
-        [f"unwritable: the budget is gone: {errors.strip()[-300:]}"] if code else world.broken_promises(place)
+        [f"unwritable: the budget is gone: {errors.strip()[-300:]}"]
+        if code
+        else world.broken_promises(place)
     )
     return "a sentence, nothing charged"
 
 
 def _clock(place: Path, problems: list[str]) -> str:
-    """The ledger was written by a clock a year ahead; a run under the true one must not be refused, nor the
-    chain be broken."""
+    """The ledger was written by a clock a year ahead; a run under the true one must not be refused,
+    nor the chain be broken."""
     import time
 
     import fastdp

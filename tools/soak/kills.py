@@ -30,7 +30,9 @@ def trial(place: Path, wanted: int, rng: random.Random) -> tuple[str, list[str]]
         while not world.ended(place):
             process = world.start(place, *world.resumed(place))
             try:
-                _, errors = process.communicate(timeout=rng.uniform(0, whole) if killed < wanted else 900)
+                _, errors = process.communicate(
+                    timeout=rng.uniform(0, whole) if killed < wanted else 900
+                )
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.communicate()
@@ -39,7 +41,9 @@ def trial(place: Path, wanted: int, rng: random.Random) -> tuple[str, list[str]]
                     problems += world.broken_promises(place)
                 continue
             if process.returncode:
-                problems.append(f"after {killed} kills: exit code {process.returncode}: {errors.strip()}")
+                problems.append(
+                    f"after {killed} kills: exit code {process.returncode}: {errors.strip()}"
+                )
             break
         if not problems:
             problems += world.broken_promises(place)

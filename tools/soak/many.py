@@ -18,7 +18,14 @@ def one(seed: int, noise: bool = True) -> str:
 
     schema = fastdp.Schema.from_dict(world.SCHEMA)
     run = fastdp.synthesize(
-        world.rows(5_000), "mst", 2.0, 1e-6, schema=schema, clip=3, seed=seed if noise else None, threads=1
+        world.rows(5_000),
+        "mst",
+        2.0,
+        1e-6,
+        schema=schema,
+        clip=3,
+        seed=seed if noise else None,
+        threads=1,
     )
     digest = hashlib.sha256()
     for measurement in run.measurements:
@@ -35,7 +42,10 @@ def memory(runs: int) -> tuple[str, list[str]]:
         if i + 1 == max(1, runs // 5):
             early = resident()
     late = resident()
-    text = f"{runs} runs in one process: {early / 1e6:.0f} MB after a fifth, {late / 1e6:.0f} MB in the end"
+    text = (
+        f"{runs} runs in one process: {early / 1e6:.0f} MB after a fifth, {late / 1e6:.0f} MB in"
+        " the end"
+    )
     return text, [text] if late > early * (1 + FLAT) else []
 
 
@@ -61,4 +71,7 @@ def parallel(number: int) -> tuple[str, list[str]]:
         problems.append("runs in threads differ from those one after another")
     if processes != alone:
         problems.append("runs in processes differ from those one after another")
-    return f"{number} runs at once, in threads and in processes, equal to one after another", problems
+    return (
+        f"{number} runs at once, in threads and in processes, equal to one after another",
+        problems,
+    )

@@ -1,5 +1,5 @@
-"""The table, schema and command of the trials: so small that a run is mostly steps, and many fit into an
-hour."""
+"""The table, schema and command of the trials: so small that a run is mostly steps, and many fit
+into an hour."""
 
 from __future__ import annotations
 
@@ -55,8 +55,25 @@ def prepare(place: Path) -> None:
 def command(place: Path, *more: str) -> list[str]:
     return [
         *(sys.executable, "-m", "fastdp", "synth", str(place / "data.parquet")),
-        *("--schema", str(place / "schema.json"), "-m", "cliquetree", "-e", f"{EPSILON:g}", "-d", "1e-6"),
-        *("--ledger", str(place / "budget.db"), "--dataset", "soak", "--out", str(place / "run"), "--quiet"),
+        *(
+            "--schema",
+            str(place / "schema.json"),
+            "-m",
+            "cliquetree",
+            "-e",
+            f"{EPSILON:g}",
+            "-d",
+            "1e-6",
+        ),
+        *(
+            "--ledger",
+            str(place / "budget.db"),
+            "--dataset",
+            "soak",
+            "--out",
+            str(place / "run"),
+            "--quiet",
+        ),
         *more,
     ]
 
@@ -76,8 +93,8 @@ def start(place: Path, *more: str, limit=None) -> subprocess.Popen:
 
 
 def finish(place: Path, *more: str, limit=None) -> tuple[int, str]:
-    """(exit code, what it wrote to standard error). A run whose libraries wait for memory for ever (OpenBLAS
-    does while it is loaded) is killed."""
+    """(exit code, what it wrote to standard error). A run whose libraries wait for memory for ever
+    (OpenBLAS does while it is loaded) is killed."""
     process = start(place, *more, limit=limit)
     try:
         _, errors = process.communicate(timeout=300)
@@ -93,7 +110,8 @@ def resumed(place: Path) -> tuple[str, ...]:
 
 
 def ended(place: Path) -> bool:
-    """The folder is in place and nothing is left to do, though the process may have been killed then."""
+    """The folder is in place and nothing is left to do, though the process may have been killed
+    then."""
     return (place / "run").exists() and not resumed(place)
 
 

@@ -1,5 +1,5 @@
-"""Fits by mirror descent, from a start or from independence. Where the noise level ends the fit, marginals
-are fitted order by order (order: number of attributes)."""
+"""Fits by mirror descent, from a start or from independence. Where the noise level ends the fit,
+marginals are fitted order by order (order: number of attributes)."""
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,15 +15,16 @@ from ..task import Task, errors_of, single
 from .optimisers import DescentState, Stop, accelerated, mirror_descent
 
 STAGED_CELLS = 1 << 25
-"""A fit goes order by order only if its junction tree has at most this many cells, since a start costs memory
-of its own."""
+"""A fit goes order by order only if its junction tree has at most this many cells, since a start
+costs memory of its own."""
 
 OPTIMISERS = {"auto": accelerated, "dual": accelerated, "accelerated": accelerated}
 OPTIMISERS["mirror-descent"] = mirror_descent
 
 
 class DescentSolver:
-    """Mirror descent from the task's start, or from independence. "risk" and "refined" are "noise" here."""
+    """Mirror descent from the task's start, or from independence. "risk" and "refined" are "noise"
+    here."""
 
     methods = ("auto", "accelerated", "mirror-descent")
     takes = "any measurements"
@@ -32,10 +33,14 @@ class DescentSolver:
         return True
 
     def plan(self, task: Task, options: Options) -> tuple[Task, Options]:
-        return task, replace(options, stop="noise") if options.stop in ("risk", "refined") else options
+        return task, replace(options, stop="noise") if options.stop in (
+            "risk",
+            "refined",
+        ) else options
 
     def run(self, plan: tuple[Task, Options], clock: Clock) -> Solution:
-        """Where the noise ends the fit, all orders but the highest are first fitted to their noise level."""
+        """Where the noise ends the fit, all orders but the highest are first fitted to their noise
+        level."""
         task, options = plan
         if options.stop == "noise" and task.warm_start is None and task.tree.cells <= STAGED_CELLS:
             stage, start = replace(options, slack=0.0, tables="float64"), None
@@ -48,8 +53,11 @@ class DescentSolver:
         return descend(task, options, clock)
 
 
-def descend(task: Task, options: Options, clock: Clock, tables: np.ndarray | None = None) -> Solution:
-    """One descent: from the task's start, or from node tables of a plan of its tree (float64; not kept)."""
+def descend(
+    task: Task, options: Options, clock: Clock, tables: np.ndarray | None = None
+) -> Solution:
+    """One descent: from the task's start, or from node tables of a plan of its tree (float64; not
+    kept)."""
     measured_whole = direct(task.parts) - {frozenset(clique) for clique in task.zeros}
     layout = make_plan(task.domain, task.tree, task.used(), measured_whole)
     dtype = np.dtype(options.tables)

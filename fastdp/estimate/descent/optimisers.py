@@ -1,11 +1,12 @@
 """The optimisers, which minimise the loss of `quadratic.py` over the marginals of the tree.
 
-The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals. Both
-methods are mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b), whose proximal step
-is a plain subtraction of gradients from potentials.
+The iterate is a vector of potentials; one oracle call (belief propagation) turns it into marginals.
+Both methods are mirror descent with the entropy as the distance, D(a, b) = total * KL(a || b),
+whose proximal step is a plain subtraction of gradients from potentials.
 
-`accelerated` is Bregman proximal gradient with Nesterov's averaging (Auslender and Teboulle 2006; Hanzely,
-Richtarik and Xiao 2021). With z the mirror point, x the averaged point and t the weight of the newest:
+`accelerated` is Bregman proximal gradient with Nesterov's averaging (Auslender and Teboulle 2006;
+Hanzely, Richtarik and Xiao 2021). With z the mirror point, x the averaged point and t the weight of
+the newest:
 
     y = (1 - t) x + t z;   z' = prox of gradient(y) at z with step 1 / (t L);   x' = (1 - t) x + t z'.
 
@@ -13,12 +14,12 @@ The loss is quadratic, so the upper bound that L must give is exactly
 
     1/2 |Q (z' - z) / sigma|^2  <=  L * D(z', z)        (D symmetrised),
 
-whatever t is: the failed side of the inequality says which L would have done, so L follows the curvature
-instead of being guessed by doubling. A step is taken from the tables themselves (`Engine.move`): multiplied
-by the exp of what the potentials change by, they are the next ones. In a node measured cell by cell,
-gradient, step, average and the sums that the inequality and the loss need are all made in that one pass; the
-rest happens in the vector's residuals (marginals minus targets), which are affine, so that x's residuals are
-averages of z's.
+whatever t is: the failed side of the inequality says which L would have done, so L follows the
+curvature instead of being guessed by doubling. A step is taken from the tables themselves
+(`Engine.move`): multiplied by the exp of what the potentials change by, they are the next ones. In
+a node measured cell by cell, gradient, step, average and the sums that the inequality and the loss
+need are all made in that one pass; the rest happens in the vector's residuals (marginals minus
+targets), which are affine, so that x's residuals are averages of z's.
 """
 
 import math
@@ -34,23 +35,25 @@ from ..solver import Clock
 GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
 
 STEADY = 0.1
-"""The least weight t of the newest point in a fit that stops by what the noise explains. Full momentum runs
-ahead in the directions that are measured worst, which is where the noise is: with this little of it an early
-stop is as good as plain mirror descent's, at a fifth of the calls (bench/stopping.py)."""
+"""The least weight t of the newest point in a fit that stops by what the noise explains. Full
+momentum runs ahead in the directions that are measured worst, which is where the noise is: with
+this little of it an early stop is as good as plain mirror descent's, at a fifth of the calls
+(bench/stopping.py)."""
 
 
 AGAIN = 10
-"""A stop by tolerance is final if the loss fell by less than this many tolerances since momentum was last
-reset to 0; otherwise momentum is reset and the fit goes on."""
+"""A stop by tolerance is final if the loss fell by less than this many tolerances since momentum
+was last reset to 0; otherwise momentum is reset and the fit goes on."""
 
 
 class DescentState:
-    """The state of a descent: the mirror point z, the average x, and the vector's residuals at both.
+    """The state of a descent: the mirror point z, the average x, and the vector's residuals at
+    both.
 
-    `attempt` tries a step from z, and may be called again with another size; `accept` moves there. `tables`
-    holds the tables at the start (not their logarithms) and becomes those of z. Calls of the engine are
-    counted. `time` is how long the mirror flow has run at x, in rows: step sizes add up at z, and x averages
-    them like everything else.
+    `attempt` tries a step from z, and may be called again with another size; `accept` moves there.
+    `tables` holds the tables at the start (not their logarithms) and becomes those of z. Calls of
+    the engine are counted. `time` is how long the mirror flow has run at x, in rows: step sizes add
+    up at z, and x averages them like everything else.
     """
 
     def __init__(
@@ -84,8 +87,9 @@ class DescentState:
         return state.m if self._whole else state.m[self._active]
 
     def attempt(self, mix: float, size: float) -> tuple[float, float]:
-        """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised Bregman
-        distance and 1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the number format."""
+        """A step of this size against the gradient at (1 - mix) x + mix z. Returns its symmetrised
+        Bregman distance and 1/2 |Q (z' - z) / sigma|^2; (0, inf) where it is too long for the
+        number format."""
         self._size = size
         delta = self._delta
         if not self.quadratic.all_direct:
@@ -100,12 +104,15 @@ class DescentState:
         if far and size > 1e-300:
             return 0.0, math.inf
         if far or not math.isfinite(log_z):
-            raise MeasurementError("the fit diverged: potentials are not finite; check values and sigma")
+            raise MeasurementError(
+                "the fit diverged: potentials are not finite; check values and sigma"
+            )
         distance = curvature = 0.0
         if not self.quadratic.all_direct:
             m = self._marginals(self._z_next)
             distance, curvature = self.quadratic.arrive(m, self.z, delta, self.z_next, self.threads)
-        # ufuncs' own `reduce`, and numbers written into one array: a small model's call is mostly this
+        # ufuncs' own `reduce`, and numbers written into one array: a small model's call is mostly
+        # this
         distance -= 0.5 * size * float(np.add.reduce(self._slopes))
         curvature += 0.5 * float(np.add.reduce(self._bends))
         self._parts[1], self._parts[2] = mix, 0.5 * mix * mix
@@ -127,8 +134,8 @@ class DescentState:
         return self.loss
 
     def restart(self) -> float:
-        """Takes back an `accept` that was not followed by an attempt, and goes on from z = x, whose residual
-        is computed again from its tables. Returns the loss there."""
+        """Takes back an `accept` that was not followed by an attempt, and goes on from z = x, whose
+        residual is computed again from its tables. Returns the loss there."""
         self._pending = 0.0
         np.copyto(self._z.cells, self._x)
         self.engine.adopt(self._z, self.total)
@@ -148,8 +155,8 @@ class DescentState:
         return self._x
 
     def restated(self) -> float:
-        """The loss of `tables()`, computed again from them: sums over steps lose it where a step went very
-        far. Writes over the point that was tried last."""
+        """The loss of `tables()`, computed again from them: sums over steps lose it where a step
+        went very far. Writes over the point that was tried last."""
         tables, state = self.tables(), self._z_next
         np.copyto(state.cells, tables)
         self.engine.adopt(state, self.total)
@@ -161,14 +168,14 @@ class DescentState:
 class Stop:
     """Decides when a fit is done, and says why.
 
-    "noise": the discrepancy principle. The loss of the truth itself is about half the number of measured
-    rows; a fit that is below fits noise. It ends when the loss is down to rows / 2 in all, and for every
-    order k of marginals to rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells of high order cannot
-    hide a wrong low-order marginal; where that is not reachable, by tolerance. `slack`: the first bound is
-    this many standard deviations of the truth's loss, sqrt(rows / 2), higher; for starts that are good
-    priors, which must not be bent to noise in half of all runs. "tol": the loss fell by less than `tol`,
-    relatively, over the last 10 iterations and stands at its best. "iters": after `iters` oracle calls, or a
-    time of the flow (`flow`, in rows).
+    "noise": the discrepancy principle. The loss of the truth itself is about half the number of
+    measured rows; a fit that is below fits noise. It ends when the loss is down to rows / 2 in all,
+    and for every order k of marginals to rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells
+    of high order cannot hide a wrong low-order marginal; where that is not reachable, by tolerance.
+    `slack`: the first bound is this many standard deviations of the truth's loss, sqrt(rows / 2),
+    higher; for starts that are good priors, which must not be bent to noise in half of all runs.
+    "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and stands at
+    its best. "iters": after `iters` oracle calls, or a time of the flow (`flow`, in rows).
     """
 
     WINDOW = 10
@@ -208,9 +215,9 @@ class Stop:
         self.seen = [loss]
 
     def _stalled(self, loss: float) -> bool:
-        """No progress over the window, and not on the way down from a momentum overshoot: there the loss
-        stands above its best for a while before it falls below. Where it never does, the patience ends with
-        half the iterations."""
+        """No progress over the window, and not on the way down from a momentum overshoot: there the
+        loss stands above its best for a while before it falls below. Where it never does, the
+        patience ends with half the iterations."""
         if len(self.seen) <= self.WINDOW:
             return False
         small = self.tol * max(abs(loss), 1e-300)
@@ -230,9 +237,13 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
     while True:
         clock.tick(descent.calls, loss)
         ended = stop(loss, descent.x, descent.calls, descent.time)
-        if ended == "tolerance" and stop.rule == "tol" and loss < restarted * (1 - AGAIN * stop.tol):
-            # The loss may only stall because momentum overshot: go on without momentum, unless the last such
-            # restart gained nothing.
+        if (
+            ended == "tolerance"
+            and stop.rule == "tol"
+            and loss < restarted * (1 - AGAIN * stop.tol)
+        ):
+            # The loss may only stall because momentum overshot: go on without momentum, unless the
+            # last such restart gained nothing.
             loss = restarted = descent.restart()
             t, smooth, ended = 1.0, max(smooth, steady), ""
             stop.forget(loss)
@@ -240,7 +251,13 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             break
         while True:
             distance, curvature = descent.attempt(t, 1 / (t * smooth))
-            need = curvature / distance if distance > 0 else FAR * smooth if curvature == math.inf else 0.0
+            need = (
+                curvature / distance
+                if distance > 0
+                else FAR * smooth
+                if curvature == math.inf
+                else 0.0
+            )
             if need <= smooth * (1 + 1e-9):
                 break
             ended = stop.spent(descent.calls)
@@ -259,13 +276,17 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             continue
         steady = smooth if distance > 0 else steady
         smooth = max(SHRINK * smooth, MARGIN * need)
-        t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2) if loss <= previous else min(1.0, 2 * t)
+        t = (
+            max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2)
+            if loss <= previous
+            else min(1.0, 2 * t)
+        )
     return descent.restated(), ended
 
 
 def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:
-    """Plain mirror descent: the step doubles after a success and halves until the loss falls enough.
-    Monotone."""
+    """Plain mirror descent: the step doubles after a success and halves until the loss falls
+    enough. Monotone."""
     loss, step = descent.loss, 1 / descent.steepest
     while True:
         clock.tick(descent.calls, loss)
@@ -275,7 +296,9 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[flo
         for _ in range(60):
             distance, curvature = descent.attempt(1.0, step)
             finite = curvature < math.inf
-            loss_next = descent.quadratic.loss(descent.z_next, descent.threads) if finite else math.inf
+            loss_next = (
+                descent.quadratic.loss(descent.z_next, descent.threads) if finite else math.inf
+            )
             # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
             if distance >= 0 and loss - loss_next >= distance / step:
                 break

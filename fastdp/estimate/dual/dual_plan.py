@@ -1,6 +1,8 @@
-"""How the work of the dual is cut: regions into lanes of rows, sums of lanes into spans, vectors into pieces.
+"""How the work of the dual is cut: regions into lanes of rows, sums of lanes into spans, vectors
+into pieces.
 
-Everything follows from sizes, never from the number of threads (csrc/dual.h says what each part is for).
+Everything follows from sizes, never from the number of threads (csrc/dual.h says what each part is
+for).
 """
 
 from __future__ import annotations
@@ -16,22 +18,25 @@ LANE_CELLS = 4096
 """Cells of a region's lane, about: the unit of work of a thread, some 20 microseconds."""
 
 LANE_SIZES = 2
-"""A region's cells, counted once for every link, are at least so many times the entries of all lanes' spans:
-clearing and adding up spans costs less than the cells do. With one lane in place of twelve for the largest
-table, products with the Hessian of the taxi model scaled to two threads only. Where lanes reach few entries
-in common (OVERLAP), there may be as many lanes as there are rows for."""
+"""A region's cells, counted once for every link, are at least so many times the entries of all
+lanes' spans: clearing and adding up spans costs less than the cells do. With one lane in place of
+twelve for the largest table, products with the Hessian of the taxi model scaled to two threads
+only. Where lanes reach few entries in common (OVERLAP), there may be as many lanes as there are
+rows for."""
 
 OVERLAP = 1.25
-"""Entries of all lanes' spans, as a multiple of those that the region reaches, that are always allowed."""
+"""Entries of all lanes' spans, as a multiple of those that the region reaches, that are always
+allowed."""
 
 PIECE = 2048
 """Multipliers worked on at a time."""
 
 
 class Link(NamedTuple):
-    """How a segment of the multipliers lies in a region: entries [at, at + size) of the vector, `base` (int32
-    per row, or None: 0), `along` ("row", "cell", or an int32 map per column). `same`: the number of the
-    region's first link that lies so, if that is another one; the two share spans."""
+    """How a segment of the multipliers lies in a region: entries [at, at + size) of the vector,
+    `base` (int32 per row, or None: 0), `along` ("row", "cell", or an int32 map per column). `same`:
+    the number of the region's first link that lies so, if that is another one; the two share spans.
+    """
 
     at: int
     size: int
@@ -42,8 +47,8 @@ class Link(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A region: sigma is one number or one per cell. `inner`: the number of a link inside which all others
-    lie, and the region of its entries alone."""
+    """A region: sigma is one number or one per cell. `inner`: the number of a link inside which all
+    others lie, and the region of its entries alone."""
 
     rows: int
     cols: int
@@ -53,9 +58,9 @@ class Table(NamedTuple):
 
 
 class Cut(Struct, frozen=True):
-    """How tables are cut into lanes. `spans` [of a link's lanes, 3], one array a link, tables in order;
-    `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`: numbers of the edge
-    space."""
+    """How tables are cut into lanes. `spans` [of a link's lanes, 3], one array a link, tables in
+    order; `items` [, 2] (table, lane), largest first; `pieces` [, 4]; `feeds` [, 4]; `edges`:
+    numbers of the edge space."""
 
     lanes: list[int]
     spans: list[np.ndarray]
@@ -66,10 +71,10 @@ class Cut(Struct, frozen=True):
 
 
 class DualPlan(Struct, frozen=True):
-    """How the dual is evaluated, by `tables` whose cells begin at `cells`, and how it is multiplied by its
-    Hessian: there a table with an inner one is replaced by that, whose slopes are `folds` [, 5] times `scale`
-    [folds] of an evaluation. `slopes`: how many there are in all. The core asks for the lanes of products
-    where the Hessian does not fall into blocks, of about `lane_cells`."""
+    """How the dual is evaluated, by `tables` whose cells begin at `cells`, and how it is multiplied
+    by its Hessian: there a table with an inner one is replaced by that, whose slopes are `folds` [,
+    5] times `scale` [folds] of an evaluation. `slopes`: how many there are in all. The core asks
+    for the lanes of products where the Hessian does not fall into blocks, of about `lane_cells`."""
 
     tables: Sequence[Table]
     cells: np.ndarray
@@ -110,11 +115,15 @@ def _cut(tables: Sequence[Table]) -> Cut:
         count, made = lanes_of(table, edges)
         lanes.append(count)
         spans += made
-        edges += sum(int(span[:, 2].sum()) for link, span in zip(table.links, made) if link.same is None)
+        edges += sum(
+            int(span[:, 2].sum()) for link, span in zip(table.links, made) if link.same is None
+        )
         for link, span in zip(table.links, made):
             fed.setdefault((link.at, link.size), []).append((span, int(link.sign)))
     order = sorted(range(len(tables)), key=lambda i: -tables[i].rows * tables[i].cols // lanes[i])
-    items = np.array([(i, lane) for i in order for lane in range(lanes[i])], np.int64).reshape(-1, 2)
+    items = np.array([(i, lane) for i in order for lane in range(lanes[i])], np.int64).reshape(
+        -1, 2
+    )
     return Cut(lanes, spans, items, *_pieces(fed), edges)
 
 
@@ -123,9 +132,9 @@ def _rows(values: list, width: int) -> np.ndarray:
 
 
 def lanes_of(table: Table, edges: int = 0) -> tuple[int, list[np.ndarray]]:
-    """The number of lanes, and for each link its spans [lanes, 3] (where in the edge space, from `edges` on;
-    the first entry that the lane reaches; how many): as many lanes as LANE_CELLS gives, fewer where their
-    spans would overlap too much."""
+    """The number of lanes, and for each link its spans [lanes, 3] (where in the edge space, from
+    `edges` on; the first entry that the lane reaches; how many): as many lanes as LANE_CELLS gives,
+    fewer where their spans would overlap too much."""
     cells = table.rows * table.cols
     lanes = max(1, min(table.rows, cells // LANE_CELLS))
     own = [link for link in table.links if link.same is None]
@@ -134,7 +143,11 @@ def lanes_of(table: Table, edges: int = 0) -> tuple[int, list[np.ndarray]]:
         cuts = table.rows * np.arange(lanes + 1) // lanes
         reach = [_reach(link, cuts, table.cols) for link in own]
         spans = sum(int((b - a).sum()) for a, b in reach)
-        if lanes == 1 or spans <= most or spans <= OVERLAP * sum(int(b.max() - a.min()) for a, b in reach):
+        if (
+            lanes == 1
+            or spans <= most
+            or spans <= OVERLAP * sum(int(b.max() - a.min()) for a, b in reach)
+        ):
             break
         lanes = (lanes + 1) // 2
     made: list[np.ndarray] = []
@@ -143,7 +156,9 @@ def lanes_of(table: Table, edges: int = 0) -> tuple[int, list[np.ndarray]]:
             made.append(made[link.same])
             continue
         low, high = reach.pop(0)
-        made.append(np.stack([edges + np.cumsum(high - low) - (high - low), low, high - low], axis=1))
+        made.append(
+            np.stack([edges + np.cumsum(high - low) - (high - low), low, high - low], axis=1)
+        )
         edges += int((high - low).sum())
     return lanes, made
 
@@ -158,9 +173,11 @@ def _reach(link: Link, cuts: np.ndarray, cols: int) -> tuple[np.ndarray, np.ndar
     return low + int(link.along.min()), high + int(link.along.max()) + 1
 
 
-def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[np.ndarray, np.ndarray]:
-    """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the parts of
-    spans that lie in a piece."""
+def _pieces(
+    fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pieces (at, size, first feed, feeds) of every segment, and feeds (edge, at, size, sign): the
+    parts of spans that lie in a piece."""
     spans = [(k, span, sign) for k, sources in enumerate(fed.values()) for span, sign in sources]
     lengths = [len(span) for _, span, _ in spans]
     edge, low, length = np.concatenate([span for _, span, _ in spans]).T
@@ -173,7 +190,10 @@ def _pieces(fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]]) -> tuple[n
     number = np.searchsorted(of, segment[which]) + piece
     order = np.argsort(number, kind="stable")
     which, piece, number = which[order], piece[order], number[order]
-    a, b = np.maximum(low[which], piece * PIECE), np.minimum((low + length)[which], (piece + 1) * PIECE)
+    a, b = (
+        np.maximum(low[which], piece * PIECE),
+        np.minimum((low + length)[which], (piece + 1) * PIECE),
+    )
     feeds = np.stack([(edge - low)[which] + a, at[segment[which]] + a, b - a, sign[which]], axis=1)
     count = np.bincount(number, minlength=of.size)
     sizes = np.minimum(PIECE, size[of] - start * PIECE)

@@ -1,5 +1,5 @@
-"""The dual as a strategy: for measurements of whole marginals (each single cell, or each bin of merged
-codes)."""
+"""The dual as a strategy: for measurements of whole marginals (each single cell, or each bin of
+merged codes)."""
 
 import math
 
@@ -22,19 +22,22 @@ MEASURED_CELLS = 1 << 24
 """Above so many measured cells the candidates' tables would outweigh the model's."""
 
 TREE_CELLS = 1 << 25
-"""Above so many cells a junction tree that has to be raked costs more memory than mirror descent does."""
+"""Above so many cells a junction tree that has to be raked costs more memory than mirror descent
+does."""
 
 PASSES, LAST_STEPS, LAST_TIME = 100, 10, 0.04
-"""The end of a fit after raking, where the cliques are not measured themselves: mirror descent brings in what
-goes around loops, with what is left of so many passes, at least so many calls. Where the noise is large steps
-are long: it ends after so much time of its flow in units of sigma (a cell of 25 sigma has relaxed to 1/e of
-its distance then). The true errors of adult's pairs, of the Massachusetts table and of a generated one at
-epsilon 1 are least between 0.03 and 0.2 and rise by up to a tenth at 0.5; at epsilon 10 calls end first, and
-errors fall by less than 1 % from 40 calls to 80."""
+"""The end of a fit after raking, where the cliques are not measured themselves: mirror descent
+brings in what goes around loops, with what is left of so many passes, at least so many calls. Where
+the noise is large steps are long: it ends after so much time of its flow in units of sigma (a cell
+of 25 sigma has relaxed to 1/e of its distance then). The true errors of adult's pairs, of the
+Massachusetts table and of a generated one at epsilon 1 are least between 0.03 and 0.2 and rise by
+up to a tenth at 0.5; at epsilon 10 calls end first, and errors fall by less than 1 % from 40 calls
+to 80."""
 
 
 class DualPlan(Struct, frozen=True):
-    """The regions of a task, the squares that the noise explains, and the model to begin with, if any."""
+    """The regions of a task, the squares that the noise explains, and the model to begin with, if
+    any."""
 
     task: Task
     options: Options
@@ -50,8 +53,8 @@ class DualSolver:
 
     methods = ("auto", "dual")
     takes = (
-        'measurements of whole marginals with stop="noise", "risk" or, where the cliques are measured '
-        'themselves, "tol", and no iters'
+        'measurements of whole marginals with stop="noise", "risk" or, where the cliques are'
+        ' measured themselves, "tol", and no iters'
     )
 
     def applies(self, task: Task, options: Options) -> bool:
@@ -112,7 +115,9 @@ def _descend_on(plan: DualPlan, passes: int, tables: np.ndarray, clock: Clock) -
 
 def _unit(problem: Regions) -> float:
     """The noise of a cell: its median over the measured cells."""
-    return float(np.median(np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in problem.regions])))
+    return float(
+        np.median(np.concatenate([np.broadcast_to(r.sigma, r.y.shape) for r in problem.regions]))
+    )
 
 
 def _cliques(task: Task, frame: Frame, plan: Plan) -> CliqueTables:
@@ -121,7 +126,9 @@ def _cliques(task: Task, frame: Frame, plan: Plan) -> CliqueTables:
     tables = []
     for k, clique in enumerate(task.tree.cliques):
         node = next(n for n in plan.nodes if set(n.axes) == set(clique))
-        cube = laid[node.table : node.table + node.rows * node.cells].reshape(task.domain.shape(node.axes))
+        cube = laid[node.table : node.table + node.rows * node.cells].reshape(
+            task.domain.shape(node.axes)
+        )
         tables.append(frame.laid(k, cube, node.axes))
     return CliqueTables(frame, tables)
 

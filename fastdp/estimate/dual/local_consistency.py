@@ -1,14 +1,14 @@
-"""The model from measurements of whole marginals: denoised tables that agree (`newton`), then the model that
-has them.
+"""The model from measurements of whole marginals: denoised tables that agree (`newton`), then the
+model that has them.
 
-Where the junction tree's cliques are measured themselves, the model is the product of their tables over the
-separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that agree pair by pair
-are the targets of `raking`. There a table is also known through the others, around the loops of the tree's
-cliques, and that is what its centre is for: order by order, a first look around independence (or the model of
-the lower orders), then every region around the model of those that are not in its group
-(`partition_groups`). So a region's answers reach its own centre only through the marginals that all tables
-agree on, and Stein's estimate of its risk, which asks for a centre that does not depend on them, holds
-nearly.
+Where the junction tree's cliques are measured themselves, the model is the product of their tables
+over the separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that
+agree pair by pair are the targets of `raking`. There a table is also known through the others,
+around the loops of the tree's cliques, and that is what its centre is for: order by order, a first
+look around independence (or the model of the lower orders), then every region around the model of
+those that are not in its group (`partition_groups`). So a region's answers reach its own centre
+only through the marginals that all tables agree on, and Stein's estimate of its risk, which asks
+for a centre that does not depend on them, holds nearly.
 """
 
 import math
@@ -35,20 +35,20 @@ from .shrinkage_targets import (
 )
 
 TOURS, STALLED = 20, 0.05
-"""Times around the tree for the model that is handed on, at most; a tour that lowers the targets' squares by
-less than this part is the last one. Usually that is after 5 to 15; the Massachusetts table 40 times over at
-epsilon 10 takes all, and 24 would lower its errors by 1 %."""
+"""Times around the tree for the model that is handed on, at most; a tour that lowers the targets'
+squares by less than this part is the last one. Usually that is after 5 to 15; the Massachusetts
+table 40 times over at epsilon 10 takes all, and 24 would lower its errors by 1 %."""
 
 ROUGH_TOURS, TREE_TOURS = 2, 2
-"""For a model of which nothing but centres is wanted: six tours change errors by less than 0.5 %. A tree of
-pairs is reached in one tour, the second for what rounding leaves."""
+"""For a model of which nothing but centres is wanted: six tours change errors by less than 0.5 %. A
+tree of pairs is reached in one tour, the second for what rounding leaves."""
 
 Possible = Mapping[int, np.ndarray]
 
 
 class Estimate(Struct):
-    """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on), passes over
-    the measured cells, and whether the noise level could be reached."""
+    """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on),
+    passes over the measured cells, and whether the noise level could be reached."""
 
     cliques: CliqueTables
     passes: int
@@ -57,12 +57,13 @@ class Estimate(Struct):
 
 
 def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
-    """For every clique of the tree the region that is its table, where the product of those is the model;
-    else None.
+    """For every clique of the tree the region that is its table, where the product of those is the
+    model; else None.
 
-    It is where every clique of measured attributes is a region (codes may be merged), all other regions are
-    marginals of those, neighbours that share several attributes merge their codes alike, and each attribute
-    has one region that is finer than all others about it and says how merged codes are split.
+    It is where every clique of measured attributes is a region (codes may be merged), all other
+    regions are marginals of those, neighbours that share several attributes merge their codes
+    alike, and each attribute has one region that is finer than all others about it and says how
+    merged codes are split.
     """
     partitions = problem.partitions
     measured = {a for r in problem.regions for a in r.clique}
@@ -88,8 +89,8 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
 
 
 def finest_about(problem: Regions, a: str) -> int | None:
-    """The region whose codes of an attribute are finest: finer than or equal to every other's; the smallest
-    of those."""
+    """The region whose codes of an attribute are finest: finer than or equal to every other's; the
+    smallest of those."""
     about = [(i, dict(r.names)[a]) for i, r in enumerate(problem.regions) if a in r.clique]
     join = problem.partitions.join
     best = [i for i, p in about if all(join(a, p, q) == q for _, q in about)]
@@ -108,9 +109,10 @@ def fit_tables(
     start: CliqueTables | None = None,
     prior: bool = False,
 ) -> Estimate:
-    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking, which adds
-    to the squares, those of least risk) or "tol" (least squares). `start`: the model to begin with, if not
-    independence of the attributes; with `prior` it decides the centres, and what is not measured."""
+    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking,
+    which adds to the squares, those of least risk) or "tol" (least squares). `start`: the model to
+    begin with, if not independence of the attributes; with `prior` it decides the centres, and what
+    is not measured."""
     domain, tree = frame.domain, frame.tree
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
@@ -137,7 +139,13 @@ class _Solver:
     """The regions' tables under one rule."""
 
     def __init__(self, domain, problem, total, rule, bound, threads, tick, possible: Possible):
-        self.domain, self.problem, self.total, self.rule, self.bound = domain, problem, total, rule, bound
+        self.domain, self.problem, self.total, self.rule, self.bound = (
+            domain,
+            problem,
+            total,
+            rule,
+            bound,
+        )
         self.threads, self._tick, self.possible = threads, tick, possible
         self.reached, self._work = True, 0.0
         self.shares = first_shares(problem, threads)
@@ -148,23 +156,25 @@ class _Solver:
 
     @property
     def passes(self) -> int:
-        """Passes over the measured cells so far; those over some of them, and tours of raking to some,
-        count by their part."""
+        """Passes over the measured cells so far; those over some of them, and tours of raking to
+        some, count by their part."""
         return round(self._work)
 
     def shares_of(self, domain: Domain) -> dict[str, np.ndarray]:
         return {a: self.shares.get(a, np.full(n, 1 / n)) for a, n in domain.items()}
 
     def _dual(self, numbers: Sequence[int]) -> Dual:
-        """The dual of some regions, around their centres or independence; the last one, started again, where
-        that was of the same regions."""
+        """The dual of some regions, around their centres or independence; the last one, started
+        again, where that was of the same regions."""
         if self._last is None or self._last[0] != list(numbers):
             whole = len(numbers) == len(self.problem.regions)
             problem = self.problem if whole else restrict(self.problem, numbers)
             self._last = (list(numbers), Dual(problem, self.total, self.threads))
         dual, work = self._last[1], self._work
         share = dual.cells / self.cells
-        dual.restart(self._tick and (lambda calls, loss: self._tick(round(work + calls * share), loss)))
+        dual.restart(
+            self._tick and (lambda calls, loss: self._tick(round(work + calls * share), loss))
+        )
         for k, (i, r) in enumerate(zip(numbers, dual.problem.regions)):
             centre = self.centres.get(i)
             if centre is None and r.order == 1:
@@ -184,12 +194,15 @@ class _Solver:
         return tables
 
     def around(self, model: CliqueTables, numbers: Sequence[int] | None = None) -> None:
-        """Make the model's marginals the centres of these regions (None: of all with several attributes)."""
+        """Make the model's marginals the centres of these regions (None: of all with several
+        attributes)."""
         regions = self.problem.regions
         if numbers is None:
             numbers = [i for i, r in enumerate(regions) if r.order > 1]
         maps = [(regions[i].clique, self.problem.partitions.maps(regions[i])) for i in numbers]
-        tables = packed([merge_codes(model.marginal(clique), bins) for clique, bins in maps], self.threads)
+        tables = packed(
+            [merge_codes(model.marginal(clique), bins) for clique, bins in maps], self.threads
+        )
         self.centres.update(zip(numbers, tables))
 
     def staged(self, start: CliqueTables) -> dict[int, np.ndarray]:
@@ -224,8 +237,8 @@ class _Solver:
         by_tree: bool = True,
         strength: Mapping[int, float] | None = None,
     ) -> CliqueTables:
-        """The model that has these tables, by raking: from the start to the strongest tree, then to all. It
-        takes the place of the last one."""
+        """The model that has these tables, by raking: from the start to the strongest tree, then to
+        all. It takes the place of the last one."""
         model, regions = start.copy(self._model), self.problem.regions
         self._model = model
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
@@ -234,7 +247,9 @@ class _Solver:
         tree = strongest_tree(regions, known) if by_tree else []
         stages: list[tuple] = [(tables, tours, FLOOR, stalled)]
         if tree and len(tree) < len(tables):
-            one = {i: table for i, table in tables.items() if i in set(tree) or regions[i].order == 1}
+            one = {
+                i: table for i, table in tables.items() if i in set(tree) or regions[i].order == 1
+            }
             stages.insert(0, (one, TREE_TOURS, 0.0, 0.0))
         for held, most, floor, least_fall in stages:
             done = model.rake(self._targets(held), most, floor, least_fall)
@@ -263,7 +278,9 @@ class _Solver:
         return out
 
 
-def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, total: float) -> CliqueTables:
+def _product(
+    frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, total: float
+) -> CliqueTables:
     """The cliques' tables over all codes: inside merged codes each attribute separately."""
     split = {}
     for a in {a for i in chosen.values() for a, number in problem.regions[i].names if number}:
@@ -283,7 +300,9 @@ def _product(frame: Frame, problem: Regions, chosen: Mapping[int, int], tables, 
             bins = problem.partitions.bins[a][dict(r.names)[a]]
             if dict(r.names)[a]:
                 inside = np.bincount(bins, split[a])[bins]
-                part = np.divide(split[a], inside, out=(1 / np.bincount(bins))[bins], where=inside > 0)
+                part = np.divide(
+                    split[a], inside, out=(1 / np.bincount(bins))[bins], where=inside > 0
+                )
                 shape = [-1 if i == axis else 1 for i in range(r.order)]
                 table = table.take(bins, axis) * part.reshape(shape)
         full.append(frame.laid(k, table, r.clique))

@@ -1,11 +1,12 @@
 """Tables of all regions that agree with each other and fit their answers: Newton's method on the
 multipliers.
 
-Every region's table is known in closed form once the multipliers of the constraints (`region_graph.py`)
-are; csrc/dual.h has the formula, docs/explain/estimator.md the theorem. What "fits" means is one pair of
-numbers per region, its *strength*: the time `tau` of the mirror flow that takes a table from its centre
-towards the answers (infinite: least squares), and a factor `kappa` of the centre (below 1: most cells are
-expected to be empty). Tables are in rows; multipliers in 1 / rows.
+Every region's table is known in closed form once the multipliers of the constraints
+(`region_graph.py`) are; csrc/dual.h has the formula, docs/explain/estimator.md the theorem. What
+"fits" means is one pair of numbers per region, its *strength*: the time `tau` of the mirror flow
+that takes a table from its centre towards the answers (infinite: least squares), and a factor
+`kappa` of the centre (below 1: most cells are expected to be empty). Tables are in rows;
+multipliers in 1 / rows.
 """
 
 import math
@@ -21,44 +22,46 @@ from .dual_plan import Link, Table, plan_dual
 from .region_graph import Partitions, Region, Regions, Set, expand
 
 CANDIDATES = ((0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.03), (2.0, 0.003), (12.0, 1.0))
-"""Strengths (tau, kappa) whose tables are mixed. From nearly the centre to nearly least squares, with two
-that expect empty cells, for tables whose columns follow from each other. Chosen on the Massachusetts table
-(once and 40 times over), adult and the generated tables of bench.fits, epsilon 1 and 10: 13 candidates gave
-errors within 1 % of these."""
+"""Strengths (tau, kappa) whose tables are mixed. From nearly the centre to nearly least squares,
+with two that expect empty cells, for tables whose columns follow from each other. Chosen on the
+Massachusetts table (once and 40 times over), adult and the generated tables of bench.fits, epsilon
+1 and 10: 13 candidates gave errors within 1 % of these."""
 
 FIRST = ((0.3, 1.0), (12.0, 1.0))
-"""The candidates of a first look, which is only there for the centres of the next: a smooth and a close one.
-With all six, true errors after the next are within 1 %."""
+"""The candidates of a first look, which is only there for the centres of the next: a smooth and a
+close one. With all six, true errors after the next are within 1 %."""
 
 ONES = 0.7
-"""tau of single attributes: their values stand far above the noise or were merged, and between 0.5 and 1
-the errors differ by less than 1 % on the same tables."""
+"""tau of single attributes: their values stand far above the noise or were merged, and between 0.5
+and 1 the errors differ by less than 1 % on the same tables."""
 
 AGREE = 8.0
 """tau of tables that are already denoised and only have to agree: so long that the flow ends at the
 answers, finite so that no cell becomes zero."""
 
 ROUGH, CLOSE, EXACT = 1.0, 0.1, 1e-6
-"""When multipliers are good enough: the largest violation of a constraint, in standard errors of its own
-side. For a candidate, for the tables of a model, for least squares."""
+"""When multipliers are good enough: the largest violation of a constraint, in standard errors of
+its own side. For a candidate, for the tables of a model, for least squares."""
 
 STEPS, PRODUCTS = 40, 60
-"""Newton steps, and products with the Hessian in each: bounds that are not reached (4 and 10 are usual)."""
+"""Newton steps, and products with the Hessian in each: bounds that are not reached (4 and 10 are
+usual)."""
 
 FINEST = 1e-5
-"""The least relative residual of a step: constraints say the same thing more than once, and far below this
-the conjugate gradients follow nothing but rounding."""
+"""The least relative residual of a step: constraints say the same thing more than once, and far
+below this the conjugate gradients follow nothing but rounding."""
 
 PROBE = 0.03
-"""Relative residual of the solve behind Stein's estimate: its own random signs are a larger error."""
+"""Relative residual of the solve behind Stein's estimate: its own random signs are a larger error.
+"""
 
 SHORTER, ENOUGH, SHORTEST = 0.4, 0.7, 1e-3
-"""A step along which the slope of the dual has turned to more than ENOUGH of what it was is made SHORTER,
-down to SHORTEST."""
+"""A step along which the slope of the dual has turned to more than ENOUGH of what it was is made
+SHORTER, down to SHORTEST."""
 
 BELOW = 0.99
-"""How much of the squares that the noise explains a fit to the noise level leaves: the last solve, which
-makes tables agree, moves them by less than the rest."""
+"""How much of the squares that the noise explains a fit to the noise level leaves: the last solve,
+which makes tables agree, moves them by less than the rest."""
 
 Tick = Callable[[int, float], None]
 
@@ -92,11 +95,13 @@ class Dual:
         self.x[:] = 0
 
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
-        """Give region i its answers, and a centre in rows; cells that are not possible stay zero."""
+        """Give region i its answers, and a centre in rows; cells that are not possible stay
+        zero."""
         self.core.centre(i, table, self.problem.regions[i].y, possible)
 
     def evaluate(self, tau, kappa, cells: np.ndarray | None = None, length: float | None = None):
-        """At the multipliers, or so far along the core's last step from them, which goes to `_ahead`."""
+        """At the multipliers, or so far along the core's last step from them, which goes to
+        `_ahead`."""
         ahead = None if length is None else (length, self._ahead)
         sums = self.core.evaluate(self.x, tau, kappa, cells, ahead)
         self.passes += 1
@@ -104,9 +109,11 @@ class Dual:
             self.tick(self.passes, 0.5 * float(sums[:, 0].sum()))
         return sums
 
-    def solve(self, tau: np.ndarray, kappa: np.ndarray, tol: float, cells: np.ndarray | None = None):
-        """Move the multipliers to where the constraints hold; returns per region |u - y|^2 / sigma^2 and
-        the sum of phi'. Fills `cells` as the core does."""
+    def solve(
+        self, tau: np.ndarray, kappa: np.ndarray, tol: float, cells: np.ndarray | None = None
+    ):
+        """Move the multipliers to where the constraints hold; returns per region |u - y|^2 /
+        sigma^2 and the sum of phi'. Fills `cells` as the core does."""
         core, sums = self.core, self.evaluate(tau, kappa, cells)
         for _ in range(STEPS):
             if core.worst <= tol:
@@ -121,11 +128,15 @@ class Dual:
             self.x, self._ahead = self._ahead, self.x
         return sums
 
-    def tables(self, tau: np.ndarray, kappa: np.ndarray, tol: float) -> tuple[list[np.ndarray], np.ndarray]:
+    def tables(
+        self, tau: np.ndarray, kappa: np.ndarray, tol: float
+    ) -> tuple[list[np.ndarray], np.ndarray]:
         """The regions' tables, in rows, where the constraints hold, and what `solve` returns."""
         cells = room(self.cells, self.core.team)
         sums = self.solve(tau, kappa, tol, cells)
-        return [cells[span].reshape(r.shape) for span, r in zip(self.spans, self.problem.regions)], sums
+        return [
+            cells[span].reshape(r.shape) for span, r in zip(self.spans, self.problem.regions)
+        ], sums
 
     def freedom(self, sums: np.ndarray) -> np.ndarray:
         """Per region the divergence of u / sigma by y: the sum of phi', and what goes through the
@@ -133,20 +144,28 @@ class Dual:
         return sums[:, 1] + self.core.probe(0, PROBE, PRODUCTS)
 
 
-def _table(partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, float, Set]]) -> Table:
-    """A region with the segments that lie in it, and the largest of them where all others lie in that."""
+def _table(
+    partitions: Partitions, r: Region, lying: Sequence[tuple[int, int, float, Set]]
+) -> Table:
+    """A region with the segments that lie in it, and the largest of them where all others lie in
+    that."""
 
     def links(region: Region) -> list[Link]:
         sets = [names for *_, names in lying]
         same = [k if (k := sets.index(names)) < i else None for i, names in enumerate(sets)]
-        return [Link(*link[:3], *expand(partitions, region, link[3]), k) for link, k in zip(lying, same)]
+        return [
+            Link(*link[:3], *expand(partitions, region, link[3]), k) for link, k in zip(lying, same)
+        ]
 
     inner = None
     for number, (_, size, _, names) in enumerate(lying):
         if names and 2 * size <= r.cells and all(partitions.within(s, names) for *_, s in lying):
             clique, shape = partitions.axes(names), partitions.shape(names)
             small = replace(r, names=names, clique=clique, shape=shape)
-            inner = number, Table(size // shape[-1], shape[-1], float(np.max(r.sigma)), links(small))
+            inner = (
+                number,
+                Table(size // shape[-1], shape[-1], float(np.max(r.sigma)), links(small)),
+            )
             break
     return Table(r.cells // r.shape[-1], r.shape[-1], r.sigma, links(r), inner)
 
@@ -164,15 +183,15 @@ def least_squares(dual: Dual) -> tuple[list[np.ndarray], np.ndarray]:
 def denoise(
     dual: Dual, bound: float = 0.0, candidates: Sequence[tuple[float, float]] = CANDIDATES
 ) -> tuple[list[np.ndarray], bool]:
-    """Tables of least estimated risk: per region the convex mixture of the candidates' tables for which
-    Stein's estimate
+    """Tables of least estimated risk: per region the convex mixture of the candidates' tables for
+    which Stein's estimate
 
         |sum of w u - y|^2 / sigma^2 - cells + 2 sum of w (divergence of u)
 
-    is least, all made to agree by a last solve. With a `bound`, the tables that all regions' squares say
-    are at the noise level: from there back towards the smoothest candidate until the squares add up to
-    `bound` (on towards the closest one where they exceed it), and whether that could be reached. All
-    candidates agree, so that their mixtures do, nearly."""
+    is least, all made to agree by a last solve. With a `bound`, the tables that all regions'
+    squares say are at the noise level: from there back towards the smoothest candidate until the
+    squares add up to `bound` (on towards the closest one where they exceed it), and whether that
+    could be reached. All candidates agree, so that their mixtures do, nearly."""
     seen, freedom = _candidates(dual, candidates)
     gram, n = dual.core.gram(seen), len(dual.spans)
     weights = mixture(gram, freedom)
@@ -184,9 +203,11 @@ def denoise(
     return dual.tables(np.full(n, AGREE), np.ones(n), CLOSE)[0], not bound or squares <= bound
 
 
-def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[np.ndarray, np.ndarray]:
-    """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the divergence
-    of each region."""
+def _candidates(
+    dual: Dual, candidates: Sequence[tuple[float, float]]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the
+    divergence of each region."""
     single, freedom = dual.orders == 1, []
     seen = room(len(candidates) * dual.cells, dual.core.team, np.float32).reshape(-1, dual.cells)
     for (tau, kappa), cells in zip(candidates, seen):
@@ -196,8 +217,8 @@ def _candidates(dual: Dual, candidates: Sequence[tuple[float, float]]) -> tuple[
 
 
 def _blend(gram: np.ndarray, weights: np.ndarray, bound: float) -> np.ndarray:
-    """Weights moved towards the first candidate, or the last, until the squares of all regions are at the
-    bound."""
+    """Weights moved towards the first candidate, or the last, until the squares of all regions are
+    at the bound."""
     squares = float(np.einsum("ni,nij,nj->", weights, gram, weights))
     end = np.zeros(weights.shape)
     end[:, 0 if squares < bound else -1] = 1.0

@@ -10,8 +10,8 @@ from .region_graph import Regions
 
 
 def possible_cells(domain: Domain, problem: Regions, zeros: Tables) -> dict[int, np.ndarray]:
-    """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible counterpart
-    wherever regions must agree. Regions where all are possible are left out."""
+    """Which cells of which regions are possible: not ruled out by `zeros`, and with a possible
+    counterpart wherever regions must agree. Regions where all are possible are left out."""
     out: dict[int, np.ndarray] = {}
     partitions = problem.partitions
     for clique, mask in zeros.items():
@@ -44,7 +44,9 @@ def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarra
     p, r, number = problem.partitions, problem.regions[i], dict(names)
     if mask is None:
         return np.ones(p.shape(names), bool)
-    table = mask.astype(np.float64).sum(axis=tuple(k for k, a in enumerate(r.clique) if a not in number))
+    table = mask.astype(np.float64).sum(
+        axis=tuple(k for k, a in enumerate(r.clique) if a not in number)
+    )
     return merge_codes(table, [p.lift(a, dict(r.names)[a], number[a]) for a in p.axes(names)]) > 0
 
 

@@ -1,12 +1,12 @@
 """The model of a junction tree whose marginals are given tables: scaling (raking) along the tree.
 
-Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table to each
-of its targets in turn; walking from clique to clique along the tree, only the separator crossed has to be
-brought up to date, by the ratio of its new to its old marginal. This is iterative proportional fitting of
-the whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables: it converges to the
-model of largest entropy, relative to the start, that has the targets, where there is one. A tour is a list
-of steps that csrc/rake.h carries out: each multiplies a table by the last ratios and adds it up onto the
-next marginal, in one pass.
+Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table
+to each of its targets in turn; walking from clique to clique along the tree, only the separator
+crossed has to be brought up to date, by the ratio of its new to its old marginal. This is iterative
+proportional fitting of the whole distribution (Jirousek and Preucil 1995), at the price of the
+cliques' tables: it converges to the model of largest entropy, relative to the start, that has the
+targets, where there is one. A tour is a list of steps that csrc/rake.h carries out: each multiplies
+a table by the last ratios and adds it up onto the next marginal, in one pass.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from .dual_plan import Link, Table, lanes_of
 from .region_graph import in_order
 
 FLOOR = 0.05
-"""Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells are not
-scaled by their noise."""
+"""Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells
+are not scaled by their noise."""
 
 ROW = 16
-"""A row of a table has at least so many cells, if need be of several attributes: shorter ones cost more in
-loops than in cells."""
+"""A row of a table has at least so many cells, if need be of several attributes: shorter ones cost
+more in loops than in cells."""
 
 
 class Target(Struct, frozen=True):
-    """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its standard
-    error."""
+    """A table of bins over `clique`, axis by axis (bins[k]: code -> bin of attribute k), with its
+    standard error."""
 
     clique: Clique
     table: np.ndarray
@@ -46,10 +46,12 @@ class Target(Struct, frozen=True):
 
 
 class Frame:
-    """How the tables of a tree's cliques lie: the axes of each `in_order`, behind the attribute `first`.
-    Views of marginals are made once, and serve all models of the tree in turn."""
+    """How the tables of a tree's cliques lie: the axes of each `in_order`, behind the attribute
+    `first`. Views of marginals are made once, and serve all models of the tree in turn."""
 
-    def __init__(self, domain: Domain, tree: JunctionTree, threads: int | Team = 1, first: str | None = None):
+    def __init__(
+        self, domain: Domain, tree: JunctionTree, threads: int | Team = 1, first: str | None = None
+    ):
         self.domain, self.tree, self.threads = domain, tree, threads
         self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
@@ -58,7 +60,9 @@ class Frame:
 
     def laid(self, k: int, table: np.ndarray, clique: Sequence[str]) -> np.ndarray:
         """A table with axes as in `clique` as that of clique k."""
-        return np.ascontiguousarray(table.transpose([clique.index(a) for a in self.axes[k]]), np.float64)
+        return np.ascontiguousarray(
+            table.transpose([clique.index(a) for a in self.axes[k]]), np.float64
+        )
 
     def home(self, attrs: Sequence[str]) -> int:
         """The smallest clique that holds these attributes."""
@@ -98,7 +102,8 @@ class Frame:
         return view
 
     def walk(self) -> Iterator[tuple[int | None, int, bool]]:
-        """(parent, clique, True) when a clique is entered, (parent, clique, False) when it is left."""
+        """(parent, clique, True) when a clique is entered, (parent, clique, False) when it is
+        left."""
         seen: set[int] = set()
         for root in range(len(self.axes)):
             if root in seen:
@@ -120,7 +125,8 @@ class Frame:
 
 
 def _added(domain: Domain, axes: Sequence[str], offset: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The sum of the axes' offsets for every cell of a table; an axis without offsets counts nothing."""
+    """The sum of the axes' offsets for every cell of a table; an axis without offsets counts
+    nothing."""
     out = np.zeros(1, np.int64)
     for a in axes:
         out = (out[:, None] + offset.get(a, np.zeros(domain[a], np.int64))).reshape(-1)
@@ -134,10 +140,14 @@ class CliqueTables:
         self.frame, self.tables = frame, tables
 
     @classmethod
-    def independent(cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float) -> CliqueTables:
+    def independent(
+        cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float
+    ) -> CliqueTables:
         """Every attribute separately; `shares` add up to 1."""
         tables, threads = [], frame.threads
-        for axes, room in zip(frame.axes, rooms([frame.domain.cells(axes) for axes in frame.axes], threads)):
+        for axes, room in zip(
+            frame.axes, rooms([frame.domain.cells(axes) for axes in frame.axes], threads)
+        ):
             lead = np.full(1, total)
             for a in axes[:-1]:
                 lead = np.multiply.outer(lead, shares[a]).reshape(-1)
@@ -171,8 +181,8 @@ class CliqueTables:
         return out
 
     def calibrate(self, total: float) -> None:
-        """Make every root sum to the total and every other clique agree with the one above it, where that
-        holds only nearly."""
+        """Make every root sum to the total and every other clique agree with the one above it,
+        where that holds only nearly."""
         entered = [(i, j) for i, j, down in self.frame.walk() if down]
         for root in (j for i, j in entered if i is None):
             self.tables[root] *= total / self.tables[root].sum()
@@ -183,12 +193,18 @@ class CliqueTables:
         """The marginal over `clique`, axes in its order."""
         k = self.frame.home(clique)
         axes, table = self.frame.axes[k], self.tables[k]
-        drop, kept = tuple(i for i, a in enumerate(axes) if a not in clique), [a for a in axes if a in clique]
+        drop, kept = (
+            tuple(i for i, a in enumerate(axes) if a not in clique),
+            [a for a in axes if a in clique],
+        )
         return (table.sum(axis=drop) if drop else table).transpose([kept.index(a) for a in clique])
 
-    def rake(self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0) -> int:
-        """Scale to the targets, so many times around the tree, or until a tour lowers the sum of their
-        squared distances in sigma by less than the part `stalled` of it; returns the number of tours."""
+    def rake(
+        self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0
+    ) -> int:
+        """Scale to the targets, so many times around the tree, or until a tour lowers the sum of
+        their squared distances in sigma by less than the part `stalled` of it; returns the number
+        of tours."""
         held: list[list[Target]] = [[] for _ in self.tables]
         for target in sorted(targets, key=lambda t: -t.table.size):
             held[self.frame.home(target.clique)].append(target)
@@ -211,7 +227,9 @@ class CliqueTables:
 
         def tell(i: int, j: int) -> None:
             old, there = self._separators[min(i, j), max(i, j)], frame.crossing(j, i)
-            steps.append((cells[i], pending.pop(i, None), frame.crossing(i, j), old, there, 0.0, 0.0))
+            steps.append(
+                (cells[i], pending.pop(i, None), frame.crossing(i, j), old, there, 0.0, 0.0)
+            )
             pending[j] = there
 
         for i, j, down in frame.walk():
@@ -220,7 +238,9 @@ class CliqueTables:
             for target in held[j] if down else ():
                 view, least = frame.view(j, target.clique, target.bins), floor * target.sigma
                 table = np.ascontiguousarray(target.table, np.float64).reshape(-1)
-                steps.append((cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma))
+                steps.append(
+                    (cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma)
+                )
                 if not view.whole:
                     pending[j] = view
             if not down and up and i is not None:

@@ -2,11 +2,12 @@
 (`dual.py`).
 
 A *region* is a measured marginal: every single cell of a clique, or of its codes merged into bins,
-attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a choice of
-one partition per attribute (one block: the attribute is left out). The finest marginal that two regions
-both determine takes, per attribute, the finest partition that is coarser than both: their *meet*. Regions
-agree everywhere they can if they agree on all meets, and that holds if they do along the covering pairs of
-the set of all meets. Each covering pair is a constraint with one multiplier per cell of the meet.
+attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a
+choice of one partition per attribute (one block: the attribute is left out). The finest marginal
+that two regions both determine takes, per attribute, the finest partition that is coarser than
+both: their *meet*. Regions agree everywhere they can if they agree on all meets, and that holds if
+they do along the covering pairs of the set of all meets. Each covering pair is a constraint with
+one multiplier per cell of the meet.
 """
 
 from __future__ import annotations
@@ -25,16 +26,17 @@ from ...domain import Clique, Domain
 from ...queries import Binned, Identity, as_query
 
 Set = frozenset[tuple[str, int]]
-"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does not
-leave out."""
+"""A region's or meet's partitions: (attribute, number of the partition) of every attribute it does
+not leave out."""
 
 MOST_SETS = 4000
-"""With more regions and meets than this, their bookkeeping would cost more than the fit; such problems are
-fitted by mirror descent."""
+"""With more regions and meets than this, their bookkeeping would cost more than the fit; such
+problems are fitted by mirror descent."""
 
 
 class Partitions(Struct):
-    """The partitions of the attributes' codes in use; number 0 of every attribute keeps all codes apart."""
+    """The partitions of the attributes' codes in use; number 0 of every attribute keeps all codes
+    apart."""
 
     domain: Domain
     first: str | None = None
@@ -48,8 +50,8 @@ class Partitions(Struct):
             self.number(a, np.arange(n))
 
     def number(self, a: str, bins: np.ndarray) -> int | None:
-        """The number of a partition given as code -> bin, bins numbered by first code; None for a single
-        bin."""
+        """The number of a partition given as code -> bin, bins numbered by first code; None for a
+        single bin."""
         if bins.size and bins.max() == 0 and self.domain[a] > 1:
             return None
         key = (a, bins.tobytes())
@@ -71,7 +73,8 @@ class Partitions(Struct):
         key = (a, min(p, q), max(p, q))
         if key not in self._joined:
             label = self.bins[a][p].copy()
-            # spread the least label through the bins of each partition in turn until nothing changes
+            # spread the least label through the bins of each partition in turn until nothing
+            # changes
             while True:
                 before = label.copy()
                 for bins in (self.bins[a][q], self.bins[a][p]):
@@ -126,15 +129,16 @@ class Partitions(Struct):
 
 
 def in_order(domain: Domain, attributes: Iterable[str], first: str | None) -> Clique:
-    """Axes of a table: by their number of codes, so that the longest is last; but `first` comes first."""
+    """Axes of a table: by their number of codes, so that the longest is last; but `first` comes
+    first."""
     order = list(domain)
     return tuple(sorted(attributes, key=lambda a: (a != first, domain[a], order.index(a))))
 
 
 def split_by(domain: Domain, cliques: Iterable[Sequence[str]]) -> str | None:
-    """The attribute that comes first: one that most cliques have, and none as its longest axis. Parts of a
-    table with different codes of it add to different cells of the marginals that have it too, so that threads
-    share none of these."""
+    """The attribute that comes first: one that most cliques have, and none as its longest axis.
+    Parts of a table with different codes of it add to different cells of the marginals that have it
+    too, so that threads share none of these."""
     several = [in_order(domain, clique, None) for clique in cliques if len(clique) > 1]
     held = Counter(a for clique in several for a in clique[:-1])
     inside = [a for a in held if all(clique[-1] != a for clique in several)]
@@ -150,9 +154,9 @@ def first_seen(labels: np.ndarray) -> np.ndarray:
 
 
 class Region(Struct):
-    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number where
-    all are alike), axes in `clique` order (the longest last), bins numbered as in the partitions. `rows`
-    answers lie behind it; `constant` is the loss that no table can avoid."""
+    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number
+    where all are alike), axes in `clique` order (the longest last), bins numbered as in the
+    partitions. `rows` answers lie behind it; `constant` is the loss that no table can avoid."""
 
     names: Set
     clique: Clique
@@ -173,12 +177,16 @@ class Region(Struct):
     @property
     def variance(self) -> float:
         """The mean of its cells'."""
-        return self.sigma**2 if isinstance(self.sigma, float) else float(np.mean(np.square(self.sigma)))
+        return (
+            self.sigma**2
+            if isinstance(self.sigma, float)
+            else float(np.mean(np.square(self.sigma)))
+        )
 
 
 class Constraint(Struct, frozen=True):
-    """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the total
-    there."""
+    """Region `left` and region `right` agree on `names`; without a right region: `left` sums to the
+    total there."""
 
     left: int
     right: int | None
@@ -191,16 +199,20 @@ class Regions(Struct):
     constraints: list[Constraint]
 
 
-def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Team = 1) -> Regions | None:
-    """The regions and constraints of checked measurements; None if some measurement is not of a whole
-    marginal, or if the meets are too many."""
+def make_regions(
+    domain: Domain, measurements: Sequence[Any], threads: int | Team = 1
+) -> Regions | None:
+    """The regions and constraints of checked measurements; None if some measurement is not of a
+    whole marginal, or if the meets are too many."""
     partitions = Partitions(domain, split_by(domain, [m.clique for m in measurements]))
     groups: dict[Set, list[tuple[np.ndarray, np.ndarray, int, float]]] = {}
     queries = (as_query(m.query, domain.cells(m.clique)) for m in measurements)
     if not all(isinstance(query, Identity | Binned) for query in queries):
         return None
     laid = [_laid(domain, partitions, m) for m in measurements]
-    copies = iter(packed([table for _, table, _, _ in laid if not table.flags.c_contiguous], threads))
+    copies = iter(
+        packed([table for _, table, _, _ in laid if not table.flags.c_contiguous], threads)
+    )
     for m, (names, table, variance, constant) in zip(measurements, laid):
         y = (table if table.flags.c_contiguous else next(copies)).reshape(-1)
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
@@ -208,19 +220,27 @@ def make_regions(domain: Domain, measurements: Sequence[Any], threads: int | Tea
         return None  # all codes merged: an answer about the total alone
     regions = [_fused(partitions, names, group) for names, group in groups.items()]
     sets = _closed(partitions, [r.names for r in regions])
-    return None if sets is None else Regions(partitions, regions, _constraints(partitions, regions, sets))
+    return (
+        None
+        if sets is None
+        else Regions(partitions, regions, _constraints(partitions, regions, sets))
+    )
 
 
 def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
     """The problem of some of the regions."""
     regions = [problem.regions[i] for i in numbers]
     sets = _closed(problem.partitions, [r.names for r in regions])
-    return Regions(problem.partitions, regions, _constraints(problem.partitions, regions, sets or []))
+    return Regions(
+        problem.partitions, regions, _constraints(problem.partitions, regions, sets or [])
+    )
 
 
-def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarray, np.ndarray, float]:
-    """A measurement's answers as a table over its partitions, axes in the region's order, their variances,
-    flat, and the loss of answers about bins that hold no code."""
+def _laid(
+    domain: Domain, partitions: Partitions, m: Any
+) -> tuple[Set, np.ndarray, np.ndarray, float]:
+    """A measurement's answers as a table over its partitions, axes in the region's order, their
+    variances, flat, and the loss of answers about bins that hold no code."""
     query = as_query(m.query, domain.cells(m.clique))
     y, variance = np.asarray(m.values, np.float64), np.asarray(m.sigma, np.float64) ** 2
     shape = query.bins if isinstance(query, Binned) else domain.shape(m.clique)
@@ -238,7 +258,9 @@ def _laid(domain: Domain, partitions: Partitions, m: Any) -> tuple[Set, np.ndarr
             old[bins] = merge
             if old.size < cube.shape[axis]:
                 empty = np.delete(np.arange(cube.shape[axis]), old)
-                constant += 0.5 * float((cube.take(empty, axis) ** 2 / spread.take(empty, axis)).sum())
+                constant += 0.5 * float(
+                    (cube.take(empty, axis) ** 2 / spread.take(empty, axis)).sum()
+                )
             cube, spread = cube.take(old, axis), spread.take(old, axis)
         if number is not None:
             names.append((a, number))
@@ -288,18 +310,25 @@ def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
     return list(seen)
 
 
-def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set]) -> list[Constraint]:
-    """One per covering pair of sets whose tables are different regions, and the total for every least set."""
+def _constraints(
+    partitions: Partitions, regions: list[Region], sets: list[Set]
+) -> list[Constraint]:
+    """One per covering pair of sets whose tables are different regions, and the total for every
+    least set."""
     measured = {r.names: i for i, r in enumerate(regions)}
     holding: dict[str, list[Set]] = {}
     for s in sets:
         for a, _ in s:
             holding.setdefault(a, []).append(s)
-    place = {s: i for i, s in enumerate(sets)}  # a set's own order of iteration differs from run to run
+    place = {
+        s: i for i, s in enumerate(sets)
+    }  # a set's own order of iteration differs from run to run
     above = {}
     for s in sets:
         rivals = min((holding[a] for a, _ in s), key=len) if s else sets
-        above[s] = sorted((t for t in rivals if t != s and partitions.within(s, t)), key=place.__getitem__)
+        above[s] = sorted(
+            (t for t in rivals if t != s and partitions.within(s, t)), key=place.__getitem__
+        )
 
     def spread(i: int, s: Set) -> float:
         """The variance of a cell of s summed up from region i."""
@@ -323,8 +352,8 @@ def _constraints(partitions: Partitions, regions: list[Region], sets: list[Set])
 
 
 def expand(partitions: Partitions, region: Region, names: Set) -> tuple[np.ndarray | None, Any]:
-    """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset per
-    column)."""
+    """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset
+    per column)."""
     number, order = dict(names), partitions.axes(names)
     stride, step = {}, 1
     for a in reversed(order):

@@ -1,8 +1,9 @@
-"""Centres of the regions, towards which their tables are shrunk: for a single attribute its answers, for
-other regions a model of other regions.
+"""Centres of the regions, towards which their tables are shrunk: for a single attribute its
+answers, for other regions a model of other regions.
 
-Stein's estimate of a region's risk requires a centre that does not depend on the region's own answers. So
-`partition_groups` deals regions into groups, and a region's centre comes from a model of the other groups.
+Stein's estimate of a region's risk requires a centre that does not depend on the region's own
+answers. So `partition_groups` deals regions into groups, and a region's centre comes from a model
+of the other groups.
 """
 
 import math
@@ -16,16 +17,16 @@ from ..._util.disjoint import DisjointSets
 from .region_graph import Region, Regions, Set
 
 GROUPS = 4
-"""Number of groups: the strongest tree, and the other regions in three parts. With six or eight groups the
-tables of adult's pairs are 1 to 2 % better, with three as much worse; every group costs two tours of
-raking."""
+"""Number of groups: the strongest tree, and the other regions in three parts. With six or eight
+groups the tables of adult's pairs are 1 to 2 % better, with three as much worse; every group costs
+two tours of raking."""
 LEAST_CELL = 1e-9
 """Rows that stand for none in a logarithm."""
 
 
 def first_centre(problem: Regions, r: Region) -> np.ndarray:
-    """The centre of a single attribute: its answers, raised to at least half a sigma; for codes that pairs
-    have merged, the mean of their answers, raised to at least a tenth of a sigma."""
+    """The centre of a single attribute: its answers, raised to at least half a sigma; for codes
+    that pairs have merged, the mean of their answers, raised to at least a tenth of a sigma."""
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
     ((a, fine),) = r.names
@@ -40,8 +41,8 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
 
 
 def first_shares(problem: Regions, threads: int | Team = 1) -> dict[str, np.ndarray]:
-    """The share of every code of the measured attributes: from the attribute's own marginal, or summed up
-    from the region that has it with the least noise."""
+    """The share of every code of the measured attributes: from the attribute's own marginal, or
+    summed up from the region that has it with the least noise."""
     out: dict[str, np.ndarray] = {}
     singles: dict[Set, list[np.ndarray]] = {}
     ranked = sorted(problem.regions, key=lambda r: (r.order > 1, r.variance * r.cells))
@@ -61,7 +62,9 @@ def first_shares(problem: Regions, threads: int | Team = 1) -> dict[str, np.ndar
     return out
 
 
-def _added_up(table: np.ndarray, least: float, threads: int | Team) -> tuple[list[np.ndarray], float]:
+def _added_up(
+    table: np.ndarray, least: float, threads: int | Team
+) -> tuple[list[np.ndarray], float]:
     """The marginals of a table's single attributes, and the sum of x log(max(x, least))."""
     by_row, last, logs = sums(table.reshape(-1, table.shape[-1]), least, threads)
     lead = by_row.reshape(table.shape[:-1])
@@ -69,18 +72,22 @@ def _added_up(table: np.ndarray, least: float, threads: int | Team) -> tuple[lis
     return [*(lead.sum(axis=tuple(k for k in axes if k != axis)) for axis in axes), last], logs
 
 
-def independent(problem: Regions, r: Region, shares: Mapping[str, np.ndarray], total: float) -> np.ndarray:
+def independent(
+    problem: Regions, r: Region, shares: Mapping[str, np.ndarray], total: float
+) -> np.ndarray:
     table = np.full((), total)
     for a in r.clique:
-        table = np.multiply.outer(table, np.bincount(problem.partitions.bins[a][dict(r.names)[a]], shares[a]))
+        table = np.multiply.outer(
+            table, np.bincount(problem.partitions.bins[a][dict(r.names)[a]], shares[a])
+        )
     return table
 
 
 def strengths(
     regions: Sequence[Region], tables: Mapping[int, np.ndarray], threads: int | Team
 ) -> dict[int, float]:
-    """How far each table of several attributes is from their independence: rows times nats. The negative
-    entropy of the table less those of its single attributes."""
+    """How far each table of several attributes is from their independence: rows times nats. The
+    negative entropy of the table less those of its single attributes."""
     return {i: _dependence(table, threads) for i, table in tables.items() if regions[i].order > 1}
 
 
@@ -105,8 +112,8 @@ def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> 
 def partition_groups(
     regions: Sequence[Region], strength: Mapping[int, float], numbers: Sequence[int]
 ) -> list[list[int]]:
-    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so that
-    without any of the groups the others still say much about it."""
+    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so
+    that without any of the groups the others still say much about it."""
     tree = [i for i in strongest_tree(regions, strength) if i in set(numbers)]
     rest = sorted(set(numbers) - set(tree), key=lambda i: (-strength[i], i))
     parts = GROUPS - 1 if tree else GROUPS

@@ -1,9 +1,10 @@
 """Fits AdaGrid's measurements by the mirror flow, in long implicit strides.
 
-Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand far above
-their noise and remainders do not, the flow is stiff: a plain step is bounded by the largest count / variance,
-and thousands are needed before small counts have moved at all. Implicit strides are not bounded so. One of
-length h from the potentials theta, with the multipliers p of the stride before, is the minimiser of
+Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand
+far above their noise and remainders do not, the flow is stiff: a plain step is bounded by the
+largest count / variance, and thousands are needed before small counts have moved at all. Implicit
+strides are not bounded so. One of length h from the potentials theta, with the multipliers p of the
+stride before, is the minimiser of
 
     h loss(mu) + KL(mu || model at theta - c B' p);
 
@@ -11,14 +12,15 @@ its dual has one multiplier per functional (see `functionals`), is smooth and st
 
     g(l) = y - f(theta - B' l) + (s2 / h) (l - c p) = 0,        Hessian  B Cov B' + diag(s2 / h),
 
-and one call of the oracle gives its gradient. It is solved by L-BFGS with the approximate inverse of
-csrc/ancestors.h as its first guess of the inverse Hessian; as Cov changes slowly, pairs of one stride serve
-the next. c and the factor of h are those of the backward difference formula of second order (BDF2), so that
-few strides follow the flow closely: an early stop then leaves what was measured badly where plain mirror
-descent leaves it, which first-order strides (iterated KL penalties) do not.
+and one call of the oracle gives its gradient. It is solved by L-BFGS with the approximate inverse
+of csrc/ancestors.h as its first guess of the inverse Hessian; as Cov changes slowly, pairs of one
+stride serve the next. c and the factor of h are those of the backward difference formula of second
+order (BDF2), so that few strides follow the flow closely: an early stop then leaves what was
+measured badly where plain mirror descent leaves it, which first-order strides (iterated KL
+penalties) do not.
 
-Time is counted in units of the noise of a cell: a count of x standard deviations has relaxed by about
-exp(- x t).
+Time is counted in units of the noise of a cell: a count of x standard deviations has relaxed by
+about exp(- x t).
 """
 
 import math
@@ -41,18 +43,20 @@ from ..task import Task, errors_of, single
 from .functionals import Functionals, adaptive
 
 FIRST, LONG, GROW = 0.018, 0.07, 0.35
-"""Lengths of strides: the first; then twice the last, up to the larger of LONG and GROW times the time so
-far. The constants of this module were chosen on one seed of four problems: Chicago's coded trips and a
-million simulated ones, at epsilon 1 and 10; SETTLED, LAST and SMOOTH also on one seed of ten million trips at
-epsilon 1 and of a second million at epsilon 10. Further seeds of these tables were seen before the end rule
-was changed; adult was run under both rules and decided nothing (bench/adagrid_fits.py)."""
+"""Lengths of strides: the first; then twice the last, up to the larger of LONG and GROW times the
+time so far. The constants of this module were chosen on one seed of four problems: Chicago's coded
+trips and a million simulated ones, at epsilon 1 and 10; SETTLED, LAST and SMOOTH also on one seed
+of ten million trips at epsilon 1 and of a second million at epsilon 10. Further seeds of these
+tables were seen before the end rule was changed; adult was run under both rules and decided nothing
+(bench/adagrid_fits.py)."""
 
 RAMP = 20
-"""Iterations of the first stride, whose length grows to its own from a twelfth: the start is far away."""
+"""Iterations of the first stride, whose length grows to its own from a twelfth: the start is far
+away."""
 
 INNER, MOST, CLOSE, NEAR = 12, 40, 0.1, 1.5
-"""Iterations of a stride: it ends earlier where its residual (rms, in standard deviations) is below CLOSE,
-later, up to MOST, where it is above NEAR or the loss has not fallen."""
+"""Iterations of a stride: it ends earlier where its residual (rms, in standard deviations) is below
+CLOSE, later, up to MOST, where it is above NEAR or the loss has not fallen."""
 
 MEMORY = 10
 """Pairs of L-BFGS. Five need a tenth more calls, thirty no fewer."""
@@ -64,26 +68,27 @@ PATIENCE = 3
 """Strides below the noise level that may pass until every order of marginals is near its own."""
 
 STEEP = 0.4
-"""A step is taken if the slope at its end is at most this part of that at its beginning, with the sign
-turned."""
+"""A step is taken if the slope at its end is at most this part of that at its beginning, with the
+sign turned."""
 
 SETTLED = 0.8
-"""stop="refined" ends where the loss of the distinct functionals is this part of what their noise explains.
-The error of the scores is least between 0.73 and 0.9 on the four problems: pairs would go on, cells of
-higher order would rather end earlier. So pairs and single attributes alone make a last stride. The loss of
-all rows stands at 0.90 to 0.98 of its own level there: most rows are repeated questions, whose disagreement
-nothing can lower."""
+"""stop="refined" ends where the loss of the distinct functionals is this part of what their noise
+explains. The error of the scores is least between 0.73 and 0.9 on the four problems: pairs would go
+on, cells of higher order would rather end earlier. So pairs and single attributes alone make a last
+stride. The loss of all rows stands at 0.90 to 0.98 of its own level there: most rows are repeated
+questions, whose disagreement nothing can lower."""
 
 PAIRS, LAST, HELD = 2, 0.04, 1e8
-"""The last stride: the highest order of the functionals that take part, its length, and the factor on the
-variance of the other functionals during it."""
+"""The last stride: the highest order of the functionals that take part, its length, and the factor
+on the variance of the other functionals during it."""
 
 TRIES, BELOW, WIDE = 4, 0.02, 0.1
-"""Going back along a stride: the most calls; how far below the wanted loss they aim, and how far below is
-near enough, in parts of what the stride went too far."""
+"""Going back along a stride: the most calls; how far below the wanted loss they aim, and how far
+below is near enough, in parts of what the stride went too far."""
 
 SMOOTH = 0.25
-"""Time for which single attributes follow the flow, in closed form, from uniform to the start of a fit."""
+"""Time for which single attributes follow the flow, in closed form, from uniform to the start of a
+fit."""
 
 
 class Goal(NamedTuple):
@@ -102,8 +107,8 @@ def goal_of(options: Options, quadratic: Quadratic, lines: Functionals) -> Goal:
 
 
 def denoise(x: np.ndarray, centre: float, time: float) -> np.ndarray:
-    """Where the mirror flow of the loss (u - x)^2 / 2 from u = `centre` is after `time`: positive, monotone
-    in x."""
+    """Where the mirror flow of the loss (u - x)^2 / 2 from u = `centre` is after `time`: positive,
+    monotone in x."""
     decay = np.exp(np.clip(-x * time, -700, 700))
     grown = -np.expm1(-np.clip(x * time, -700, 700)) / np.where(x == 0, 1, x)
     rate = np.where(np.abs(x) * time < 1e-8, time, grown)
@@ -120,7 +125,9 @@ def adopted(engine: Engine, tables: np.ndarray, total: float) -> State:
 class Flow:
     """Where a flow stands: the state z, its functionals f, and what is known of the curvature."""
 
-    def __init__(self, engine: Engine, lines: Functionals, z: State, total: float, most: int = MOST_CALLS):
+    def __init__(
+        self, engine: Engine, lines: Functionals, z: State, total: float, most: int = MOST_CALLS
+    ):
         self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, 1, most
         self._z, self._at, self._spare = z, engine.state(), engine.state()
         self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
@@ -133,7 +140,8 @@ class Flow:
         self.unit = float(np.median(np.sqrt(lines.variance)))
 
     def _move(self, to: State) -> bool:
-        """The state at z's potentials plus `_delta`; False if that is too far for the number format."""
+        """The state at z's potentials plus `_delta`; False if that is too far for the number
+        format."""
         at = (self._z, self._z.cells, 0.0, self._delta)
         log_z, far = self.engine.move(*at, 1.0, 1.0, self.total, to, self._none)
         self.calls += 1
@@ -142,13 +150,18 @@ class Flow:
     def _try(self) -> np.ndarray | None:
         """The functionals where potentials have changed from z by `_delta`; the state there is in
         `_spare`."""
-        return self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
+        return (
+            self.lines.answers(self._spare.m, self.engine.team) if self._move(self._spare) else None
+        )
 
     def smooth_start(self) -> None:
-        """Move the measured single attributes, in one call, to where the flow is after the time SMOOTH."""
+        """Move the measured single attributes, in one call, to where the flow is after the time
+        SMOOTH."""
         for span, numbers in self.lines.singles():
             sd = np.sqrt(self.lines.variance[numbers])
-            wanted = sd * denoise(self.lines.target[numbers] / sd, self.total / (numbers.size * sd), SMOOTH)
+            wanted = sd * denoise(
+                self.lines.target[numbers] / sd, self.total / (numbers.size * sd), SMOOTH
+            )
             with np.errstate(divide="ignore"):
                 change = np.log(wanted * self.total / wanted.sum() / self._z.m[span])
             self._delta[span] = np.where(self._z.m[span] > 0, change, 0.0)
@@ -161,10 +174,12 @@ class Flow:
         return FIRST if not self._length else min(2 * self._length, max(LONG, GROW * self.time))
 
     def stride(self, length: float, clock: Clock, only: np.ndarray | None = None) -> None:
-        """One implicit stride. Afterwards z is its end; its beginning is kept for `back`. `only`: a step of
-        first order that fits these functionals, while the others have no effect."""
+        """One implicit stride. Afterwards z is its end; its beginning is kept for `back`. `only`: a
+        step of first order that fits these functionals, while the others have no effect."""
         ratio = length / self._length if self._length and only is None else 0.0
-        variance = self.lines.variance if only is None else np.where(only, 1.0, HELD) * self.lines.variance
+        variance = (
+            self.lines.variance if only is None else np.where(only, 1.0, HELD) * self.lines.variance
+        )
         keep, share = ratio * ratio / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
         pull = keep * self._velocity
         steps = np.full(MOST, share * length)
@@ -198,10 +213,10 @@ class Flow:
         self.f, self.loss = f, loss
 
     def _iterate(self, at, f, slope, soft, pull):
-        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones, the loss there, the
-        slope with the sum of its squares over the variance; the state in `_at`. A pair is a change of
-        multipliers and that of -f; the rest of the Hessian is the diagonal `soft`, which changes with the
-        stride."""
+        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones, the loss
+        there, the slope with the sum of its squares over the variance; the state in `_at`. A pair
+        is a change of multipliers and that of -f; the rest of the Hessian is the diagonal `soft`,
+        which changes with the stride."""
         way, descent = self._inverse.direction(self._pairs, slope, soft)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
@@ -217,9 +232,13 @@ class Flow:
                 slope, ahead, steep, left = slope_at(self.lines.target, self.lines.variance, *end)
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
-                step *= max(0.1, descent / (descent - ahead))  # the zero of the slope, taken as linear
+                step *= max(
+                    0.1, descent / (descent - ahead)
+                )  # the zero of the slope, taken as linear
             elif step < 1e-12:
-                raise MeasurementError("the fit diverged: potentials are not finite; check values and sigma")
+                raise MeasurementError(
+                    "the fit diverged: potentials are not finite; check values and sigma"
+                )
             else:
                 step *= 0.4
         self._pairs = [*self._pairs, (moved, f - there)][-MEMORY:]
@@ -227,8 +246,9 @@ class Flow:
         return to, there, self.lines.constant + 0.5 * left, (slope, steep)
 
     def back(self, before: float, wanted: float) -> None:
-        """Go back along the last stride, from z to where the loss is just below `wanted`; before: the loss
-        where it began. Potentials are linear in between; a few calls by the rule of false position."""
+        """Go back along the last stride, from z to where the loss is just below `wanted`; before:
+        the loss where it began. Potentials are linear in between; a few calls by the rule of false
+        position."""
         slow, fast = (0.0, before), (1.0, self.loss)
         aim, width = wanted - BELOW * (wanted - self.loss), WIDE * (wanted - self.loss)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
@@ -236,7 +256,9 @@ class Flow:
             if fast[1] >= wanted - width or self.calls >= self.most:
                 break
             share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
-            self._delta[self.lines.active] = self.lines.change(share * self._velocity, self.engine.team)
+            self._delta[self.lines.active] = self.lines.change(
+                share * self._velocity, self.engine.team
+            )
             f = self._try()
             if f is None:
                 break
@@ -256,7 +278,9 @@ class Flow:
 
     def fits(self, quadratic: Quadratic, stop: str) -> bool:
         """With stop="noise": every order of marginals is near its own noise level."""
-        return stop != "noise" or quadratic.orders_fit(quadratic.residual(self._z.m[quadratic.active]))
+        return stop != "noise" or quadratic.orders_fit(
+            quadratic.residual(self._z.m[quadratic.active])
+        )
 
 
 class FlowPlan(Struct, frozen=True):
@@ -287,7 +311,9 @@ class FlowSolver:
         def start() -> tuple[Engine, State]:
             tables = task.start(layout, quadratic)
             engine = Engine(layout, task.team, dtype)
-            return engine, adopted(engine, single(tables) if dtype == np.float32 else tables, task.total)
+            return engine, adopted(
+                engine, single(tables) if dtype == np.float32 else tables, task.total
+            )
 
         with ThreadPoolExecutor(1) as beside:  # planning is one thread's, the start the team's
             started = beside.submit(start)

@@ -1,16 +1,17 @@
 """AdaGrid's rows as distinct functionals, and which of them contain which.
 
-After `lower` the measured rows are cells of plain marginals and remainders: a cell t of a set T without the
-fine cells above it of a set S. Both count the rows that lie in some set of combinations. A remainder with no
-fine cell above it is the cell itself, so the two are fused; one with all fine cells above it is empty, and
-its answer is noise alone. What is left are distinct functionals f = B m of the vector m of marginals, with
-targets y and variances s2, and
+After `lower` the measured rows are cells of plain marginals and remainders: a cell t of a set T
+without the fine cells above it of a set S. Both count the rows that lie in some set of
+combinations. A remainder with no fine cell above it is the cell itself, so the two are fused; one
+with all fine cells above it is empty, and its answer is noise alone. What is left are distinct
+functionals f = B m of the vector m of marginals, with targets y and variances s2, and
 
     loss = 1/2 sum (f - y)^2 / s2 + constant,
 
-the constant being the disagreement of answers to the same question. The sets nest: a cell lies inside its
-projections, a remainder inside its cell. Counts of nested sets have covariances that are known from the
-counts alone, which is what makes a good approximate inverse possible (csrc/ancestors.h).
+the constant being the disagreement of answers to the same question. The sets nest: a cell lies
+inside its projections, a remainder inside its cell. Counts of nested sets have covariances that are
+known from the counts alone, which is what makes a good approximate inverse possible
+(csrc/ancestors.h).
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,14 +37,16 @@ def adaptive(parts: Sequence[Part]) -> bool:
 class Functionals:
     """The distinct functionals of a quadratic: single cells first, then remainders.
 
-    Per functional: `target`, `variance`, `order` (attributes of the measured set). `constant`: of the loss;
-    `at`: where the cells lie in the plan's vector; `rest`: the remainders as a matrix over its `active`
-    entries.
+    Per functional: `target`, `variance`, `order` (attributes of the measured set). `constant`: of
+    the loss; `at`: where the cells lie in the plan's vector; `rest`: the remainders as a matrix
+    over its `active` entries.
     """
 
     def __init__(self, plan: Plan, quadratic: Quadratic):
         if quadratic.matrix is None or quadratic.targets:
-            raise ValueError("functionals need the vectors of all measured cells, including the remainders")
+            raise ValueError(
+                "functionals need the vectors of all measured cells, including the remainders"
+            )
         matrix, places = quadratic.matrix, list(plan.places.values())
         entries = np.diff(matrix.indptr)
         single, line = entries == 1, np.repeat(np.arange(entries.size), entries)
@@ -52,7 +55,9 @@ class Functionals:
         w = quadratic.w + np.bincount(cell, weight, quadratic.w.size)
         wt = quadratic.w * quadratic.t + np.bincount(cell, weight * answer, w.size)
         t = np.divide(wt, w, out=np.zeros_like(w), where=w > 0)
-        fused = np.sum(quadratic.w * (quadratic.t - t) ** 2) + np.sum(weight * (answer - t[cell]) ** 2)
+        fused = np.sum(quadratic.w * (quadratic.t - t) ** 2) + np.sum(
+            weight * (answer - t[cell]) ** 2
+        )
         above, active = matrix.data < 0, quadratic.active
         host = np.searchsorted([place.at for place in places], active, side="right") - 1
         order = np.array([len(place.axes) for place in places])[host]
@@ -92,15 +97,20 @@ class Functionals:
         data = np.concatenate([np.ones(n), self.rest.data])
         columns = np.concatenate([self._cells, self.rest.indices])
         first = np.concatenate([np.arange(n), n + self.rest.indptr])
-        turned = sp.csc_array((-data, columns, first), shape=(self.active.size, first.size - 1)).tocsr()
-        whole = sp.csr_array((data, self.active[columns], first), shape=(first.size - 1, max(size, 1)))
+        turned = sp.csc_array(
+            (-data, columns, first), shape=(self.active.size, first.size - 1)
+        ).tocsr()
+        whole = sp.csr_array(
+            (data, self.active[columns], first), shape=(first.size - 1, max(size, 1))
+        )
         return SparseRows(whole), SparseRows(turned)
 
     def loss(self, f: np.ndarray) -> float:
         return self.constant + 0.5 * squares(f, self.target, self._sigma, 1)
 
     def singles(self) -> list[tuple[slice, np.ndarray]]:
-        """(place in the vector, functionals) of every attribute that was measured in all its values."""
+        """(place in the vector, functionals) of every attribute that was measured in all its
+        values."""
         number = self._number
         ones = [p for attrs, p in self._plan.places.items() if len(attrs) == 1 and p.cells is None]
         spans = [slice(place.at, place.at + place.size) for place in ones]
@@ -119,12 +129,16 @@ class Functionals:
 
     @cached_property
     def containing(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Which measured cells contain each functional, as `Ancestors` takes it. The parts of a cell, its
-        projections and itself, lie one after another in `place`; a remainder has those of its cell."""
+        """Which measured cells contain each functional, as `Ancestors` takes it. The parts of a
+        cell, its projections and itself, lie one after another in `place`; a remainder has those of
+        its cell."""
         number = self._number
         begin, width = np.zeros(self.at.size + 1, np.int64), np.zeros(self.at.size + 1, np.int64)
         place, end = [], 0
-        steps = {attrs: strides(self._plan.domain, spot.axes) for attrs, spot in self._plan.places.items()}
+        steps = {
+            attrs: strides(self._plan.domain, spot.axes)
+            for attrs, spot in self._plan.places.items()
+        }
         for spot in self._plan.places.values():
             low, high = np.searchsorted(self.at, (spot.at, spot.at + spot.size))
             if low < high:
@@ -134,7 +148,9 @@ class Functionals:
                 place.append(lie.reshape(-1))
                 end += lie.size
         places = np.concatenate(place)
-        cell = np.concatenate([np.arange(self.at.size), number[self._held]])  # -1, the last one: no parts
+        cell = np.concatenate(
+            [np.arange(self.at.size), number[self._held]]
+        )  # -1, the last one: no parts
         begin, width = begin[cell], width[cell]
         return (*ancestors_of(number, begin, width, places, self.at.size), begin, places)
 
@@ -142,9 +158,9 @@ class Functionals:
 def _parts(
     plan: Plan, steps: Mapping[frozenset[str], Mapping[str, int]], spot: Place, cells: np.ndarray
 ) -> np.ndarray:
-    """Where in the vector the projections of a place's cells lie: column b - 1 is the one onto the axes whose
-    bits are set in b, the last the cell itself. Just that one where a projection is not in the vector, or
-    there are too many of them."""
+    """Where in the vector the projections of a place's cells lie: column b - 1 is the one onto the
+    axes whose bits are set in b, the last the cell itself. Just that one where a projection is not
+    in the vector, or there are too many of them."""
     own = (spot.at + cells)[:, None]
     if 1 << len(spot.axes) > MOST:
         return own

@@ -1,5 +1,6 @@
-"""The default mechanism: `clique_tree` (config and run), `tree_state` (one screening round after another),
-`budget_shares` (how mu^2 is divided), `value_grouping` (coarser answers for a workload)."""
+"""The default mechanism: `clique_tree` (config and run), `tree_state` (one screening round after
+another), `budget_shares` (how mu^2 is divided), `value_grouping` (coarser answers for a workload).
+"""
 
 from .clique_tree import CliqueTree
 

@@ -7,39 +7,43 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables
+# (docs/explain/cliquetree.md).
 ONES_PER_COLUMN = 0.013
 LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
-"""The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least LEAST_ONES
-and at most MOST_FIRST. A second one may raise this to MOST_FIRST (of n columns to (n - 1) / (n + 1), if that
-is less: a 1-way serves n - 1 pairs), and one after the first screening round to MOST_ONES, as far as pairs do
-not account for the columns anyway (`screening.accounted`)."""
+"""The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least
+LEAST_ONES and at most MOST_FIRST. A second one may raise this to MOST_FIRST (of n columns to (n -
+1) / (n + 1), if that is less: a 1-way serves n - 1 pairs), and one after the first screening round
+to MOST_ONES, as far as pairs do not account for the columns anyway (`screening.accounted`)."""
 NOISE_RATIO, LEAST_AGAIN = 0.0033, 0.001
-"""1-ways are not measured again for a part of mu^2 below LEAST_AGAIN: they would only get noise, and for what
-rounding leaves of a share no noise can be drawn. The noise ratio is the mean total variation that noise would
-cause in the 1-ways if they got the whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a
-share of 0.2, and 0.19 more with every doubling."""
+"""1-ways are not measured again for a part of mu^2 below LEAST_AGAIN: they would only get noise,
+and for what rounding leaves of a share no noise can be drawn. The noise ratio is the mean total
+variation that noise would cause in the 1-ways if they got the whole budget
+(`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more with every
+doubling."""
 FEW_ROUNDS = 0.008
 """At this noise ratio or above there are two screening rounds, below it three."""
 SCREENING_SHARE = 0.05
 """Share of mu^2 that pays for all screening rounds together."""
 REPORT_SHARE = 0.002
-"""Share of mu^2 that a run with a workload spends on distances of the finished model from each item."""
+"""Share of mu^2 that a run with a workload spends on distances of the finished model from each
+item."""
 FINAL_SHARE = 0.01
-"""Share of mu^2 that pays for distances of the finished model from all pairs that were not measured. Errors
-of the model grow by about half of it; without them nothing could be said about these pairs
-(docs/guide/answers.md)."""
+"""Share of mu^2 that pays for distances of the finished model from all pairs that were not
+measured. Errors of the model grow by about half of it; without them nothing could be said about
+these pairs (docs/guide/answers.md)."""
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 WORKLOAD_ONES = 0.2
 """Least share of the 1-ways in a run with a workload: only they tell rare values apart."""
 WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
-"""With a workload the last batch gets most, since the larger sets of a workload are measured late."""
+"""With a workload the last batch gets most, since the larger sets of a workload are measured late.
+"""
 
 
 class Shares(Struct, frozen=True):
-    """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more after the
-    first screening round (`open`), for each `screening` round, for the batch after each, for the `report`
-    on a workload's items, and for `final` distances of the finished model."""
+    """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more
+    after the first screening round (`open`), for each `screening` round, for the batch after each,
+    for the `report` on a workload's items, and for `final` distances of the finished model."""
 
     ones: float
     again: float
@@ -50,8 +54,8 @@ class Shares(Struct, frozen=True):
     final: float = 0.0
 
     def after_ones(self, spent: float) -> Shares:
-        """The shares once the 1-ways have cost `spent`: what was planned for them beyond it goes to the
-        batches, or, without any, to measuring them again."""
+        """The shares once the 1-ways have cost `spent`: what was planned for them beyond it goes to
+        the batches, or, without any, to measuring them again."""
         more = self.ones - spent
         if not self.batches:
             return replace(self, ones=spent, again=self.again + more)
@@ -59,11 +63,13 @@ class Shares(Struct, frozen=True):
         return replace(self, ones=spent, batches=tuple(share * raised for share in self.batches))
 
     def decided(self, part: float) -> Shares:
-        """The shares once the first screening round says which `part` of the columns pairs account for: that
-        part of `open` goes to the batches, each in proportion; all else stays."""
+        """The shares once the first screening round says which `part` of the columns pairs account
+        for: that part of `open` goes to the batches, each in proportion; all else stays."""
         moved = self.open * part / math.fsum(self.batches)
         return replace(
-            self, open=self.open * (1 - part), batches=tuple(share * (1 + moved) for share in self.batches)
+            self,
+            open=self.open * (1 - part),
+            batches=tuple(share * (1 + moved) for share in self.batches),
         )
 
 
@@ -75,12 +81,15 @@ def shares(
     workload: bool = False,
     spent: float | None = None,
 ) -> Shares:
-    """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which do not
-    depend on it; `spent` is then what they took. `rounds`: the number of screening rounds, if it is fixed."""
+    """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which
+    do not depend on it; `spent` is then what they took. `rounds`: the number of screening rounds,
+    if it is fixed."""
     report = rest * REPORT_SHARE if workload else 0.0
     final = rest * FINAL_SHARE if columns > 1 else 0.0
     rest -= report + final
-    first = min(MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns))
+    first = min(
+        MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns)
+    )
     if columns == 1:
         return Shares(rest, 0.0, 0.0, (), report)
     first = first if spent is None else spent / rest

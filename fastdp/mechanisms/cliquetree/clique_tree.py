@@ -1,12 +1,13 @@
 """The cliquetree mechanism, for any table: a clique tree grown in a few screening rounds.
 
-First the 1-ways are measured and rare values merged; everything after that is over merged codes. Then follow
-two or three screening rounds. A round releases, as one Gaussian vector, how far every candidate's marginal is
-from the current model (L1, in rows). From these distances a batch of candidates is chosen and measured, and
-the model is fitted again. The first batch is a forest of pairs. Later batches are chosen greedily by gain, as
-long as the junction tree stays within a limit that grows tenfold from round to round; triples inside the
-model's own cliques, which cost no cells, are candidates too. The arithmetic of a batch is in
-`shared/screening.py`; docs/explain/cliquetree.md says where the constants come from."""
+First the 1-ways are measured and rare values merged; everything after that is over merged codes.
+Then follow two or three screening rounds. A round releases, as one Gaussian vector, how far every
+candidate's marginal is from the current model (L1, in rows). From these distances a batch of
+candidates is chosen and measured, and the model is fitted again. The first batch is a forest of
+pairs. Later batches are chosen greedily by gain, as long as the junction tree stays within a limit
+that grows tenfold from round to round; triples inside the model's own cliques, which cost no cells,
+are candidates too. The arithmetic of a batch is in `shared/screening.py`;
+docs/explain/cliquetree.md says where the constants come from."""
 
 from __future__ import annotations
 
@@ -43,8 +44,9 @@ DRAWN_WEIGHT = 0.03
 
 
 class SingleColumns(Struct, frozen=True):
-    """What a run knows before its first batch. `ones`: the best answer for each column; `released`: all
-    answers behind them; `beside`: columns drawn beside the model; `plan`: the shares of what comes next."""
+    """What a run knows before its first batch. `ones`: the best answer for each column; `released`:
+    all answers behind them; `beside`: columns drawn beside the model; `plan`: the shares of what
+    comes next."""
 
     ones: Sequence[Measurement]
     released: Sequence[Measurement]
@@ -66,14 +68,16 @@ class SingleColumns(Struct, frozen=True):
 
     def weight(self, clique: Clique) -> float:
         """Columns that the model leaves out need no better 1-way."""
-        return self.wanted.weight(clique) * (DRAWN_WEIGHT if self.beside.columns & set(clique) else 1.0)
+        return self.wanted.weight(clique) * (
+            DRAWN_WEIGHT if self.beside.columns & set(clique) else 1.0
+        )
 
 
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number; None:
-    decided by the noisy 1-ways. `rare`: values with noisy counts below this many standard errors are merged.
-    `workload`, `target`: where accuracy is wanted (see `workload_weights`). `stop`: when the last fit
-    stops."""
+    """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number;
+    None: decided by the noisy 1-ways. `rare`: values with noisy counts below this many standard
+    errors are merged. `workload`, `target`: where accuracy is wanted (see `workload_weights`).
+    `stop`: when the last fit stops."""
 
     name: ClassVar[str] = "cliquetree"
     ones_first: ClassVar[bool] = True
@@ -112,8 +116,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         return self.finish(session, job, users, columns, state)
 
     def measure_columns(self, session: Session, job: Job, rest: float) -> SingleColumns:
-        """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, for a part of `rest` of mu^2, and columns
-        that follow from others. Where noise would spoil them, the 1-ways are measured twice."""
+        """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, for a part of `rest` of mu^2,
+        and columns that follow from others. Where noise would spoil them, the 1-ways are measured
+        twice."""
         domain, wanted = session.domain, self.wanted(session.domain)
         first = self.divided(domain, rest).ones
         ones = measure_ones(session, first, weight=wanted.weight)
@@ -126,13 +131,17 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
         plan = self.divided(domain, rest, ratio, first).after_ones(first)
         columns = SingleColumns(better, ones, beside, public, wanted, plan, ratio)
-        return columns.measured_again(session, plan.again, "1-ways again") if plan.again > 0 else columns
+        return (
+            columns.measured_again(session, plan.again, "1-ways again")
+            if plan.again > 0
+            else columns
+        )
 
     def decide_open_share(
         self, session: Session, job: Job, columns: SingleColumns
     ) -> tuple[SingleColumns, CliqueTreeState]:
-        """What the plan leaves open goes to the batches, as far as the first screening round finds that pairs
-        account for the columns; with the rest, the 1-ways are measured once more."""
+        """What the plan leaves open goes to the batches, as far as the first screening round finds
+        that pairs account for the columns; with the rest, the 1-ways are measured once more."""
         state = self.tree(session, job, columns)
         if columns.plan.open <= 0:
             return columns, state
@@ -144,19 +153,34 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         return columns, self.tree(session, job, columns, screened)
 
     def tree(
-        self, session: Session, job: Job, columns: SingleColumns, screened: ScreeningResult | None = None
+        self,
+        session: Session,
+        job: Job,
+        columns: SingleColumns,
+        screened: ScreeningResult | None = None,
     ) -> CliqueTreeState:
-        """Step 2: the tree before its first batch, over codes whose rare values are merged. `screened`: the
-        first screening round, where it took place."""
+        """Step 2: the tree before its first batch, over codes whose rare values are merged.
+        `screened`: the first screening round, where it took place."""
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, columns.public is not None)
         zeros, beside = job.zeros.impossible, columns.beside.columns
         merged = merge(
-            session.domain, columns.best, self.rare, most, zeros, towards_uniform=True, dependent=beside
+            session.domain,
+            columns.best,
+            self.rare,
+            most,
+            zeros,
+            towards_uniform=True,
+            dependent=beside,
         )
         return CliqueTreeState(self, session, job, merged, columns.plan, columns.public, screened)
 
     def finish(
-        self, session: Session, job: Job, users: Users, columns: SingleColumns, state: CliqueTreeState
+        self,
+        session: Session,
+        job: Job,
+        users: Users,
+        columns: SingleColumns,
+        state: CliqueTreeState,
     ) -> Outcome:
         """The last fit, what is released about it, and the rows."""
         model = state.last_fit()
@@ -199,7 +223,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             },
         )
 
-    def divided(self, domain: Domain, rest: float, noise: float = 0.0, spent: float | None = None) -> Shares:
+    def divided(
+        self, domain: Domain, rest: float, noise: float = 0.0, spent: float | None = None
+    ) -> Shares:
         """How the share `rest` of mu^2 is divided (`budget_shares.shares`)."""
         workload = bool(self.reported_items(domain))
         return shares(len(domain), rest, noise, self.screening_rounds, workload, spent)
@@ -221,7 +247,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
         lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
         if plan.batches:
-            charges.append((f"{len(plan.batches)} screening rounds", plan.screening * len(plan.batches)))
+            charges.append(
+                (f"{len(plan.batches)} screening rounds", plan.screening * len(plan.batches))
+            )
             cells = min(math.prod(sorted(domain.values())[-2:]), self.limit)
             count = 2 * len(domain)
             pair = Planned(
@@ -229,29 +257,37 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             )
             lines.append(pair)
         notes = [
-            f"pairs and triples are chosen privately; the model has at most about {self.limit:,} cells",
+            (
+                "pairs and triples are chosen privately; the model has at most about"
+                f" {self.limit:,} cells"
+            ),
             "the 1-ways may be measured again, out of the batches' share, if they are mostly noise",
         ]
         if wide:
             notes.append(
-                "columns that are found to follow from others are left out of the model and drawn given these"
+                "columns that are found to follow from others are left out of the model and drawn"
+                " given these"
             )
         if public and plan.batches:
             most = plan.screening * len(plan.batches)
             notes.append(
-                f"up to {most:.1%} of mu^2, out of the batches' share, says where the public data is right; "
-                "what it explains is not measured"
+                f"up to {most:.1%} of mu^2, out of the batches' share, says where the public data"
+                " is right; what it explains is not measured"
             )
         return Outline(tuple(lines), tuple(charges), (), tuple(notes))
 
 
-def released_tables(merged: Merged, distances: Mapping[Clique, tuple[float, float]]) -> dict[str, pa.Table]:
-    """What is written next to the rows: which codes were merged, and how far the finished model is from sets
-    of columns that were not measured (L1, in rows that count)."""
+def released_tables(
+    merged: Merged, distances: Mapping[Clique, tuple[float, float]]
+) -> dict[str, pa.Table]:
+    """What is written next to the rows: which codes were merged, and how far the finished model is
+    from sets of columns that were not measured (L1, in rows that count)."""
     out = {"codes": merged.compression.table()} if merged.codes else {}
     if distances:
         values, errors = map(of_numpy, np.array(list(distances.values()), np.float64).T)
         ends = of_numpy(np.cumsum([0, *map(len, distances)], dtype=np.int32))
         columns = pa.ListArray.from_arrays(ends, of_texts(name for c in distances for name in c))
-        out["distances"] = pa.table({"columns": columns, "distance": values, "standard_error": errors})
+        out["distances"] = pa.table(
+            {"columns": columns, "distance": values, "standard_error": errors}
+        )
     return out

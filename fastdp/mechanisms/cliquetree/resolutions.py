@@ -1,11 +1,11 @@
 """Marginals at a coarser resolution: neighbouring codes of a column share a group.
 
-A pair of columns with many codes each has so many cells that its noise exceeds what the pair would tell. The
-same pair over fewer groups of neighbouring codes may still be worth measuring. The number of groups is chosen
-such that the noise of a pair of grouped columns costs a fixed part of all rows; groups hold about equally
-many rows by the noisy 1-ways. A grouped marginal is a partition of the rows like the plain one and has the
-same sensitivity, and so has its distance from the model (docs/explain/distances.md). Everything here is a
-function of released numbers and public facts."""
+A pair of columns with many codes each has so many cells that its noise exceeds what the pair would
+tell. The same pair over fewer groups of neighbouring codes may still be worth measuring. The number
+of groups is chosen such that the noise of a pair of grouped columns costs a fixed part of all rows;
+groups hold about equally many rows by the noisy 1-ways. A grouped marginal is a partition of the
+rows like the plain one and has the same sensitivity, and so has its distance from the model
+(docs/explain/distances.md). Everything here is a function of released numbers and public facts."""
 
 import math
 from collections.abc import Mapping
@@ -24,43 +24,49 @@ from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
 
 GROUPED_COST = 0.037
-"""The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on adult at
-epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
+"""The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on
+adult at epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights.
+"""
 LEAST_GROUPS, MOST_GROUPS = 4, 64
 LEAST_CODES = 1.5
 """Columns with fewer codes than this many per group are not grouped."""
 
 
 def group_count(total: float, sigma: float) -> int:
-    """Groups per column such that noise of `sigma` in all cells of a pair costs `GROUPED_COST` of the
-    rows."""
+    """Groups per column such that noise of `sigma` in all cells of a pair costs `GROUPED_COST` of
+    the rows."""
     count = math.sqrt(GROUPED_COST * max(total, 0.0) / (NOISE * max(sigma, 1e-12)))
     return min(MOST_GROUPS, max(LEAST_GROUPS, round(count)))
 
 
 def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
-    """Of every column that has an order, the merged codes that have no place in it: those of rare values, of
-    nulls and of values outside the domain."""
+    """Of every column that has an order, the merged codes that have no place in it: those of rare
+    values, of nulls and of values outside the domain."""
     out = {}
     for a, column in schema.columns.items():
-        if a in merged.domain and not (isinstance(column, Categorical) and isinstance(column.values[0], str)):
+        if a in merged.domain and not (
+            isinstance(column, Categorical) and isinstance(column.values[0], str)
+        ):
             codes = merged.compression.code_map(a)
             out[a] = np.bincount(codes) > 1
             out[a][codes[column.base :]] = True
     return out
 
 
-def group_maps(merged: Merged, alone: Mapping[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
-    """Merged code -> group, of every ordered column that has enough codes. `alone`: see `ordered`."""
+def group_maps(
+    merged: Merged, alone: Mapping[str, np.ndarray], count: int
+) -> dict[str, np.ndarray]:
+    """Merged code -> group, of every ordered column that has enough codes. `alone`: see
+    `ordered`."""
     enough = [a for a, apart in alone.items() if apart.size >= LEAST_CODES * count]
     groups = {a: neighbour_groups(merged.ones_shape[a], alone[a], count) for a in enough}
     return {a: g for a, g in groups.items() if g.max() + 1 < g.size}
 
 
 def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndarray:
-    """Code -> group: about `count` groups of neighbouring codes with equally many rows. A code without
-    neighbours (`alone`) has a group of its own if it holds more than half as many rows as a group; else it
-    joins the last group."""
+    """Code -> group: about `count` groups of neighbouring codes with equally many rows. A code
+    without neighbours (`alone`) has a group of its own if it holds more than half as many rows as a
+    group; else it joins the last group."""
     rows = np.maximum(np.asarray(rows, np.float64), 0)
     body = np.flatnonzero(~alone)
     mass = max(float(rows[body].sum()), 1e-9)
@@ -73,9 +79,9 @@ def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndar
 
 
 class ModelCodes(Struct, frozen=True, eq=False):
-    """The codes that the model has. As long as all marginals of a column are measured over groups, the column
-    is in the model over these `groups` (merged code -> group): rows inside a group follow the 1-way in either
-    case, and a smaller model has room for more marginals."""
+    """The codes that the model has. As long as all marginals of a column are measured over groups,
+    the column is in the model over these `groups` (merged code -> group): rows inside a group
+    follow the 1-way in either case, and a smaller model has room for more marginals."""
 
     merged: Merged
     groups: Mapping[str, np.ndarray]
@@ -85,8 +91,8 @@ class ModelCodes(Struct, frozen=True, eq=False):
         return self.merged.domain.recoded(self.groups)
 
     def measurement(self, m: Measurement) -> Measurement:
-        """A measurement over merged codes as one over the model's; of columns over groups there are 1-ways
-        and marginals over groups."""
+        """A measurement over merged codes as one over the model's; of columns over groups there are
+        1-ways and marginals over groups."""
         if not any(a in self.groups for a in m.clique):
             return m
         if m.query is None:
@@ -102,7 +108,9 @@ class ModelCodes(Struct, frozen=True, eq=False):
         for i, a in enumerate(clique):
             if a in self.groups:
                 rows, groups = self.merged.ones_shape[a] + 1e-9, self.groups[a]
-                within = (rows / np.bincount(groups, rows)[groups]).reshape(-1, *[1] * (out.ndim - i - 1))
+                within = (rows / np.bincount(groups, rows)[groups]).reshape(
+                    -1, *[1] * (out.ndim - i - 1)
+                )
                 out = np.take(out, groups, axis=i) * within
         return out
 
@@ -110,19 +118,25 @@ class ModelCodes(Struct, frozen=True, eq=False):
         """The model's codes as merged codes of the schema's."""
         merged = self.merged
         compression = Compression(merged.compression.full, composed(merged.codes, self.groups))
-        return replace(merged, compression=compression, ones=tuple(map(self.measurement, merged.ones)))
+        return replace(
+            merged, compression=compression, ones=tuple(map(self.measurement, merged.ones))
+        )
 
 
-def composed(codes: Mapping[str, np.ndarray], maps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Code of the schema -> group where a column is grouped, else -> merged code: the session's `recode`."""
+def composed(
+    codes: Mapping[str, np.ndarray], maps: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Code of the schema -> group where a column is grouped, else -> merged code: the session's
+    `recode`."""
     return {**codes, **{a: m[codes[a]] if a in codes else m for a, m in maps.items()}}
 
 
 def removed(distance: float, between: float, noise: float) -> float:
-    """What measuring a pair over groups takes off its distance over all codes, of which `between` lies
-    between groups; `noise`: the error that noise causes between groups.
+    """What measuring a pair over groups takes off its distance over all codes, of which `between`
+    lies between groups; `noise`: the error that noise causes between groups.
 
-    Deviations of the model within groups (which groups leave) and between groups (which they remove, and
-    noise adds) are about independent, so squares add up: sqrt(distance^2 - between^2 + noise^2) is left."""
+    Deviations of the model within groups (which groups leave) and between groups (which they
+    remove, and noise adds) are about independent, so squares add up: sqrt(distance^2 - between^2 +
+    noise^2) is left."""
     between = min(max(between, 0.0), max(distance, 0.0))
     return distance - math.sqrt(distance**2 - between**2 + noise**2)

@@ -30,22 +30,25 @@ from .resolutions import ModelCodes, composed, group_count, group_maps, ordered,
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
-# Constants, chosen on adult, ma2019, the coded taxi table and generated tables (docs/explain/cliquetree.md).
+# Constants, chosen on adult, ma2019, the coded taxi table and generated tables
+# (docs/explain/cliquetree.md).
 SCREENING_CELLS = 1 << 23
-"""A screening round leaves out candidates whose marginal would need a table of more cells than this over
-merged codes (64 MB)."""
+"""A screening round leaves out candidates whose marginal would need a table of more cells than this
+over merged codes (64 MB)."""
 GROWTH = 10
 """The limit on cells grows by this factor from round to round."""
 FIRST_GAIN, LATER_GAIN = 0.0, 2.0
-"""Least gain of a candidate in the first and in later rounds, in standard deviations of the round's noise.
-The first was also chosen on generated tables of 4 columns and 300 rows."""
+"""Least gain of a candidate in the first and in later rounds, in standard deviations of the round's
+noise. The first was also chosen on generated tables of 4 columns and 300 rows."""
 CHEAP = 0.25
-"""In the last round, a candidate that others seem to explain is measured nevertheless if its noise costs less
-than this part of its distance: no later round could tell that they did not. Chosen on ma2018 and generated
-columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x 24), epsilon 1 and 10."""
+"""In the last round, a candidate that others seem to explain is measured nevertheless if its noise
+costs less than this part of its distance: no later round could tell that they did not. Chosen on
+ma2018 and generated columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x
+24), epsilon 1 and 10."""
 LEAST_SAVED = 0.01
-"""The distance of a pair over groups of codes is released as well if groups would save noise of this part of
-all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights."""
+"""The distance of a pair over groups of codes is released as well if groups would save noise of
+this part of all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of
+flights."""
 MAX_TRIPLE_CELLS = 100_000
 """Cells of the largest triple, or larger set, that is a candidate."""
 
@@ -76,7 +79,13 @@ class CliqueTreeState:
     ):
         self.first = first  # the first round's result, where it was released before
         self.priors = None if public is None else PublicPriors(public, session, merged.codes)
-        self.config, self.session, self.job, self.merged, self.plan = config, session, job, merged, plan
+        self.config, self.session, self.job, self.merged, self.plan = (
+            config,
+            session,
+            job,
+            merged,
+            plan,
+        )
         self.workload = config.wanted(session.domain)
         self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, config.limit)
         self.measured: list[Measurement] = []
@@ -86,7 +95,9 @@ class CliqueTreeState:
         self.held: dict[Key, Candidate] = {}
         self.precision: dict[Key, float] = {}  # share of mu^2 spent on each marginal so far
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
-        self.queries: dict[Clique, Binned | None] = {}  # how each marginal was asked for, the first time
+        self.queries: dict[
+            Clique, Binned | None
+        ] = {}  # how each marginal was asked for, the first time
         self.screened: set[Clique] = set()
         self.trends: list[Measurement] = []  # released over the groups `few`
         self.few: dict[str, np.ndarray] = {}
@@ -109,11 +120,18 @@ class CliqueTreeState:
         if last and result is not None:
             share -= self.measure_trends(result, share)
         if last and not self.held:
-            self.ones_at_last = measure_ones(self.session, share, "1-ways at last", self.workload.weight)
+            self.ones_at_last = measure_ones(
+                self.session, share, "1-ways at last", self.workload.weight
+            )
             self.merged = self.merged.with_ones(self.ones_at_last)
-        parts = screening.divide(list(self.held.values()), self.precision, share) if self.held else {}
+        parts = (
+            screening.divide(list(self.held.values()), self.precision, share) if self.held else {}
+        )
         whole = math.fsum(parts.values())
-        requests = [self.request(k, part_mu(self.session, share * part / whole)) for k, part in parts.items()]
+        requests = [
+            self.request(k, part_mu(self.session, share * part / whole))
+            for k, part in parts.items()
+        ]
         if requests:
             label = f"batch {number + 1}"
             self.measured += self.session.measure(requests, label, recode=self.merged.codes)
@@ -125,12 +143,13 @@ class CliqueTreeState:
 
     @property
     def codes(self) -> ModelCodes:
-        """The codes that the model has after what is measured so far: 1-ways alone are over all codes."""
+        """The codes that the model has after what is measured so far: 1-ways alone are over all
+        codes."""
         return ModelCodes(self.merged, self.over_groups_given(self.held) if self.held else {})
 
     def over_groups_given(self, keys: Collection[Key]) -> dict[str, np.ndarray]:
-        """The groups of columns that the model has over groups if these marginals are measured; none where
-        public data says something about all codes."""
+        """The groups of columns that the model has over groups if these marginals are measured;
+        none where public data says something about all codes."""
         if self.priors is not None:
             return {}
         fine = {a for clique, over_groups in keys if not over_groups for a in clique}
@@ -144,8 +163,8 @@ class CliqueTreeState:
         self.merged, self.groups = codes.final(), {}
 
     def request(self, key: Key, mu: float) -> Request:
-        """The request for this marginal, or for it over groups. With a workload, values that noise would make
-        indistinguishable in it share a code (see `value_grouping`)."""
+        """The request for this marginal, or for it over groups. With a workload, values that noise
+        would make indistinguishable in it share a code (see `value_grouping`)."""
         clique, over_groups = key
         if over_groups:
             return Request(clique, mu, self.binned(clique))
@@ -179,16 +198,23 @@ class CliqueTreeState:
             return self.first.over(estimates)
         weights = [self.workload.weight(c) for c in cliques]
         again = [c for c in cliques if self.asked_over_groups(c, estimates[c])]
-        part = self.plan.screening / (len(cliques) + len(again))  # so that all distances have the same noise
+        part = self.plan.screening / (
+            len(cliques) + len(again)
+        )  # so that all distances have the same noise
         mu, label = part_mu(self.session, part * len(cliques)), f"screening {number + 1}"
         released = self.session.distances(
             cliques, estimates, mu=mu, label=label, weights=weights, recode=merged.codes
         )
         grouped = {}
         if again:
-            mu, codes = part_mu(self.session, part * len(again)), composed(merged.codes, self.groups)
+            mu, codes = (
+                part_mu(self.session, part * len(again)),
+                composed(merged.codes, self.groups),
+            )
             coarse = {c: self.over_groups(c, estimates[c]) for c in again}
-            over = self.session.distances(again, coarse, mu=mu, label=f"{label}, over groups", recode=codes)
+            over = self.session.distances(
+                again, coarse, mu=mu, label=f"{label}, over groups", recode=codes
+            )
             grouped = dict(zip(again, over.values.tolist()))
         values, sigma = released.values.tolist(), released.sigma.tolist()
         return ScreeningResult(cliques, estimates, values, sigma, weights, grouped)
@@ -209,14 +235,21 @@ class CliqueTreeState:
 
     def asked_over_groups(self, clique: Clique, estimate: np.ndarray) -> bool:
         """Whether the distance over groups is released too: where groups would save noise."""
-        if len(clique) > 2 or (clique, False) in self.held or not any(a in self.groups for a in clique):
+        if (
+            len(clique) > 2
+            or (clique, False) in self.held
+            or not any(a in self.groups for a in clique)
+        ):
             return False
         sigma = self.sigma(math.fsum(self.plan.batches))
-        fine, coarse = (effective_cells(t, sigma) for t in (estimate, self.over_groups(clique, estimate)))
+        fine, coarse = (
+            effective_cells(t, sigma) for t in (estimate, self.over_groups(clique, estimate))
+        )
         return NOISE * sigma * (fine - coarse) > LEAST_SAVED * self.merged.total
 
     def sigma(self, share: float) -> float:
-        """The noise of a marginal if as many as there are columns are measured for this share of mu^2."""
+        """The noise of a marginal if as many as there are columns are measured for this share of
+        mu^2."""
         return math.sqrt(len(self.merged.domain) / (share * self.unit))
 
     @property
@@ -229,13 +262,18 @@ class CliqueTreeState:
         distances, sigma = (dict(zip(result.cliques, v)) for v in (result.distances, result.sigma))
         return screening.accounted(distances, sigma, self.merged.noise_tv, self.merged.total)
 
-    def choose(self, number: int, share: float, result: ScreeningResult) -> tuple[list[Candidate], float]:
-        """(the candidates to measure, what is left of the `share` of mu^2 once public priors are screened).
-        Usable priors whose clique keeps the junction tree within the limit are taken into the fit."""
+    def choose(
+        self, number: int, share: float, result: ScreeningResult
+    ) -> tuple[list[Candidate], float]:
+        """(the candidates to measure, what is left of the `share` of mu^2 once public priors are
+        screened). Usable priors whose clique keeps the junction tree within the limit are taken
+        into the fit."""
         if self.priors is not None:
             label = f"screening {number + 1}, public priors"
             weight = dict(zip(result.cliques, result.weights))
-            share -= self.priors.screen(result.estimates, weight, result.noise, self.plan.screening, label)
+            share -= self.priors.screen(
+                result.estimates, weight, result.noise, self.plan.screening, label
+            )
         least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
         about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
@@ -257,19 +295,23 @@ class CliqueTreeState:
         fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > least]
         return screening.affordable_batch(fresh, held, spent, share * self.unit), share
 
-    def scored(self, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
-        """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an even
-        division); `left`: their noise when later batches have measured them again."""
+    def scored(
+        self, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
+    ) -> list[Candidate]:
+        """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an
+        even division); `left`: their noise when later batches have measured them again."""
         total, estimates = self.merged.total, result.estimates
         weight = dict(zip(result.cliques, result.weights))
-        scored = screening.candidates(result.cliques, estimates, result.distances, about, total, weight)
+        scored = screening.candidates(
+            result.cliques, estimates, result.distances, about, total, weight
+        )
         if self.priors is not None:
             scored = self.priors.improved(scored, estimates, result.noise, about, total)
         return [self.best_resolution(c, result, about, sigma, left) for c in scored]
 
     def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
-        """A marginal that was measured before, with the effective cells that the model now has in it: before
-        that, they were those of a model without it."""
+        """A marginal that was measured before, with the effective cells that the model now has in
+        it: before that, they were those of a model without it."""
         if held.clique not in result.estimates:
             return held
         return replace(held, cells=max(1.0, effective_cells(self.table(result, held), sigma)))
@@ -282,21 +324,35 @@ class CliqueTreeState:
     def best_resolution(
         self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
     ) -> Candidate:
-        """The candidate over groups where that leaves the smaller error over all codes, or where the one over
-        all codes is not worth measuring; else as it is. Over groups it is worth what it tells of them."""
+        """The candidate over groups where that leaves the smaller error over all codes, or where
+        the one over all codes is not worth measuring; else as it is. Over groups it is worth what
+        it tells of them."""
         clique = fine.clique
-        if clique not in result.grouped or fine.explained or not any(a in self.groups for a in clique):
+        if (
+            clique not in result.grouped
+            or fine.explained
+            or not any(a in self.groups for a in clique)
+        ):
             return fine
         table = {clique: self.over_groups(clique, result.estimates[clique])}
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
-        (coarse,) = screening.candidates([clique], table, distance, about, self.merged.total, weight)
-        gain = fine.weight * removed(fine.distance, coarse.distance, NOISE * left(coarse) * coarse.cells)
+        (coarse,) = screening.candidates(
+            [clique], table, distance, about, self.merged.total, weight
+        )
+        gain = fine.weight * removed(
+            fine.distance, coarse.distance, NOISE * left(coarse) * coarse.cells
+        )
         worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LATER_GAIN * result.noise
-        return fine if worth else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
+        return (
+            fine
+            if worth
+            else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
+        )
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
-        """Those of the candidates, in this order, that keep the junction tree within the round's limit. The
-        first round takes a forest of pairs, within the whole limit, then what public data explains."""
+        """Those of the candidates, in this order, that keep the junction tree within the round's
+        limit. The first round takes a forest of pairs, within the whole limit, then what public
+        data explains."""
         limit = self.config.limit // GROWTH ** (len(self.plan.batches) - 1 - number)
         orders = [(good, limit)]
         if number == 0:
@@ -322,14 +378,21 @@ class CliqueTreeState:
     def structure(self, batch: Sequence[Candidate]) -> tuple[Mapping[str, np.ndarray], Structure]:
         """(columns over groups, junction tree) of the model with these candidates."""
         groups = self.over_groups_given([*self.held, *(c.key for c in batch)])
-        model = [] if self.model is None else self.model.cliques  # has all that is measured, and the zeros
-        return groups, Structure(self.merged.domain.recoded(groups), [*model, *(c.clique for c in batch)])
+        model = (
+            [] if self.model is None else self.model.cliques
+        )  # has all that is measured, and the zeros
+        return groups, Structure(
+            self.merged.domain.recoded(groups), [*model, *(c.clique for c in batch)]
+        )
 
     def larger(self) -> list[Clique]:
-        """Candidates of three columns or more: triples inside the model's cliques, and sets of a workload."""
+        """Candidates of three columns or more: triples inside the model's cliques, and sets of a
+        workload."""
         domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
         coarse = self.codes.groups
-        sets: set[Clique] = {t for q in held for t in combinations([a for a in q if a not in coarse], 3)}
+        sets: set[Clique] = {
+            t for q in held for t in combinations([a for a in q if a not in coarse], 3)
+        }
         sets |= set(self.workload.larger(domain))
         fine = [c for c in sets if min(domain.shape(c)) > 1 and domain.cells(c) <= MAX_TRIPLE_CELLS]
         room = max(0, MAX_CANDIDATES - len(self.pairs))
@@ -345,13 +408,16 @@ class CliqueTreeState:
         left = {p: distances[p] for p in pairs if not contained(p, held)}
         asked, each = affordable(left, share, self.unit, self.merged.total)
         queries = [Binned(codes.domain.shape(p), [self.few[a] for a in p]) for p in asked]
-        requests = [Request(p, part_mu(self.session, each), query) for p, query in zip(asked, queries)]
+        requests = [
+            Request(p, part_mu(self.session, each), query) for p, query in zip(asked, queries)
+        ]
         if requests:
             self.trends = self.session.measure(requests, "trends", recode=codes.final().codes)
         return each * len(requests)
 
     def last_fit(self) -> Model:
-        """The finished model. It also sees sums of measured pairs, and trends that its cliques can hold."""
+        """The finished model. It also sees sums of measured pairs, and trends that its cliques can
+        hold."""
         more = summed(self.measured, self.few, self.codes)
         if self.trends:
             cliques = [*(m.clique for m in self.measured), *self.merged.zeros]
@@ -367,7 +433,9 @@ class CliqueTreeState:
             {a: group_scores(final, a, g, self.alone[a][full(a)]) for a, g in groups.items()}
             for groups in (self.few, every)
         )
-        alike = {a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()}
+        alike = {
+            a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()
+        }
         outside = [m for m in self.trends if not contained(m.clique, model.cliques)]
         tables, lacks = marginals(model, [m.clique for m in outside], resolve(self.job.threads)), {}
         for m in outside:
@@ -391,8 +459,8 @@ class CliqueTreeState:
         return self.distances(model, items, self.plan.report, "errors of the workload")
 
     def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
-        """How far the finished model is from all pairs that no measurement holds; where there are none, from
-        all pairs, and without pairs from single columns."""
+        """How far the finished model is from all pairs that no measurement holds; where there are
+        none, from all pairs, and without pairs from single columns."""
         held = [set(m.clique) for m in self.measured if m.query is None or self.workload.items]
         open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
@@ -402,14 +470,16 @@ class CliqueTreeState:
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str
     ) -> dict[Clique, tuple[float, float]]:
-        """Noisy L1 distances of a model from the data, in rows, with standard errors: one step, for a share
-        of mu^2. Sets whose marginal would be too large are left out."""
+        """Noisy L1 distances of a model from the data, in rows, with standard errors: one step, for
+        a share of mu^2. Sets whose marginal would be too large are left out."""
         small = [c for c in cliques if self.merged.domain.cells(c) <= SCREENING_CELLS]
         estimates = marginals(model, small, resolve(self.job.threads), SCREENING_CELLS)
         if not estimates:
             return {}
         mu, codes = part_mu(self.session, share), self.merged.codes
-        released = self.session.distances(list(estimates), estimates, mu=mu, label=label, recode=codes)
+        released = self.session.distances(
+            list(estimates), estimates, mu=mu, label=label, recode=codes
+        )
         return dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
 
 

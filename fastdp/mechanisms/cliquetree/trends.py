@@ -1,12 +1,12 @@
 """Trends: what pairs of ordered columns say over three groups of neighbouring codes each.
 
-A fit draws cells towards independence as far as noise explains them, and with them trends that show in no
-cell by itself; in sums of many cells they stand out of the noise. So the last fit also sees the sums of
-measured pairs (`summed`). Pairs that were not worth measuring, or that do not fit into the model, may have
-weak trends. Over three groups they cost little: a part of the last batch pays for those of the pairs that
-seem furthest off (`affordable`). What the model's cliques can hold of them goes into the last fit; the rows
-follow the others (`shared/steering.py`). Everything here is a function of released numbers and public
-facts."""
+A fit draws cells towards independence as far as noise explains them, and with them trends that show
+in no cell by itself; in sums of many cells they stand out of the noise. So the last fit also sees
+the sums of measured pairs (`summed`). Pairs that were not worth measuring, or that do not fit into
+the model, may have weak trends. Over three groups they cost little: a part of the last batch pays
+for those of the pairs that seem furthest off (`affordable`). What the model's cliques can hold of
+them goes into the last fit; the rows follow the others (`shared/steering.py`). Everything here is a
+function of released numbers and public facts."""
 
 from collections.abc import Mapping, Sequence
 
@@ -19,18 +19,19 @@ from ..shared.merged_codes import Merged
 from .resolutions import ModelCodes, neighbour_groups
 
 FEW, LEAST_CODES = 3, 8
-"""Groups of a column, and the least codes of a column that is grouped. The same trend costs 1.6 times as much
-over four groups. Chosen, like the constants below, on tables of eight columns of 20 and of 32 bins, adult and
-ma2019, epsilon 1."""
+"""Groups of a column, and the least codes of a column that is grouped. The same trend costs 1.6
+times as much over four groups. Chosen, like the constants below, on tables of eight columns of 20
+and of 32 bins, adult and ma2019, epsilon 1."""
 SHARE = 0.1
 """The most of the last batch's share of mu^2 that trends cost."""
 FINEST, COARSEST = 0.003, 0.006
-"""The noise of a sum, in parts of all rows, is not less and not more than this: a correlation then has an
-error of .01 to .02."""
+"""The noise of a sum, in parts of all rows, is not less and not more than this: a correlation then
+has an error of .01 to .02."""
 
 
 def few_groups(codes: ModelCodes, alone: Columns) -> dict[str, np.ndarray]:
-    """The model's code -> group, of every ordered column with enough codes. `alone`: see `ordered`."""
+    """The model's code -> group, of every ordered column with enough codes. `alone`: see
+    `ordered`."""
     rows, out = codes.final().ones_shape, {}
     for a, apart in alone.items():
         apart = np.bincount(codes.groups[a], ~apart) == 0 if a in codes.groups else apart
@@ -40,8 +41,8 @@ def few_groups(codes: ModelCodes, alone: Columns) -> dict[str, np.ndarray]:
 
 
 def summed(measured: Sequence[Measurement], few: Columns, codes: ModelCodes) -> list[Measurement]:
-    """The sums of measured pairs over these groups. They are functions of the answers and no further
-    evidence: only the fit sees them."""
+    """The sums of measured pairs over these groups. They are functions of the answers and no
+    further evidence: only the fit sees them."""
     out = []
     for m in map(codes.measurement, measured):
         if len(m.clique) == 2 and m.query is None and few.keys() >= set(m.clique):
@@ -54,35 +55,41 @@ def summed(measured: Sequence[Measurement], few: Columns, codes: ModelCodes) -> 
 def affordable(
     distances: Mapping[Clique, float], share: float, unit: float, total: float
 ) -> tuple[list[Clique], float]:
-    """(the pairs whose trends are released, the share of mu^2 for each): those with the largest distances
-    from the model. `share`: that of the batch; `unit`: 1 / sigma^2 that all of mu^2 buys."""
+    """(the pairs whose trends are released, the share of mu^2 for each): those with the largest
+    distances from the model. `share`: that of the batch; `unit`: 1 / sigma^2 that all of mu^2 buys.
+    """
     finest, coarsest = (1 / (unit * (part * max(total, 1.0)) ** 2) for part in (FINEST, COARSEST))
     pairs = sorted(distances, key=lambda p: -distances[p])[: int(SHARE * share / coarsest)]
     return pairs, min(finest, SHARE * share / max(1, len(pairs)))
 
 
 def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarray) -> np.ndarray:
-    """The mean code of each group, moved and scaled to mean 0 and variance 1; 0 for a group of codes that
-    have no place in the order (`alone`, over all codes)."""
+    """The mean code of each group, moved and scaled to mean 0 and variance 1; 0 for a group of
+    codes that have no place in the order (`alone`, over all codes)."""
     rows, group = merged.shape[name], groups[merged.compression.code_map(name)]
-    sums, codes = (np.bincount(group, w) for w in (rows * ~alone, rows * ~alone * np.arange(rows.size)))
+    sums, codes = (
+        np.bincount(group, w) for w in (rows * ~alone, rows * ~alone * np.arange(rows.size))
+    )
     mean = codes / np.maximum(sums, 1e-9)
     score = (mean - sums @ mean / max(float(sums.sum()), 1e-9)) * (sums > 0)
     return score / max(float(np.sqrt(sums @ score**2 / max(float(rows.sum()), 1e-9))), 1e-9)
 
 
-def lacking(m: Measurement, table: np.ndarray, weights: np.ndarray, total: float) -> tuple[float, float]:
-    """(what a model lacks of a released trend, the variance of that). `table`: the model's marginal;
-    `weights`: products of the scores."""
+def lacking(
+    m: Measurement, table: np.ndarray, weights: np.ndarray, total: float
+) -> tuple[float, float]:
+    """(what a model lacks of a released trend, the variance of that). `table`: the model's
+    marginal; `weights`: products of the scores."""
     model, known = m.query.product(table.reshape(-1)), m.values / total
     variance = float(np.square(weights) @ m.variances) / total**2
     return float(weights @ (known - model / model.sum())), variance
 
 
 def drawn_to_zero(lacks: Mapping[Clique, tuple[float, float]]) -> dict[Clique, float]:
-    """What models lack of trends (with variances), drawn towards 0 as far as noise explains it: the part
-    spread / (spread + variance), where the spread of what is truly lacking is the likeliest one for all
-    trends together (normal; by Fisher's scoring). So a noisy trend is not followed where others are right."""
+    """What models lack of trends (with variances), drawn towards 0 as far as noise explains it: the
+    part spread / (spread + variance), where the spread of what is truly lacking is the likeliest
+    one for all trends together (normal; by Fisher's scoring). So a noisy trend is not followed
+    where others are right."""
     change, variance = np.array(list(lacks.values())).reshape(-1, 2).T
     spread = 0.0
     for _ in range(20 if lacks else 0):

@@ -1,12 +1,13 @@
-"""Grouping: values that noise would make indistinguishable in one marginal share a code in that marginal.
+"""Grouping: values that noise would make indistinguishable in one marginal share a code in that
+marginal.
 
-In a marginal measured with noise sigma, a value of one of its columns keeps a code of its own if some cell
-with that value may hold at least `STANDS_OUT` sigma rows: if the model's marginals with one column less, each
-of which bounds the cell from above, are all that large for some such cell. The other values of the column
-share one code in this marginal. Values keep their codes in the order of the 1-way's counts, and the number
-of those that do is rounded up to one of few levels, so that the groupings of a column are nested: the fit
-then has few distinct partitions to reconcile. A grouped marginal is a partition of the rows like the plain
-one and has the same sensitivity.
+In a marginal measured with noise sigma, a value of one of its columns keeps a code of its own if
+some cell with that value may hold at least `STANDS_OUT` sigma rows: if the model's marginals with
+one column less, each of which bounds the cell from above, are all that large for some such cell.
+The other values of the column share one code in this marginal. Values keep their codes in the order
+of the 1-way's counts, and the number of those that do is rounded up to one of few levels, so that
+the groupings of a column are nested: the fit then has few distinct partitions to reconcile. A
+grouped marginal is a partition of the rows like the plain one and has the same sensitivity.
 Everything here is a function of released numbers.
 """
 
@@ -20,12 +21,15 @@ from ...queries import Binned
 
 STANDS_OUT = 5.0
 LEVEL = 1.5
-"""The number of values that keep a code of their own is the column's size divided by a power of LEVEL."""
+"""The number of values that keep a code of their own is the column's size divided by a power of
+LEVEL."""
 
 
-def row_bounds(clique: Clique, domain: Domain, children: Mapping[Clique, np.ndarray]) -> list[np.ndarray]:
-    """For every column of the clique, an array over its values: the most rows that a cell with that value may
-    hold, by the marginals of the subsets with one column less."""
+def row_bounds(
+    clique: Clique, domain: Domain, children: Mapping[Clique, np.ndarray]
+) -> list[np.ndarray]:
+    """For every column of the clique, an array over its values: the most rows that a cell with that
+    value may hold, by the marginals of the subsets with one column less."""
     shape = domain.shape(clique)
     bound = np.full(shape, np.inf)
     for child, estimate in children.items():
@@ -36,9 +40,14 @@ def row_bounds(clique: Clique, domain: Domain, children: Mapping[Clique, np.ndar
 
 
 def grouped(
-    clique: Clique, domain: Domain, bounds: Sequence[np.ndarray], ones: Mapping[str, np.ndarray], sigma: float
+    clique: Clique,
+    domain: Domain,
+    bounds: Sequence[np.ndarray],
+    ones: Mapping[str, np.ndarray],
+    sigma: float,
 ) -> Binned | None:
-    """The query that asks for this clique with grouped values; None where every value stands out."""
+    """The query that asks for this clique with grouped values; None where every value stands
+    out."""
     maps: list[np.ndarray | None] = []
     for a, bound in zip(clique, bounds, strict=True):
         size = domain[a]
@@ -54,7 +63,8 @@ def grouped(
 
 
 def level(apart: int, size: int) -> int:
-    """The least of size, size / LEVEL, size / LEVEL^2, ... that is at least `apart` and at least 1."""
+    """The least of size, size / LEVEL, size / LEVEL^2, ... that is at least `apart` and at least
+    1."""
     levels, x = [size], float(size)
     while x > 1:
         x /= LEVEL

@@ -1,1 +1,2 @@
-"""What several mechanisms compute: marginals to measure, model sizes, merged codes, public priors, rows."""
+"""What several mechanisms compute: marginals to measure, model sizes, merged codes, public priors,
+rows."""

@@ -9,8 +9,8 @@ from .model_size import LargestModel, fixed_size
 
 
 class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory` (bytes)
-    and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
+    """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory`
+    (bytes) and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
 
     max_cells_steps: ClassVar[tuple[str, ...] | None] = None
     for_linked: ClassVar[bool] = True
@@ -25,20 +25,23 @@ class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def limit(self) -> int:
         """Cells that the junction tree may have, from public facts."""
-        return size_limits.model_cells(self.max_cells, self.memory, self.deadline, self.default_cells)
+        return size_limits.model_cells(
+            self.max_cells, self.memory, self.deadline, self.default_cells
+        )
 
     @property
     def fit_limit(self) -> int | None:
-        """None (no limit): `max_cells` already limits what is chosen, and what was chosen and charged is
-        fitted whatever its size."""
+        """None (no limit): `max_cells` already limits what is chosen, and what was chosen and
+        charged is fitted whatever its size."""
         return None
 
     def limits_used(self) -> dict[str, Any]:
         return {"max_cells": self.limit, "memory": self.memory, "deadline": self.deadline}
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
-        """The larger of `max_cells`, within which marginals are chosen, and the 1-ways, which are always in
-        the model. Cliques of constraints are always in it too, and must stay within `max_cells`."""
+        """The larger of `max_cells`, within which marginals are chosen, and the 1-ways, which are
+        always in the model. Cliques of constraints are always in it too, and must stay within
+        `max_cells`."""
         limit = max(self.limit, sum(domain.values()))
         too_large = fixed_size(domain, [(a,) for a in domain], fixed, limit)
         return LargestModel(limit, False) if too_large is None else too_large

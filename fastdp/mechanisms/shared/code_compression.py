@@ -1,10 +1,10 @@
-"""Merging of rare values: a column's codes are compressed before pairs are measured, and synthetic rows are
-expanded again.
+"""Merging of rare values: a column's codes are compressed before pairs are measured, and synthetic
+rows are expanded again.
 
 `merge_rare` decides from noisy counts alone, so the code maps are public. `Compression` holds them;
-`Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes one of the
-values merged into it, by weight, and never one that public constraints exclude together with the row's other
-values.
+`Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes
+one of the values merged into it, by weight, and never one that public constraints exclude together
+with the row's other values.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from ...queries import Binned
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
-"""The most combinations of merged values tried for one combination of codes; of more, a random part is."""
+"""The most combinations of merged values tried for one combination of codes; of more, a random part
+is."""
 
 DRAWN_STREAM = 1 << 30
 """The first stream of randomness of columns that are drawn given others."""
@@ -43,14 +44,14 @@ class Conditional(Protocol):
 
 
 def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
-    """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others share the
-    last one."""
+    """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others
+    share the last one."""
     return merge_outside(measured.values >= rare * np.sqrt(measured.variances))
 
 
 def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
-    """Code -> bin: each code to keep has its own, in order; all others share the last one, or with `classes`
-    (a number of each code) the last ones, one for each class."""
+    """Code -> bin: each code to keep has its own, in order; all others share the last one, or with
+    `classes` (a number of each code) the last ones, one for each class."""
     bins = np.full(keep.size, int(keep.sum()), np.int64)
     bins[keep] = np.arange(int(keep.sum()))
     if classes is not None and not keep.all():
@@ -59,9 +60,9 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
 
 
 def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
-    """A number for each code of a column, equal for two codes that every constraint treats alike; None if
-    no constraint names the column. If codes are merged only with codes of the same number, the zeros are
-    exact: either all combinations behind a merged one are impossible, or none is."""
+    """A number for each code of a column, equal for two codes that every constraint treats alike;
+    None if no constraint names the column. If codes are merged only with codes of the same number,
+    the zeros are exact: either all combinations behind a merged one are impossible, or none is."""
     masks = [(c, m) for c, m in impossible.items() if name in c]
     if not masks:
         return None
@@ -72,14 +73,17 @@ def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | No
 
 @dataclass(frozen=True, eq=False)
 class Compression:
-    """`codes`: code -> compressed code of each column that shrinks; other columns stay as they are."""
+    """`codes`: code -> compressed code of each column that shrinks; other columns stay as they
+    are."""
 
     full: Domain
     codes: Mapping[str, np.ndarray]
     domain: Domain = field(init=False)
 
     def __post_init__(self):
-        shrunk = {name: np.asarray(c, np.int64) for name, c in self.codes.items() if c.max() + 1 < c.size}
+        shrunk = {
+            name: np.asarray(c, np.int64) for name, c in self.codes.items() if c.max() + 1 < c.size
+        }
         object.__setattr__(self, "codes", shrunk)
         object.__setattr__(self, "domain", self.full.recoded(shrunk))
 
@@ -87,17 +91,20 @@ class Compression:
         return self.codes[name] if name in self.codes else np.arange(self.full[name])
 
     def measurement(self, m: Measurement) -> Measurement:
-        """A 1-way of the full codes as one of the compressed: sums of the merged values, variances added."""
+        """A 1-way of the full codes as one of the compressed: sums of the merged values, variances
+        added."""
         (name,) = m.clique
         if name not in self.codes:
             return m
         size, codes = self.domain[name], self.codes[name]
         values = np.bincount(codes, m.values, size)
-        return Measurement(m.clique, values, np.sqrt(np.bincount(codes, m.variances, size)), label=m.label)
+        return Measurement(
+            m.clique, values, np.sqrt(np.bincount(codes, m.variances, size)), label=m.label
+        )
 
     def zeros(self, impossible: Mapping[Clique, np.ndarray]) -> dict[Clique, np.ndarray]:
-        """bool by clique: the compressed combinations behind which every full combination is impossible.
-        Cliques without any are left out."""
+        """bool by clique: the compressed combinations behind which every full combination is
+        impossible. Cliques without any are left out."""
         out = {}
         for clique, mask in impossible.items():
             binned = Binned(self.full.shape(clique), [self.codes.get(a) for a in clique])
@@ -112,21 +119,23 @@ class Compression:
         codes = np.concatenate([empty, *(np.arange(self.full[n]) for n in self.codes)])
         compressed = np.concatenate([empty, *self.codes.values()])
         names = of_texts(n for n in self.codes for _ in range(self.full[n]))
-        return pa.table({"column": names, "code": of_numpy(codes), "compressed": of_numpy(compressed)})
+        return pa.table(
+            {"column": names, "code": of_numpy(codes), "compressed": of_numpy(compressed)}
+        )
 
 
 class Expansion:
     """Compressed rows to rows of full codes.
 
-    frequencies: public weights (>= 0) of a column's full codes; a column without them, or a merged code whose
-    values all weigh 0, expands uniformly. impossible: public constraints over full codes, True if ruled
-    out. Columns that constraints connect are expanded together, to a combination of merged values that no
-    constraint rules out.
-    spread: for a column, the other columns over whose values its merged values are spread evenly, the most
-    important first. Rows sorted by these columns get their values from a sequence of low discrepancy instead
-    of independent draws, so that among the rows of each of their values every merged value has its share up
-    to about one row.
-    drawn: columns that are drawn given others, in this order; both kinds are `fixed`.
+    frequencies: public weights (>= 0) of a column's full codes; a column without them, or a merged
+    code whose values all weigh 0, expands uniformly. impossible: public constraints over full
+    codes, True if ruled out. Columns that constraints connect are expanded together, to a
+    combination of merged values that no constraint rules out. spread: for a column, the other
+    columns over whose values its merged values are spread evenly, the most important first. Rows
+    sorted by these columns get their values from a sequence of low discrepancy instead of
+    independent draws, so that among the rows of each of their values every merged value has its
+    share up to about one row. drawn: columns that are drawn given others, in this order; both kinds
+    are `fixed`.
     """
 
     def __init__(
@@ -139,19 +148,27 @@ class Expansion:
         drawn: Sequence[Conditional] = (),
     ):
         self._compression, self._seed, self._spread = compression, seed, spread or {}
-        self._drawn, self.fixed = drawn, {a for given in drawn for a in (given.source, given.column)}
+        self._drawn, self.fixed = (
+            drawn,
+            {a for given in drawn for a in (given.source, given.column)},
+        )
         self.code_map, full = compression.code_map, compression.full
         masks = {full.check(c): ~np.asarray(m, bool) for c, m in (impossible or {}).items()}
         self._allowed = {c: mask.reshape(full.shape(c)) for c, mask in masks.items()}
-        self._groups = {name: _Groups(compression, name, (frequencies or {}).get(name)) for name in full}
+        self._groups = {
+            name: _Groups(compression, name, (frequencies or {}).get(name)) for name in full
+        }
         self._joined = _components(full, self._allowed)
         self._fallback: dict[Clique, np.ndarray] = {}
 
     def __call__(
-        self, rows: Mapping[str, np.ndarray], shard: int = 0, known: Mapping[str, np.ndarray] | None = None
+        self,
+        rows: Mapping[str, np.ndarray],
+        shard: int = 0,
+        known: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:
-        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and shard.
-        `known`: full codes of columns that need no expansion."""
+        """The rows in full codes (smallest unsigned type); the same for the same rows, seed and
+        shard. `known`: full codes of columns that need no expansion."""
         full = self._compression.full
         out: dict[str, np.ndarray] = dict.fromkeys(full)  # type: ignore[assignment]  # filled below
         out |= known or {}
@@ -177,7 +194,9 @@ class Expansion:
         return other
 
     def _rng(self, shard: int, stream: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, shard, stream])))
+        return np.random.Generator(
+            np.random.Philox(np.random.SeedSequence([self._seed, shard, stream]))
+        )
 
     def _together(
         self, group: Clique, rows: Mapping[str, np.ndarray], rng: np.random.Generator
@@ -189,14 +208,18 @@ class Expansion:
         stuck: list[np.ndarray] = []
         for start, end in zip([0, *ends[:-1]], ends):
             rows_alike = order[start:end]
-            members = [self._groups[name].members(codes[rows_alike[0]]) for name, codes in zip(group, merged)]
+            members = [
+                self._groups[name].members(codes[rows_alike[0]])
+                for name, codes in zip(group, merged)
+            ]
             tuples, weight = self._possible(group, members, rng)
             if len(tuples):
                 out[rows_alike] = tuples[rng.choice(len(tuples), len(rows_alike), p=weight)]
             else:
                 stuck.append(rows_alike)
         if stuck:
-            # Each constraint alone allows these codes, but all together do not: copy another row's values.
+            # Each constraint alone allows these codes, but all together do not: copy another row's
+            # values.
             lost = np.concatenate(stuck)
             good = np.setdiff1d(np.arange(len(order)), lost)
             pool = out[good] if len(good) else self._any(group, rng)
@@ -212,7 +235,9 @@ class Expansion:
             room = max(1, MAX_TUPLES // len(values))
             if len(tuples) > room:
                 tuples = tuples[np.sort(rng.choice(len(tuples), room, replace=False))]
-            tuples = np.column_stack([np.repeat(tuples, len(values), axis=0), np.tile(values, len(tuples))])
+            tuples = np.column_stack(
+                [np.repeat(tuples, len(values), axis=0), np.tile(values, len(tuples))]
+            )
             so_far = group[: i + 1]
             for clique, allowed in self._allowed.items():
                 if group[i] in clique and set(clique) <= set(so_far):
@@ -231,7 +256,9 @@ class Expansion:
             every = [np.arange(self._compression.full[name]) for name in group]
             self._fallback[group] = self._possible(group, every, rng)[0]
         if not len(self._fallback[group]):
-            raise UsageError(f"the constraints on {', '.join(group)} exclude every combination; correct one")
+            raise UsageError(
+                f"the constraints on {', '.join(group)} exclude every combination; correct one"
+            )
         return self._fallback[group]
 
 
@@ -243,9 +270,15 @@ class _Groups:
         self._order = np.argsort(codes, kind="stable")
         self._counts = np.bincount(codes, minlength=size)
         self._starts = np.cumsum(self._counts) - self._counts
-        weight = np.ones(codes.size) if frequencies is None else np.asarray(frequencies, float).reshape(-1)
+        weight = (
+            np.ones(codes.size)
+            if frequencies is None
+            else np.asarray(frequencies, float).reshape(-1)
+        )
         if weight.size != codes.size or not np.isfinite(weight).all() or (weight < 0).any():
-            raise UsageError(f"frequencies of {name!r}: expected {codes.size} numbers >= 0, one per code")
+            raise UsageError(
+                f"frequencies of {name!r}: expected {codes.size} numbers >= 0, one per code"
+            )
         mass = np.bincount(codes, weight, size)
         self.weight = np.where(mass[codes] > 0, weight, 1.0)
         self._ends = np.cumsum(self.weight[self._order])
@@ -275,7 +308,8 @@ class _Groups:
 
 
 def row_keys(columns: Sequence[np.ndarray], shape: Sequence[int], rows: int) -> np.ndarray:
-    """int64: a number of each row, the same for rows that agree in all columns and for no others."""
+    """int64: a number of each row, the same for rows that agree in all columns and for no
+    others."""
     key, size = np.zeros(rows, np.int64), 1
     for codes, n in zip(columns, shape):
         if size * n >= 1 << 62:
@@ -285,8 +319,11 @@ def row_keys(columns: Sequence[np.ndarray], shape: Sequence[int], rows: int) -> 
     return key
 
 
-def equal_rows(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-    """(rows in an order that brings equal combinations together, where each combination's rows end)."""
+def equal_rows(
+    columns: Sequence[np.ndarray], shape: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
+    """(rows in an order that brings equal combinations together, where each combination's rows
+    end)."""
     key = row_keys(columns, shape, len(columns[0]))
     order = np.argsort(key, kind="stable")
     edges = np.flatnonzero(np.diff(key[order])) + 1
@@ -294,8 +331,8 @@ def equal_rows(columns: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[np.
 
 
 def _components(domain: Domain, cliques: Mapping[Clique, np.ndarray]) -> list[Clique]:
-    """Columns that constraints join, directly or through others; each next to one it shares a constraint
-    with."""
+    """Columns that constraints join, directly or through others; each next to one it shares a
+    constraint with."""
     out: list[Clique] = []
     left = [set(c) for c in cliques]
     while left:

@@ -1,10 +1,12 @@
-"""Columns that follow from another column, where both have many codes (zip and town, a code and its copy).
+"""Columns that follow from another column, where both have many codes (zip and town, a code and its
+copy).
 
-A model would need a table of all combinations. Instead one release says, for every such pair, how many rows
-have the B that is most frequent among rows of their A. Where that is nearly all of them, one column leaves
-the model: its values are drawn from a noisy table of the pair, of which only the large cells are released
-(docs/explain/wide-pairs.md), given the value of the other column. Its relations to all other columns are
-those of the column that it is drawn from. Everything here uses released numbers and public facts only."""
+A model would need a table of all combinations. Instead one release says, for every such pair, how
+many rows have the B that is most frequent among rows of their A. Where that is nearly all of them,
+one column leaves the model: its values are drawn from a noisy table of the pair, of which only the
+large cells are released (docs/explain/wide-pairs.md), given the value of the other column. Its
+relations to all other columns are those of the column that it is drawn from. Everything here uses
+released numbers and public facts only."""
 
 from __future__ import annotations
 
@@ -24,31 +26,34 @@ from .budget_split import portion
 from .code_compression import merge_rare
 from .one_ways import averaged, effective_cells, estimate_total, part_mu
 
-# Constants, chosen on generated tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000 codes).
+# Constants, chosen on generated tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000
+# codes).
 GUESS_SHARE = 0.005
 """Share of mu^2 that pays for the release that finds dependencies."""
 FOLLOWS, LIFT = 0.75, 0.5
-"""B follows from A if this part of all rows has the most frequent B of its A, and if of the rows that do not
-have the most frequent B of all, this part does."""
+"""B follows from A if this part of all rows has the most frequent B of its A, and if of the rows
+that do not have the most frequent B of all, this part does."""
 RARE = 1.0
-"""Values with noisy counts below this many standard errors are left out while dependencies are looked for: a
-value with few rows has a most frequent B by chance."""
+"""Values with noisy counts below this many standard errors are left out while dependencies are
+looked for: a value with few rows has a most frequent B by chance."""
 MOST_PAIRS = 1 << 10
 LIFTED = 1 << 12
 """The most empty cells that noise is expected to lift above the threshold."""
 STRICT = 0.005
-"""Empty cells that noise is expected to lift, per value of the known column, above the threshold of cells
-that are taken as they are. Below it only the largest cell of a value is."""
+"""Empty cells that noise is expected to lift, per value of the known column, above the threshold of
+cells that are taken as they are. Below it only the largest cell of a value is."""
 PAIR_CELLS = 8
-"""Effective cells of the pair that joins a column to the model, per effective code of the column, when the
-budget is divided between the model and the tables outside it."""
+"""Effective cells of the pair that joins a column to the model, per effective code of the column,
+when the budget is divided between the model and the tables outside it."""
 
 MOST_PART = 0.95
-"""The most of the batches' budget that such tables get: what the columns are drawn from needs some too."""
+"""The most of the batches' budget that such tables get: what the columns are drawn from needs some
+too."""
 
 
 class Dependency(Struct, frozen=True):
-    """`column` is drawn given `source`. `part`: the share of rows that can be guessed from the source."""
+    """`column` is drawn given `source`. `part`: the share of rows that can be guessed from the
+    source."""
 
     column: str
     source: str
@@ -56,9 +61,10 @@ class Dependency(Struct, frozen=True):
 
 
 def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Clique]:
-    """Ordered pairs (A, B) for which it is worth asking whether B follows from A: (A, B) has more cells than
-    a column that follows by a constraint may have in the model. Either B has more than half as many codes as
-    A, or the pair has more cells than the model may have. Columns to be drawn are none of the `excluded`."""
+    """Ordered pairs (A, B) for which it is worth asking whether B follows from A: (A, B) has more
+    cells than a column that follows by a constraint may have in the model. Either B has more than
+    half as many codes as A, or the pair has more cells than the model may have. Columns to be drawn
+    are none of the `excluded`."""
     pairs: list[Clique] = []
     for a, b in permutations(domain, 2):
         cells, fine = domain[a] * domain[b], 2 * domain[b] > domain[a]
@@ -68,10 +74,14 @@ def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Cl
 
 
 def find(
-    session: Session, ones: Sequence[Measurement], share: float, excluded: Collection[str], limit: int
+    session: Session,
+    ones: Sequence[Measurement],
+    share: float,
+    excluded: Collection[str],
+    limit: int,
 ) -> list[Dependency] | None:
-    """The dependencies that a release for `share` of mu^2 finds, each after those that its source needs;
-    None if there is no pair to ask about, and nothing was released."""
+    """The dependencies that a release for `share` of mu^2 finds, each after those that its source
+    needs; None if there is no pair to ask about, and nothing was released."""
     codes = {m.clique[0]: merge_rare(m, RARE) for m in ones}
     domain = session.domain.recoded(codes)
     pairs = wide_pairs(domain, excluded, limit)
@@ -87,7 +97,9 @@ def find(
     found: dict[str, Dependency] = {}
     for i in np.argsort(-released.values, kind="stable"):
         (a, b), rows = pairs[i], float(released.values[i])
-        part = min(1.0, (rows - 2 * float(released.sigma[i])) / (total * max(0.5, covered[a] * covered[b])))
+        part = min(
+            1.0, (rows - 2 * float(released.sigma[i])) / (total * max(0.5, covered[a] * covered[b]))
+        )
         if part < FOLLOWS or part - largest[b] < LIFT * (1 - largest[b]):
             continue
         column, source = (b, a) if 2 * domain[b] > domain[a] else (a, b)
@@ -97,9 +109,9 @@ def find(
 
 
 def covered_rows(one: Measurement) -> float:
-    """Rows of the values that are not rare, without the noise that made them seem frequent. Over noisy counts
-    y of variance v with density f, the expected counts above a threshold t sum up to the integral of
-    y f(y) + v f'(y) (Tweedie), so to the sum of the y above t minus v f(t)."""
+    """Rows of the values that are not rare, without the noise that made them seem frequent. Over
+    noisy counts y of variance v with density f, the expected counts above a threshold t sum up to
+    the integral of y f(y) + v f'(y) (Tweedie), so to the sum of the y above t minus v f(t)."""
     sigma = np.sqrt(one.variances)
     above = one.values / sigma - RARE
     return float(np.sum(one.values[above >= 0]) - np.sum(sigma[np.abs(above) < 0.5]))
@@ -114,8 +126,8 @@ def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
 
 
 def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma: float) -> float:
-    """The part of what is left of the budget that pays for the tables of the dependencies: portions by
-    effective cells, as for marginals of the model (see `budget_split`)."""
+    """The part of what is left of the budget that pays for the tables of the dependencies: portions
+    by effective cells, as for marginals of the model (see `budget_split`)."""
     codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
     drawn = {d.column for d in found}
     inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]
@@ -124,8 +136,8 @@ def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma:
 
 
 class DependentColumns(Struct, frozen=True, eq=False):
-    """Columns that are drawn from other columns instead of being modelled, each after its source, with the
-    released tables. `share`: the share of mu^2 that was spent on them."""
+    """Columns that are drawn from other columns instead of being modelled, each after its source,
+    with the released tables. `share`: the share of mu^2 that was spent on them."""
 
     found: Sequence[Dependency] = ()
     tables: Sequence[Filtered] = ()
@@ -138,7 +150,10 @@ class DependentColumns(Struct, frozen=True, eq=False):
     @property
     def notes(self) -> tuple[str, ...]:
         why = "and is drawn given it; it is related to other columns only through that one"
-        about = [f"{d.column} follows from {d.source} in about {d.part:.0%} of the rows" for d in self.found]
+        about = [
+            f"{d.column} follows from {d.source} in about {d.part:.0%} of the rows"
+            for d in self.found
+        ]
         return tuple(f"{text} {why}" for text in about)
 
     @property
@@ -150,10 +165,11 @@ class DependentColumns(Struct, frozen=True, eq=False):
         return [Conditional.of(d, t, shape) for d, t in zip(self.found, self.tables)]
 
     def better(self, ones: Sequence[Measurement]) -> list[Measurement]:
-        """The 1-ways, averaged with what the tables say about the columns that others are drawn from. Where a
-        value has cells far above the noise, they hold its rows up to the part that cannot be guessed; other
-        values share the rows that these leave, by how far their largest cell is above half the threshold:
-        about as the rows of a value grow with it, on Zipf's law and on equal numbers of rows (simulated)."""
+        """The 1-ways, averaged with what the tables say about the columns that others are drawn
+        from. Where a value has cells far above the noise, they hold its rows up to the part that
+        cannot be guessed; other values share the rows that these leave, by how far their largest
+        cell is above half the threshold: about as the rows of a value grow with it, on Zipf's law
+        and on equal numbers of rows (simulated)."""
         out, total = {m.clique[0]: m for m in ones}, estimate_total(ones)
         for d, table in zip(self.found, self.tables):
             one = out[d.source]
@@ -162,7 +178,9 @@ class DependentColumns(Struct, frozen=True, eq=False):
             sums, cells = (np.bincount(given[sure], w, size) for w in (rows[sure], None))
             largest = np.zeros(size)
             np.maximum.at(largest, given, rows)
-            share = np.where(cells > 0, 0.0, np.maximum(largest, table.threshold) - table.threshold / 2)
+            share = np.where(
+                cells > 0, 0.0, np.maximum(largest, table.threshold) - table.threshold / 2
+            )
             few = share * max(0.0, total - float(sums.sum())) / max(1e-9, float(share.sum()))
             variance = table.sigma**2 * cells + np.square((1 - d.part) * sums)
             known = np.sqrt(np.where(cells > 0, variance, (table.threshold / 2) ** 2))
@@ -178,8 +196,9 @@ def measured(
     excluded: Collection[str],
     limit: int,
 ) -> DependentColumns:
-    """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways `spent` some.
-    `excluded`: columns that are not to be drawn given others; `limit`: cells that the model may have."""
+    """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways
+    `spent` some. `excluded`: columns that are not to be drawn given others; `limit`: cells that the
+    model may have."""
     asked = rest * GUESS_SHARE
     found = find(session, ones, asked, excluded, limit)
     if not found:
@@ -191,12 +210,15 @@ def measured(
     lifted = [min(LIFTED, 2 * session.domain[d.source]) for d in found]
     labels = [f"{d.column} given {d.source}" for d in found]
     about = zip(found, lifted, labels)
-    tables = [session.filtered((d.source, d.column), mu=mu, lifted=n, label=text) for d, n, text in about]
+    tables = [
+        session.filtered((d.source, d.column), mu=mu, lifted=n, label=text) for d, n, text in about
+    ]
     return DependentColumns(found, tables, asked + share)
 
 
 def cells_of(table: Filtered) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(value of the source, value of the column, rows) of the released cells: by source, largest first."""
+    """(value of the source, value of the column, rows) of the released cells: by source, largest
+    first."""
     given, code = np.divmod(table.cells, table.shape[1])
     order = np.lexsort((-table.values, given))
     return given[order], code[order], table.values[order]
@@ -210,8 +232,8 @@ def sure_rows(table: Filtered) -> float:
 
 
 class Conditional(Struct, frozen=True, eq=False):
-    """How a column is drawn given another: values `codes[start[a]:start[a + 1]]` by the differences of
-    `ends`; where there are none, by the differences of `rest`."""
+    """How a column is drawn given another: values `codes[start[a]:start[a + 1]]` by the differences
+    of `ends`; where there are none, by the differences of `rest`."""
 
     column: str
     source: str
@@ -222,8 +244,8 @@ class Conditional(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, found: Dependency, table: Filtered, shape: Mapping[str, np.ndarray]) -> Conditional:
-        """From the released cells: of every value of the source the largest, and all that are sure. Values of
-        the source without cells get what these leave of the column's 1-way."""
+        """From the released cells: of every value of the source the largest, and all that are sure.
+        Values of the source without cells get what these leave of the column's 1-way."""
         given, code, rows = cells_of(table)
         keep = (np.diff(given, prepend=-1) > 0) | (rows > sure_rows(table))
         given, code, rows = given[keep], code[keep], rows[keep]
@@ -237,7 +259,9 @@ class Conditional(Struct, frozen=True, eq=False):
         """A value for each value of the source."""
         given = np.asarray(given, np.int64)
         uniform = rng.random(len(given))
-        out = np.minimum(np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1)
+        out = np.minimum(
+            np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1
+        )
         known = np.flatnonzero(self.start[given] < self.start[given + 1])
         first, last = self.start[given[known]], self.start[given[known] + 1]
         ends = np.concatenate([[0.0], self.ends])

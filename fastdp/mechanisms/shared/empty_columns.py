@@ -1,8 +1,8 @@
 """Finds columns that, by the noisy 1-ways, hold almost only nulls or values outside their domain.
 
-Such a column almost always means that the schema does not fit the data: another spelling, another unit,
-another file. The rest of the budget would be spent on a column of nulls. The decision depends on released
-answers and public facts alone (docs/guide/ledger.md, Stopping early).
+Such a column almost always means that the schema does not fit the data: another spelling, another
+unit, another file. The rest of the budget would be spent on a column of nulls. The decision depends
+on released answers and public facts alone (docs/guide/ledger.md, Stopping early).
 """
 
 import math
@@ -16,18 +16,18 @@ from ...measurement import Measurement
 from ...schema import Schema
 
 LEAST_KNOWN = 0.005
-"""A column is empty if the rows with a known value are, by the answers, at most this share of all rows, or
-at most `SURE` standard errors where that is more."""
+"""A column is empty if the rows with a known value are, by the answers, at most this share of all
+rows, or at most `SURE` standard errors where that is more."""
 SURE = 3.0
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
-"""A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are more than
-this share of all rows. The bound is stricter for nulls: many columns are rightly almost all null, few are
-rightly almost all outside."""
+"""A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are
+more than this share of all rows. The bound is stricter for nulls: many columns are rightly almost
+all null, few are rightly almost all outside."""
 
 
 class EmptyColumn(Struct, frozen=True):
-    """A column of the data (`name`, as in the schema) with the share of its rows that are null and that are
-    outside its domain, both by noisy answers and cut to 0..1."""
+    """A column of the data (`name`, as in the schema) with the share of its rows that are null and
+    that are outside its domain, both by noisy answers and cut to 0..1."""
 
     name: str
     null: float
@@ -42,9 +42,10 @@ class EmptyColumn(Struct, frozen=True):
 def empty_columns(
     schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
 ) -> list[EmptyColumn]:
-    """The columns, in the schema's order, that contain almost no value of their domain. Columns without a
-    code for nulls or overflow cannot be judged. `ones`: 1-ways over the schema's codes; several of one
-    column are averaged by their precision. `leave_out`: fields that are never reported."""
+    """The columns, in the schema's order, that contain almost no value of their domain. Columns
+    without a code for nulls or overflow cannot be judged. `ones`: 1-ways over the schema's codes;
+    several of one column are averaged by their precision. `leave_out`: fields that are never
+    reported."""
     total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
     if total <= 0:
         return []
@@ -57,8 +58,8 @@ def empty_columns(
             continue
         precision = np.sum([1 / m.variances for m in answers], axis=0)
         values = np.sum([m.values / m.variances for m in answers], axis=0) / precision
-        # An upper bound: the total and the counts of the codes are positively correlated, so their difference
-        # varies by less.
+        # An upper bound: the total and the counts of the codes are positively correlated, so their
+        # difference varies by less.
         noise = SURE * math.sqrt(float(np.sum(1 / precision[codes])) + spread)
         inside = total - float(np.sum(values[codes]))
         shares = np.clip(values / total, 0.0, 1.0)

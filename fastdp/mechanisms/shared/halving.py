@@ -1,20 +1,22 @@
-"""Rows whose marginals, of a workload or of all pairs, are closer to the model's than independent rows are.
+"""Rows whose marginals, of a workload or of all pairs, are closer to the model's than independent
+rows are.
 
-More rows than wanted are drawn, 2^levels times as many, and halved as often. A halving sorts the rows by the
-columns that matter most, so that neighbours are alike, and keeps one row of each two neighbours: the one with
-which the counts of kept and of other rows differ less over the items (the sum of weight * difference^2 over
-items and cells, csrc/halve.h).
+More rows than wanted are drawn, 2^levels times as many, and halved as often. A halving sorts the
+rows by the columns that matter most, so that neighbours are alike, and keeps one row of each two
+neighbours: the one with which the counts of kept and of other rows differ less over the items (the
+sum of weight * difference^2 over items and cells, csrc/halve.h).
 
-Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both choices are
-as good a fair bit decides, and with all bits the other way round every pair keeps its other row. So expected
-counts are the model's; only their spread is less. The number of rows in a run of neighbours, as those that
-agree in the leading columns are, is half of it to within one.
+Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both
+choices are as good a fair bit decides, and with all bits the other way round every pair keeps its
+other row. So expected counts are the model's; only their spread is less. The number of rows in a
+run of neighbours, as those that agree in the leading columns are, is half of it to within one.
 
-Then rows exchange codes of one column after the other where that brings the counts of all pairs closer to
-those of the rows drawn at first. Only rows that agree in all columns next to it in the model's cliques
-exchange: given these, the model draws the column independently of all others, so rows with and without the
-exchange are equally likely, and counts of the model's own cliques stay as they are. Everything here is a
-function of the model, of public facts and of the sample's own randomness.
+Then rows exchange codes of one column after the other where that brings the counts of all pairs
+closer to those of the rows drawn at first. Only rows that agree in all columns next to it in the
+model's cliques exchange: given these, the model draws the column independently of all others, so
+rows with and without the exchange are equally likely, and counts of the model's own cliques stay as
+they are. Everything here is a function of the model, of public facts and of the sample's own
+randomness.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +30,19 @@ from ...domain import Clique, Domain
 from .code_compression import row_keys
 
 LEVELS = 3
-"""The most halvings. In each but the first, each pair of rows is decided again once all are decided: what one
-halving leaves uneven weighs half as much after the next, and the first has the most rows."""
+"""The most halvings. In each but the first, each pair of rows is decided again once all are
+decided: what one halving leaves uneven weighs half as much after the next, and the first has the
+most rows."""
 MOST_LEVELS, MOST_WORK = 6, 1 << 26
-"""The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more rows
-there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every halving leaves
-0.7 of the chance that is left. Chosen on adult, the generated tables of `bench.tables` and `bench.small`."""
+"""The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more
+rows there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every
+halving leaves 0.7 of the chance that is left. Chosen on adult, the generated tables of
+`bench.tables` and `bench.small`."""
 STEPS = (1, 2)
-"""Rows are offered an exchange with the next row of their group, then with the one after it. Two passes over
-all columns take less time than the last halving. After a single halving there are no exchanges: counts of
-twice as many rows are too rough a target. Chosen on the tables of `bench.tables`."""
+"""Rows are offered an exchange with the next row of their group, then with the one after it. Two
+passes over all columns take less time than the last halving. After a single halving there are no
+exchanges: counts of twice as many rows are too rough a target. Chosen on the tables of
+`bench.tables`."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10
@@ -47,23 +52,28 @@ WEIGHT = 1 << 20
 
 
 Groups = Callable[[str, Mapping[str, np.ndarray]], tuple[np.ndarray, np.ndarray] | None]
-"""For a column, the rows in an order in which those that may exchange codes of it are side by side, and where
-each group of them ends; None: no rows may."""
+"""For a column, the rows in an order in which those that may exchange codes of it are side by side,
+and where each group of them ends; None: no rows may."""
 
 
 class Halving:
-    """`items`: marginals to balance, of two columns or more, and their weights; `order`: their columns, those
-    to sort by first; `levels`: the number of halvings."""
+    """`items`: marginals to balance, of two columns or more, and their weights; `order`: their
+    columns, those to sort by first; `levels`: the number of halvings."""
 
     def __init__(
-        self, domain: Domain, items: Mapping[Clique, float], order: Sequence[str], levels: int = LEVELS
+        self,
+        domain: Domain,
+        items: Mapping[Clique, float],
+        order: Sequence[str],
+        levels: int = LEVELS,
     ):
         self.levels, self._pairs = levels, all(len(clique) == 2 for clique in items)
         largest = sorted(items, key=lambda c: -items[c])[:MAX_ITEMS]
         named = {a for clique in largest for a in clique}
         self.columns = [a for a in order if a in named]
         self._shape = domain.shape(self.columns)
-        # Cells of rows that are neighbours are neighbours too: leading columns have the largest strides.
+        # Cells of rows that are neighbours are neighbours too: leading columns have the largest
+        # strides.
         cliques = [sorted(map(self.columns.index, clique), reverse=True) for clique in largest]
         weight = np.array([round(WEIGHT * items[c] / items[largest[0]]) for c in largest], np.int64)
         self._items = Items(self._shape, cliques, weight, MAX_COUNTS // max(1, len(largest)))
@@ -71,8 +81,8 @@ class Halving:
     def __call__(
         self, rows: Mapping[str, np.ndarray], rng: np.random.Generator, groups: Groups | None = None
     ) -> dict[str, np.ndarray]:
-        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had; with
-        `groups`, and where all items are pairs, after exchanges."""
+        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had;
+        with `groups`, and where all items are pairs, after exchanges."""
         columns = [np.asarray(rows[a]) for a in self.columns]
         kept = np.argsort(row_keys(columns, self._shape, len(columns[0])), kind="stable")
         codes = np.column_stack([codes.astype(np.uint32) for codes in columns])
@@ -83,14 +93,17 @@ class Halving:
         made = {a: values[kept] for a, values in rows.items()}
         if groups is None or not self._pairs or self.levels < 2 or not len(kept):
             return made
-        return made | self._items.exchanged(codes, kept, 1 << self.levels, STEPS, self.columns, made, groups)
+        return made | self._items.exchanged(
+            codes, kept, 1 << self.levels, STEPS, self.columns, made, groups
+        )
 
 
 class HalvingRule(Struct, frozen=True):
-    """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns that this
-    many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs, every second or
-    third is balanced, and so on. Pairs weigh by their cells: counts of independent rows are off by as much in
-    squares over every pair, and the more cells share it, the more that is in total variation."""
+    """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns
+    that this many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs,
+    every second or third is balanced, and so on. Pairs weigh by their cells: counts of independent
+    rows are off by as much in squares over every pair, and the more cells share it, the more that
+    is in total variation."""
 
     domain: Domain
     named: Halving | None = None
@@ -99,7 +112,9 @@ class HalvingRule(Struct, frozen=True):
         if self.named is not None:
             return self.named
         cells = self.domain.cells
-        pairs: list[Clique] = [p for p in combinations(self.domain, 2) if cells(p) <= rows << LEVELS]
+        pairs: list[Clique] = [
+            p for p in combinations(self.domain, 2) if cells(p) <= rows << LEVELS
+        ]
         pairs = pairs[:: max(1, -(-len(pairs) // MAX_ITEMS))]
         levels = min(MOST_LEVELS, (MOST_WORK // max(1, rows * len(pairs))).bit_length() - 1)
         if not pairs or levels < 1:

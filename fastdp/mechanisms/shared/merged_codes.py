@@ -1,9 +1,10 @@
-"""Merged codes: rare values, by the noisy 1-ways, share a code in all later measurements and in the model.
+"""Merged codes: rare values, by the noisy 1-ways, share a code in all later measurements and in the
+model.
 
-A value whose noisy count is below `rare` standard errors shares one code with the other such values of its
-column. Pairs are compared, measured and fitted over the merged codes, so that neither budget nor time is
-spent on empty cells; synthetic rows of a merged code get one of its values by the 1-way. The code maps are
-functions of released answers, hence public.
+A value whose noisy count is below `rare` standard errors shares one code with the other such values
+of its column. Pairs are compared, measured and fitted over the merged codes, so that neither budget
+nor time is spent on empty cells; synthetic rows of a merged code get one of its values by the
+1-way. The code maps are functions of released answers, hence public.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ from .steering import Steering
 MAX_CANDIDATES = 1 << 14
 """The most marginals that one screening round asks for."""
 PAIR_CELLS = 1 << 24
-"""The most cells of all pairs together over merged codes. Where needed, more than the rare values of a column
-are merged, and only its most frequent ones keep codes of their own."""
+"""The most cells of all pairs together over merged codes. Where needed, more than the rare values
+of a column are merged, and only its most frequent ones keep codes of their own."""
 
 NAMED = 5
 """Pairs that a note names."""
@@ -43,15 +44,17 @@ LEAST_ROWS = 1e-6
 """Rows of a model that none are left for."""
 
 HALVING = 1 << 31
-"""The stream of randomness that halvings use, in addition to those of `Expansion`, one per column."""
+"""The stream of randomness that halvings use, in addition to those of `Expansion`, one per column.
+"""
 
 
 class Merged(Struct, frozen=True, eq=False, dict=True):
-    """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to `total`;
-    `merged_for_size`: values of each column that were merged, though not rare, to keep all pairs within
-    `PAIR_CELLS`; `zeros`: impossible combinations of merged codes; `released`: the 1-ways over all codes that
-    all this comes from. Values are merged only with values that all constraints treat alike, so that the
-    zeros are exact and each column can be expanded separately."""
+    """`ones`: the 1-ways over merged codes; `shape`: over all codes, rows >= 0 that add up to
+    `total`; `merged_for_size`: values of each column that were merged, though not rare, to keep all
+    pairs within `PAIR_CELLS`; `zeros`: impossible combinations of merged codes; `released`: the
+    1-ways over all codes that all this comes from. Values are merged only with values that all
+    constraints treat alike, so that the zeros are exact and each column can be expanded separately.
+    """
 
     compression: Compression
     ones: tuple[Measurement, ...]
@@ -72,7 +75,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
 
     @property
     def fitted_total(self) -> float:
-        """The rows of a model: `total`, or nearly none where noise left nothing; a fit needs more than 0."""
+        """The rows of a model: `total`, or nearly none where noise left nothing; a fit needs more
+        than 0."""
         return max(self.total, LEAST_ROWS)
 
     def fit(self, job: Job, measurements: Sequence[Measurement], **options: Any) -> Model:
@@ -90,7 +94,9 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     def ones_shape(self) -> dict[str, np.ndarray]:
         """`shape` over merged codes."""
         codes = self.compression.code_map
-        return {a: np.bincount(codes(a), self.shape[a], self.domain[a]) for a in self.compression.full}
+        return {
+            a: np.bincount(codes(a), self.shape[a], self.domain[a]) for a in self.compression.full
+        }
 
     @property
     def noise_tv(self) -> dict[str, float]:
@@ -98,7 +104,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         return {m.clique[0]: noise_tv(m, self.total) for m in self.ones}
 
     def with_ones(self, again: Sequence[Measurement]) -> Merged:
-        """The same codes, after the 1-ways were measured `again`; weak ones are drawn towards uniform."""
+        """The same codes, after the 1-ways were measured `again`; weak ones are drawn towards
+        uniform."""
         ones = averaged(self.released, again)
         total, drawn = estimate_total(ones), shrunk_to_uniform(ones)
         shape = {}
@@ -122,16 +129,17 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         drawn: Sequence[Conditional] = (),
         steering: Steering | None = None,
     ) -> ExpandedRows:
-        """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`. `halving`,
-        `steering`: see `ExpandedRows`."""
+        """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`.
+        `halving`, `steering`: see `ExpandedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, drawn=drawn)
         return ExpandedRows(model, total, seed, expansion, halving, steering)
 
 
 class ExpandedRows(ModelRows):
-    """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow besides.
-    `halving`: how many rows are drawn several times over and halved, shard by shard, so that the marginals of
-    a workload, or all pairs, are closer to the model's (see `halving`); None: no halving."""
+    """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow
+    besides. `halving`: how many rows are drawn several times over and halved, shard by shard, so
+    that the marginals of a workload, or all pairs, are closer to the model's (see `halving`); None:
+    no halving."""
 
     def __init__(
         self,
@@ -143,7 +151,11 @@ class ExpandedRows(ModelRows):
         steering: Steering | None = None,
     ):
         super().__init__(model, total, seed)
-        self._expansion, self._halving_of, self._steering = expansion, halving, steering or Steering()
+        self._expansion, self._halving_of, self._steering = (
+            expansion,
+            halving,
+            steering or Steering(),
+        )
 
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)
@@ -169,21 +181,30 @@ class ExpandedRows(ModelRows):
         halving = self.halving
         levels = 0 if halving is None else halving.levels
         shard_rows = self.shard_rows << levels
-        drawn = self.model.sample(self.total << levels, seed=self._seed, shard=i, shard_rows=shard_rows)
-        rng = np.random.Generator(np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING])))
+        drawn = self.model.sample(
+            self.total << levels, seed=self._seed, shard=i, shard_rows=shard_rows
+        )
+        rng = np.random.Generator(
+            np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING]))
+        )
         rows = self._expansion(self._steering(self.model, drawn, rng), i)
         return rows if halving is None else halving(rows, rng, self._exchanging)
 
-    def _exchanging(self, name: str, rows: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    def _exchanging(
+        self, name: str, rows: Mapping[str, np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """See `halving.Groups`."""
         if name in self._expansion.fixed:
             return None
         near = sorted({a for q in self.model.cliques if name in q for a in q} - {name})
-        codes = [self._expansion.code_map(a)[rows[a]] for a in near] or [np.zeros_like(rows[name], np.int64)]
+        codes = [self._expansion.code_map(a)[rows[a]] for a in near] or [
+            np.zeros_like(rows[name], np.int64)
+        ]
         return equal_rows(codes, self.model.domain.shape(near) or (1,))
 
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
-        """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost time."""
+        """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost
+        time."""
         plain = copy(self)
         plain._halving_of = None
         return super(ExpandedRows, plain).some(count, seed)
@@ -198,9 +219,10 @@ def merge(
     towards_uniform: bool = False,
     dependent: Collection[str] = (),
 ) -> Merged:
-    """Merge what is rare in the 1-ways (one measurement per column, over all its codes). `impossible`:
-    public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see `shrunk_to_uniform`.
-    `dependent`: columns that the model leaves out: all their values are merged."""
+    """Merge what is rare in the 1-ways (one measurement per column, over all its codes).
+    `impossible`: public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see
+    `shrunk_to_uniform`. `dependent`: columns that the model leaves out: all their values are
+    merged."""
     impossible = impossible or {}
     classes = {a: alike(impossible, a) for a in domain}
     total, released = estimate_total(ones), tuple(ones)
@@ -221,21 +243,24 @@ def merge(
             merged_for_size[a] = len(lost)
     compression = Compression(domain, {a: merge_outside(k, classes[a]) for a, k in keep.items()})
     merged = tuple(compression.measurement(m) for m in ones)
-    return Merged(compression, merged, shape, total, merged_for_size, compression.zeros(impossible), released)
+    return Merged(
+        compression, merged, shape, total, merged_for_size, compression.zeros(impossible), released
+    )
 
 
 CLEAR, SHRINK = 4.0, 1.25
-"""A 1-way is clear if its differences exceed those of noise by more than CLEAR standard deviations of these;
-of all others together, SHRINK times what noise explains is taken for noise: more than for the least mean
-square, since errors are L1 distances. Chosen on ten generated tables of 4 columns, of 300 and of 1,000 rows
-each, at epsilon 0.1 to 1; shrinking all 1-ways made an ACS extract of 7,600 rows worse."""
+"""A 1-way is clear if its differences exceed those of noise by more than CLEAR standard deviations
+of these; of all others together, SHRINK times what noise explains is taken for noise: more than for
+the least mean square, since errors are L1 distances. Chosen on ten generated tables of 4 columns,
+of 300 and of 1,000 rows each, at epsilon 0.1 to 1; shrinking all 1-ways made an ACS extract of
+7,600 rows worse."""
 
 
 def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
-    """Those 1-ways that are not clear, drawn towards equal counts as far as noise explains their differences;
-    others as they are. Squared differences of k equal counts, in units of sigma^2, are a chi-square variable
-    of k - 1 degrees. All 1-ways that are not clear share one factor (James and Stein): a few values by
-    themselves say too little about it."""
+    """Those 1-ways that are not clear, drawn towards equal counts as far as noise explains their
+    differences; others as they are. Squared differences of k equal counts, in units of sigma^2, are
+    a chi-square variable of k - 1 degrees. All 1-ways that are not clear share one factor (James
+    and Stein): a few values by themselves say too little about it."""
     away = [np.asarray(m.values, np.float64) - np.mean(m.values) for m in ones]
     z = np.array([np.square(d).sum() / np.mean(m.variances) for d, m in zip(away, ones)])
     degrees = np.array([m.values.size - 1.0 for m in ones])
@@ -248,10 +273,10 @@ def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
 
 
 def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
-    """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most rows have
-    rare values, the counts of these are first shrunk towards their mean, as far as noise explains their
-    differences (James and Stein); otherwise the values with the largest noise would get the rows of the
-    others."""
+    """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most
+    rows have rare values, the counts of these are first shrunk towards their mean, as far as noise
+    explains their differences (James and Stein); otherwise the values with the largest noise would
+    get the rows of the others."""
     drawn, count = np.array(one.values, np.float64), int(rare.sum())
     if count > 3 and 2 * drawn[~rare].sum() < total:
         noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
@@ -263,8 +288,8 @@ def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
 
 
 def largest_within(sizes: Mapping[str, int], most: int) -> int:
-    """The largest n such that all pairs of columns cut to n codes have at most `most` cells together; at
-    least 2."""
+    """The largest n such that all pairs of columns cut to n codes have at most `most` cells
+    together; at least 2."""
 
     def cells(n: int) -> int:
         cut = [min(size, n) for size in sizes.values()]
@@ -274,20 +299,26 @@ def largest_within(sizes: Mapping[str, int], most: int) -> int:
 
 
 def left_out_notes(pairs: Sequence[Clique], limit: int) -> tuple[str, ...]:
-    """A note on pairs of columns whose joint distribution was not looked at; none where there are none."""
+    """A note on pairs of columns whose joint distribution was not looked at; none where there are
+    none."""
     if not pairs:
         return ()
-    named = "; ".join(" and ".join(p) for p in pairs[:NAMED]) + ("; ..." if len(pairs) > NAMED else "")
+    named = "; ".join(" and ".join(p) for p in pairs[:NAMED]) + (
+        "; ..." if len(pairs) > NAMED else ""
+    )
     return (
-        f"{len(pairs)} pairs of columns were not considered, so they are related only through other columns: "
-        f"{named}. Each has more cells than the model may have ({limit:,}; raise max_cells or memory, or use "
-        "coarser bins), or there are too many pairs",
+        (
+            f"{len(pairs)} pairs of columns were not considered, so they are related only through"
+            f" other columns: {named}. Each has more cells than the model may have ({limit:,};"
+            " raise max_cells or memory, or use coarser bins), or there are too many pairs"
+        ),
     )
 
 
 def all_pairs(domain: Domain, most: int, largest: int) -> list[Clique]:
-    """Pairs of columns that have more than one code, up to `largest` cells each. At most `most` pairs: those
-    with the most codes in their smaller column, which bounds how far a pair can be from independence."""
+    """Pairs of columns that have more than one code, up to `largest` cells each. At most `most`
+    pairs: those with the most codes in their smaller column, which bounds how far a pair can be
+    from independence."""
     columns = [a for a in domain if domain[a] > 1]
     pairs: list[Clique] = [p for p in combinations(columns, 2) if domain.cells(p) <= largest]
     chosen = set(sorted(pairs, key=lambda p: -min(domain.shape(p)))[:most])

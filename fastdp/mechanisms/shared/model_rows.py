@@ -20,7 +20,9 @@ class ModelRows:
 
     def __init__(self, model: Model, total: int, seed: int):
         self.model, self.total, self._seed = model, total, seed
-        model.sample(0, seed=seed)  # the model's tables are made ready here, once, not in every thread
+        model.sample(
+            0, seed=seed
+        )  # the model's tables are made ready here, once, not in every thread
 
     @property
     def shard_rows(self) -> int:
@@ -52,14 +54,16 @@ class ModelRows:
 
 
 class GroupedRows(ModelRows):
-    """Rows of a model with a column `name` of groups ("": all are one group): of each group the part that
-    `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without shares, rows as the
-    model has them, without that column."""
+    """Rows of a model with a column `name` of groups ("": all are one group): of each group the
+    part that `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without
+    shares, rows as the model has them, without that column."""
 
     most_draws = 16
     """How many times a shard's rows are drawn to find enough of each group."""
 
-    def __init__(self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})):
+    def __init__(
+        self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})
+    ):
         self.rows, self.name, self.shares, self.keep = rows, name, shares, keep
         self.model, self.total, self._seed = rows.model, rows.total, rows._seed
 
@@ -74,13 +78,21 @@ class GroupedRows(ModelRows):
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         if self.shares is None:
-            return {name: column for name, column in self.rows.shard(i).items() if name != self.name}
+            return {
+                name: column for name, column in self.rows.shard(i).items() if name != self.name
+            }
         halving = copy(self.rows.halving)
         if halving is not None and self.name:
             halving.levels = min(halving.levels, LEVELS)  # rare groups need many draws
-        size = min(self.shard_rows, self.total - i * self.shard_rows) << (halving.levels if halving else 0)
-        left = np.diff(np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)).astype(int)
-        seeds = np.random.SeedSequence(self._seed, spawn_key=(i,)).generate_state(self.most_draws, np.uint64)
+        size = min(self.shard_rows, self.total - i * self.shard_rows) << (
+            halving.levels if halving else 0
+        )
+        left = np.diff(
+            np.rint(np.append(0.0, np.cumsum(self.shares) / self.shares.sum()) * size)
+        ).astype(int)
+        seeds = np.random.SeedSequence(self._seed, spawn_key=(i,)).generate_state(
+            self.most_draws, np.uint64
+        )
         parts: list[dict[str, np.ndarray]] = []
         drawn: dict[str, np.ndarray] = {}
         for seed in seeds >> np.uint64(1):
@@ -88,7 +100,9 @@ class GroupedRows(ModelRows):
             group, kept = drawn.get(self.name, np.zeros(size, np.uint32)), np.ones(size)
             for name, odds in self.keep.items():
                 kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
-            rank = np.argsort(kept, kind="stable")  # rows of one kind together: each kind has its exact part
+            rank = np.argsort(
+                kept, kind="stable"
+            )  # rows of one kind together: each kind has its exact part
             ends = np.floor(np.cumsum(kept[rank]) + 0.5)
             there = np.sort(rank[np.diff(ends, prepend=0.0) > 0])
             take = there[_first_of_each(group[there], left)]

@@ -20,8 +20,8 @@ LEAST_TOTAL = 2.0
 
 
 def part_mu(session: Session, share: float) -> float:
-    """The Gaussian-DP parameter of a share of the session's budget; UsageError if only pure releases are
-    paid for."""
+    """The Gaussian-DP parameter of a share of the session's budget; UsageError if only pure
+    releases are paid for."""
     if session.mu is None:
         raise UsageError("delta must be above 0: this mechanism adds Gaussian noise")
     return session.mu * math.sqrt(share)
@@ -38,17 +38,22 @@ def ones_shares(
 
 
 def measure_ones(
-    session: Session, share: float, label: str = "1-ways", weight: Callable[[Clique], float] | None = None
+    session: Session,
+    share: float,
+    label: str = "1-ways",
+    weight: Callable[[Clique], float] | None = None,
 ) -> list[Measurement]:
     """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
     shares = ones_shares(session.domain, share, weight)
-    return session.measure([Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label)
+    return session.measure(
+        [Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label
+    )
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
-    """The minimum-variance estimate of the number of rows from answers that each add up to it. A smaller one
-    than LEAST_TOTAL standard errors is noise, and taken for as many: shares of a smaller total would be all
-    noise, and an output of few rows says nothing."""
+    """The minimum-variance estimate of the number of rows from answers that each add up to it. A
+    smaller one than LEAST_TOTAL standard errors is noise, and taken for as many: shares of a
+    smaller total would be all noise, and an output of few rows says nothing."""
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)
     return max(total, LEAST_TOTAL * math.sqrt(variance))
@@ -79,8 +84,8 @@ def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> lis
 
 
 def noise_ratio(ones: Sequence[Measurement], total: float, scale: float) -> float:
-    """The mean over the 1-ways of the total variation distance that noise of `scale` times their standard
-    errors causes."""
+    """The mean over the 1-ways of the total variation distance that noise of `scale` times their
+    standard errors causes."""
     return min(1.0, float(np.mean([noise_tv(m, total, scale) for m in ones])))
 
 
@@ -94,6 +99,6 @@ def noise_tv(one: Measurement, total: float, scale: float = 1.0) -> float:
 
 
 def effective_cells(estimate: np.ndarray, sigma: float) -> float:
-    """How many cells noise of `sigma` can affect. A cell counts as min(1, expected rows / sigma): one that is
-    expected to be empty is 0 after the fit, whatever the noise."""
+    """How many cells noise of `sigma` can affect. A cell counts as min(1, expected rows / sigma):
+    one that is expected to be empty is 0 after the fit, whatever the noise."""
     return float(np.minimum(1.0, estimate / max(sigma, 1e-12)).sum())

@@ -1,5 +1,5 @@
-"""Which public priors a run may use: releases how far the private marginals are from them, and decides
-(`public_prior` has the statistics, docs/explain/distances.md the proof)."""
+"""Which public priors a run may use: releases how far the private marginals are from them, and
+decides (`public_prior` has the statistics, docs/explain/distances.md the proof)."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,17 +18,19 @@ from .screening import Candidate, candidates
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 LEAST_APART, LEAST_PART = 1.0, 0.02
-"""The distance of the private marginal from a prior is released only if prior and model are apart by at least
-LEAST_APART standard deviations of the screening round and by at least a share LEAST_PART of all rows. Priors
-nearer to the model, down to `LEAST_USED`, are judged by the results of the others."""
+"""The distance of the private marginal from a prior is released only if prior and model are apart
+by at least LEAST_APART standard deviations of the screening round and by at least a share
+LEAST_PART of all rows. Priors nearer to the model, down to `LEAST_USED`, are judged by the results
+of the others."""
 LEAST_USED = 0.2
 FIT_LEAVES = 0.5
-"""About this part of the error of an answer's noise is left by the fit. A prior with a larger error than that
-is measured as well, as if there were no public data."""
+"""About this part of the error of an answer's noise is left by the fit. A prior with a larger error
+than that is measured as well, as if there were no public data."""
 
 
 class PublicPriors:
-    """Priors of a model that grows: what was released about them, and which ones are `taken` into the fit."""
+    """Priors of a model that grows: what was released about them, and which ones are `taken` into
+    the fit."""
 
     def __init__(self, source: PublicMarginals, session: Session, recode: Mapping[str, np.ndarray]):
         self._source, self._session, self._recode = source, session, recode
@@ -46,11 +48,12 @@ class PublicPriors:
         share: float,
         label: str,
     ) -> float:
-        """Release how far the private marginals are from their priors, after a screening round that cost
-        `share` of mu^2 and with the same `noise` (standard deviation of weight times distance, in rows).
-        Returns the share of mu^2 that this cost, at most `share`.
+        """Release how far the private marginals are from their priors, after a screening round that
+        cost `share` of mu^2 and with the same `noise` (standard deviation of weight times distance,
+        in rows). Returns the share of mu^2 that this cost, at most `share`.
 
-        The first call screens pairs. Later calls screen larger marginals, if all of their pairs are taken.
+        The first call screens pairs. Later calls screen larger marginals, if all of their pairs are
+        taken.
         """
         pairs = [c for c in estimates if len(c) == 2 and not self._screened]
         larger = [c for c in estimates if len(c) > 2 and c not in self._asked]
@@ -58,7 +61,8 @@ class PublicPriors:
         fresh = {c: estimates[c] for c in (*pairs, *known)}
         self._screened = True
         priors = self._source.priors(fresh, self._recode)
-        # Ask only about priors that differ from the model by more than noise and by enough to matter.
+        # Ask only about priors that differ from the model by more than noise and by enough to
+        # matter.
         apart = {c: weight[c] * p.apart(fresh[c]) for c, p in priors.items()}
         worth = {c: weight[c] * LEAST_PART * float(fresh[c].sum()) for c in priors}
         cliques = [c for c in priors if apart[c] > max(LEAST_APART * noise, worth[c])]
@@ -68,7 +72,9 @@ class PublicPriors:
         cost = share * _squares(weight[c] for c in cliques) / _squares(weight[c] for c in estimates)
         tables, weights = {c: priors[c].table for c in cliques}, [weight[c] for c in cliques]
         mu, recode = part_mu(self._session, cost), self._recode
-        found = self._session.distances(cliques, tables, mu=mu, label=label, weights=weights, recode=recode)
+        found = self._session.distances(
+            cliques, tables, mu=mu, label=label, weights=weights, recode=recode
+        )
         self._asked |= {c: (priors[c], float(d)) for c, d in zip(cliques, found.values)}
         return cost
 
@@ -80,9 +86,10 @@ class PublicPriors:
         sigma: float,
         total: float,
     ) -> list[Candidate]:
-        """The candidates; one whose prior is usable has its distance from that prior in place of the distance
-        from the model, and the distance that the prior explains. It has `use_prior_only` if the prior is
-        better than an answer at noise `sigma` would be after the fit."""
+        """The candidates; one whose prior is usable has its distance from that prior in place of
+        the distance from the model, and the distance that the prior explains. It has
+        `use_prior_only` if the prior is better than an answer at noise `sigma` would be after the
+        fit."""
         offered = []
         for c in scored:
             if c.clique in self._asked and c.clique not in self.taken:
@@ -122,18 +129,29 @@ class PublicPriors:
         return [m for m in priors if m is not None]
 
     def describe(self, measured: Sequence[Measurement]) -> dict[str, Any]:
-        """For the statement: marginals that rest on public data alone, on public data and private answers,
-        and how many priors were not found to be right."""
+        """For the statement: marginals that rest on public data alone, on public data and private
+        answers, and how many priors were not found to be right."""
         answered = {m.clique for m in measured}
         prior_only = [list(c) for c in self.taken if c not in answered]
         both = [list(c) for c in self.taken if c in answered]
-        return {"prior_only": prior_only, "prior_and_answers": both, "prior_not_used": len(self.refused)}
+        return {
+            "prior_only": prior_only,
+            "prior_and_answers": both,
+            "prior_not_used": len(self.refused),
+        }
 
 
 def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:
     """What `PublicPriors.describe` says, as a sentence."""
-    alone, both, wrong = len(used["prior_only"]), len(used["prior_and_answers"]), used["prior_not_used"]
-    rest = f"{both} on it and on private answers; {wrong} more were not found to be right, and left out"
+    alone, both, wrong = (
+        len(used["prior_only"]),
+        len(used["prior_and_answers"]),
+        used["prior_not_used"],
+    )
+    rest = (
+        f"{both} on it and on private answers; {wrong} more were not found to be right, and"
+        " left out"
+    )
     return (f"public data: {alone} marginals of the model rest on it alone, {rest}",)
 
 

@@ -1,19 +1,20 @@
-"""Public tables as priors of a model: the statistics. Nothing here calls the session; everything is a
-function of public counts and released answers.
+"""Public tables as priors of a model: the statistics. Nothing here calls the session; everything is
+a function of public counts and released answers.
 
-*Averaged with an answer.* A public table p of k cells, scaled to the noisy total, counts as a second
-measurement of a marginal whose noisy answer is y. Its variance per cell is what |y - p|^2 / (k - 2) leaves
-above the noise, and at least what drawing both tables from one population leaves. The average is James and
-Stein's estimate, whose expected squared error is below that of y whatever p is. But the fit knows cells near
-0 better than their noise says, and a wrong p pulls them away; so p is not used where y is closer to a table
-of equal cells. All 1-ways of more than two values are averaged in this way.
+*Averaged with an answer.* A public table p of k cells, scaled to the noisy total, counts as a
+second measurement of a marginal whose noisy answer is y. Its variance per cell is what |y - p|^2 /
+(k - 2) leaves above the noise, and at least what drawing both tables from one population leaves.
+The average is James and Stein's estimate, whose expected squared error is below that of y whatever
+p is. But the fit knows cells near 0 better than their noise says, and a wrong p pulls them away; so
+p is not used where y is closer to a table of equal cells. All 1-ways of more than two values are
+averaged in this way.
 
-*In place of an answer.* For larger marginals the public table is raked to the sums that the model has, and
-moved towards the model's own table as far as its number of rows calls for: its *prior*. The session releases
-how far the private marginal is from the model and how far from the prior (`prior_screening`). Where the prior
-is closer (`assess_public_prior`), it enters the fit with an error of that distance. It is measured as well,
-unless it is better than an answer would be. Otherwise the marginal is treated as if there were no public
-data."""
+*In place of an answer.* For larger marginals the public table is raked to the sums that the model
+has, and moved towards the model's own table as far as its number of rows calls for: its *prior*.
+The session releases how far the private marginal is from the model and how far from the prior
+(`prior_screening`). Where the prior is closer (`assess_public_prior`), it enters the fit with an
+error of that distance. It is measured as well, unless it is better than an answer would be.
+Otherwise the marginal is treated as if there were no public data."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ from .one_ways import NOISE, averaged, estimate_total
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
 BELIEF = 1.0
-"""A prior is used if the part of its distance from the model that it explains (f in `assess_public_prior`) is
-above this many standard errors,"""
+"""A prior is used if the part of its distance from the model that it explains (f in
+`assess_public_prior`) is above this many standard errors,"""
 LEAST_EXPLAINED = 0.2
 """and this part itself is above this value."""
 SWEEPS = 12
@@ -41,8 +42,8 @@ LABEL = "public"
 
 
 class PublicPrior(Struct, frozen=True, eq=False):
-    """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the number of
-    private rows that one public row stands for."""
+    """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the
+    number of private rows that one public row stands for."""
 
     clique: Clique
     table: np.ndarray
@@ -52,10 +53,12 @@ class PublicPrior(Struct, frozen=True, eq=False):
         """L1 distance from the model's estimate, in rows."""
         return float(np.abs(self.table - estimate.reshape(self.table.shape)).sum())
 
-    def measurement(self, distance: float, answers: Sequence[Measurement] = ()) -> Measurement | None:
-        """The prior as a measurement. Where the clique has `answers`, its error is estimated from them
-        (`prior_as_measurement`; None if they contradict it). Else it is that of this L1 `distance` (rows),
-        but at least the error of drawing both tables from one population."""
+    def measurement(
+        self, distance: float, answers: Sequence[Measurement] = ()
+    ) -> Measurement | None:
+        """The prior as a measurement. Where the clique has `answers`, its error is estimated from
+        them (`prior_as_measurement`; None if they contradict it). Else it is that of this L1
+        `distance` (rows), but at least the error of drawing both tables from one population."""
         flat = self.table.reshape(-1)
         if answers and answers[0].values.size > 2:
             answer = reduce(lambda a, b: averaged([a], [b])[0], answers)
@@ -66,8 +69,8 @@ class PublicPrior(Struct, frozen=True, eq=False):
 
 
 class PriorAssessment(Struct, frozen=True):
-    """What a prior `explained` of the model's distance from the truth, and the `distance` that is left (L1,
-    rows)."""
+    """What a prior `explained` of the model's distance from the truth, and the `distance` that is
+    left (L1, rows)."""
 
     explained: float
     distance: float
@@ -102,23 +105,26 @@ class PublicMarginals:
         return out
 
     def priors(self, estimates: Tables, recode: Columns) -> dict[Clique, PublicPrior]:
-        """The prior of every clique, given the model's estimate of it (rows, over recoded columns)."""
+        """The prior of every clique, given the model's estimate of it (rows, over recoded
+        columns)."""
         out, cliques = {}, [c for c, e in estimates.items() if e.sum() > 0]
         for first, last in batches([estimates[c].size for c in cliques], 1 << 22):
             for clique, counts in self._public.marginals(cliques[first:last], recode).items():
                 estimate = np.asarray(estimates[clique], np.float64).reshape(counts.shape)
                 total = float(estimate.sum())
                 raked = raked_to(counts + estimate / total, estimate)
-                out[clique] = PublicPrior(clique, shrunk(raked, estimate, self.rows), total / self.rows)
+                out[clique] = PublicPrior(
+                    clique, shrunk(raked, estimate, self.rows), total / self.rows
+                )
         return out
 
 
 def prior_as_measurement(
     answer: Measurement, public: np.ndarray, per_row: float, query: Any = None
 ) -> Measurement | None:
-    """A public table as a second measurement of a marginal of more than 2 values (see the module's text);
-    None if the answer is closer to a table of equal cells. `query`: the query of the answer, where values
-    were grouped; each cell then has the error of its group."""
+    """A public table as a second measurement of a marginal of more than 2 values (see the module's
+    text); None if the answer is closer to a table of equal cells. `query`: the query of the answer,
+    where values were grouped; each cell then has the error of its group."""
     asked = public if query is None else query.product(public)
     gap = float(np.square(answer.values - asked).sum()) / (asked.size - 2)
     if gap * (asked.size - 2) > float(np.square(answer.values - asked.mean()).sum()):
@@ -129,7 +135,8 @@ def prior_as_measurement(
 
 
 def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
-    """The table scaled in turn to the estimate's sums over each axis (iterative proportional fitting)."""
+    """The table scaled in turn to the estimate's sums over each axis (iterative proportional
+    fitting)."""
     wanted = [estimate.sum(axis=k, keepdims=True) for k in range(estimate.ndim)]
     out = table * (estimate.sum() / table.sum())
     for _ in range(SWEEPS):
@@ -140,9 +147,9 @@ def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
 
 
 def shrunk(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
-    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in addition
-    to the `rows` of `table`, K being the variance of a draw over the squared gap that such a draw does not
-    explain."""
+    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in
+    addition to the `rows` of `table`, K being the variance of a draw over the squared gap that such
+    a draw does not explain."""
     p, q = table / table.sum(), estimate / estimate.sum()
     spread = 1 - float(np.square(p).sum())
     gap = float(np.square(p - q).sum()) - spread / rows
@@ -158,17 +165,22 @@ def assess_public_prior(
     apart: Sequence[float],
     noise: Sequence[float],
 ) -> list[PriorAssessment | None]:
-    """For each prior a `PriorAssessment` if it is found to be closer to the truth than the model, else None;
-    from noisy distances of the truth to both (each with standard deviation `noise`; None: not released) and
-    from how far prior and model are `apart`.
+    """For each prior a `PriorAssessment` if it is found to be closer to the truth than the model,
+    else None; from noisy distances of the truth to both (each with standard deviation `noise`;
+    None: not released) and from how far prior and model are `apart`.
 
-    Prior i explains f_i = (to_model_i - to_prior_i) / apart_i, which without noise lies in [-1, 1]. The f_i
-    are modelled as draws around a common mean, with a spread estimated from them (DerSimonian and Laird), so
-    that priors with noisy f_i are judged mostly by the mean of all, others by their own f_i."""
+    Prior i explains f_i = (to_model_i - to_prior_i) / apart_i, which without noise lies in [-1, 1].
+    The f_i are modelled as draws around a common mean, with a spread estimated from them
+    (DerSimonian and Laird), so that priors with noisy f_i are judged mostly by the mean of all,
+    others by their own f_i."""
     gap, far = np.asarray(apart, np.float64), np.asarray(to_model, np.float64)
     asked = np.array([d is not None for d in to_prior], bool)
-    near = np.array([m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64)
-    w = np.where(asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0)  # 1 / variance of f
+    near = np.array(
+        [m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64
+    )
+    w = np.where(
+        asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0
+    )  # 1 / variance of f
     whole = float(w.sum())
     if not whole > 0:
         return [None] * len(to_model)
@@ -182,5 +194,7 @@ def assess_public_prior(
     doubt = 1 / np.sqrt(w + pull) + (pull / (w + pull)) / math.sqrt(whole)
     explained = gap * best
     left = np.where(asked, (far + near - explained) / 2, far - explained)
-    lists = zip(explained.tolist(), left.tolist(), best > np.maximum(BELIEF * doubt, LEAST_EXPLAINED))
+    lists = zip(
+        explained.tolist(), left.tolist(), best > np.maximum(BELIEF * doubt, LEAST_EXPLAINED)
+    )
     return [PriorAssessment(e, max(0.0, d)) if believed else None for e, d, believed in lists]

@@ -1,5 +1,5 @@
-"""Pairs chosen with public data: releases how far every pair is from independence, and from its public prior
-(`public_prior`)."""
+"""Pairs chosen with public data: releases how far every pair is from independence, and from its
+public prior (`public_prior`)."""
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ from .spanning_tree import ForestRule
 from .structural_zeros import StructuralZeros
 
 SCREENING = 0.5
-"""Part of the choice's share of mu^2 that pays for distances from independence; distances from priors cost at
-most the same again."""
+"""Part of the choice's share of mu^2 that pays for distances from independence; distances from
+priors cost at most the same again."""
 
 
 class ScreenedPairs(Struct, frozen=True):
@@ -33,15 +33,18 @@ class ScreenedPairs(Struct, frozen=True):
         return c.explained + c.distance
 
     def tree(self, domain: Domain, zeros: StructuralZeros) -> list[Candidate]:
-        """A maximum spanning forest; with constraints, of the pairs that `tree.ForestRule` allows."""
+        """A maximum spanning forest; with constraints, of the pairs that `tree.ForestRule`
+        allows."""
         ordered = sorted(self.pairs, key=lambda c: -self.strength(c))
         joining = ForestRule(domain, zeros)
         return [c for c in ordered if joining.take(c.clique)]
 
-    def outer(self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros) -> list[Clique]:
-        """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the strongest
-        of the other pairs that connect them; a column in no pair is a 1-way marginal. With constraints
-        only pairs, so that no cycle arises through the constraints."""
+    def outer(
+        self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros
+    ) -> list[Clique]:
+        """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the
+        strongest of the other pairs that connect them; a column in no pair is a 1-way marginal.
+        With constraints only pairs, so that no cycle arises through the constraints."""
         if zeros.cliques:
             chosen = [c.clique for c in self.tree(domain, zeros)]
             return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
@@ -60,9 +63,9 @@ class ScreenedPairs(Struct, frozen=True):
 def screen_pairs(
     session: Session, merged: Merged, public: PublicMarginals, share: float, sigma: float = 1.0
 ) -> ScreenedPairs:
-    """Screens all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a pair would
-    have if it were measured, for those who measure pairs; how far pairs are from independence does not depend
-    on it."""
+    """Screens all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a
+    pair would have if it were measured, for those who measure pairs; how far pairs are from
+    independence does not depend on it."""
     cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
     priors = PublicPriors(public, session, merged.codes)
     if not cliques:
@@ -74,4 +77,6 @@ def screen_pairs(
     noise = float(released.sigma[0])
     spent = first + priors.screen(estimates, weight, noise, first, "screening of public priors")
     scored = candidates(cliques, estimates, released.values.tolist(), sigma, merged.total, weight)
-    return ScreenedPairs(priors.improved(scored, estimates, noise, sigma, merged.total), priors, spent)
+    return ScreenedPairs(
+        priors.improved(scored, estimates, noise, sigma, merged.total), priors, spent
+    )

@@ -1,13 +1,14 @@
-"""Chooses what to measure next, from a screening round: noisy distances of every candidate from the model.
+"""Chooses what to measure next, from a screening round: noisy distances of every candidate from the
+model.
 
-Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the model and adds
-the error of the noise, NOISE * sigma * cells, where cells are *effective* cells: those that noise can affect.
-With weights w the whole batch is worth
+Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the
+model and adds the error of the noise, NOISE * sigma * cells, where cells are *effective* cells:
+those that noise can affect. With weights w the whole batch is worth
 
     sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
 
-at best (Lagrange) with 1 / sigma_k^2 in proportion to y_k = (NOISE w_k cells_k)^(2/3), where the second sum
-is (sum of y)^(3/2) / sqrt(precision). Everything here is a function of released numbers.
+at best (Lagrange) with 1 / sigma_k^2 in proportion to y_k = (NOISE w_k cells_k)^(2/3), where the
+second sum is (sum of y)^(3/2) / sqrt(precision). Everything here is a function of released numbers.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ Follows = Callable[[str, str], float]
 
 
 class Candidate(Struct, frozen=True):
-    """A marginal that may be measured: its noisy `distance` from the model (or from its public prior), the
-    `cells` that noise can affect, its `weight`, and the distance that a public prior `explained` at no
-    cost. `use_prior_only`: that prior is better than an answer would be, so only what it leaves can be
-    gained. `grouped`: it is measured over groups of neighbouring codes."""
+    """A marginal that may be measured: its noisy `distance` from the model (or from its public
+    prior), the `cells` that noise can affect, its `weight`, and the distance that a public prior
+    `explained` at no cost. `use_prior_only`: that prior is better than an answer would be, so only
+    what it leaves can be gained. `grouped`: it is measured over groups of neighbouring codes."""
 
     clique: Clique
     distance: float
@@ -72,8 +73,8 @@ NoiseOf = Callable[[Candidate], float]
 
 
 class ScreeningResult(Struct, frozen=True):
-    """A screening round: its candidates, the model's marginals of them, their noisy distances with standard
-    errors, and their weights."""
+    """A screening round: its candidates, the model's marginals of them, their noisy distances with
+    standard errors, and their weights."""
 
     cliques: list[Clique]
     estimates: Mapping[Clique, np.ndarray]
@@ -88,10 +89,13 @@ class ScreeningResult(Struct, frozen=True):
         return self.sigma[0] * self.weights[0] if self.sigma else 0.0
 
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
-        """The same result with marginals over other codes; candidates that have none are left out, and so are
-        marginals of what was no candidate (a column of one code then may have more now)."""
+        """The same result with marginals over other codes; candidates that have none are left out,
+        and so are marginals of what was no candidate (a column of one code then may have more now).
+        """
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
-        distances, sigma, weights = ([v[i] for i in kept] for v in (self.distances, self.sigma, self.weights))
+        distances, sigma, weights = (
+            [v[i] for i in kept] for v in (self.distances, self.sigma, self.weights)
+        )
         tables = {self.cliques[i]: estimates[self.cliques[i]] for i in kept}
         return ScreeningResult(list(tables), tables, distances, sigma, weights, self.grouped)
 
@@ -104,27 +108,35 @@ def candidates(
     total: float,
     weight: Mapping[Clique, float],
 ) -> list[Candidate]:
-    """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that the model
-    expects to be filled, times the share of rows that truth and model have in common, 1 - distance / (2
-    total), but at least those that the sums of its axes call for."""
+    """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that
+    the model expects to be filled, times the share of rows that truth and model have in common, 1 -
+    distance / (2 total), but at least those that the sums of its axes call for."""
     out = []
     for clique, distance in zip(cliques, distances, strict=True):
         common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
-        cells = max(least_cells(estimates[clique], sigma), common * effective_cells(estimates[clique], sigma))
+        cells = max(
+            least_cells(estimates[clique], sigma),
+            common * effective_cells(estimates[clique], sigma),
+        )
         out.append(Candidate(clique, float(distance), cells, weight[clique]))
     return out
 
 
 def least_cells(estimate: np.ndarray, sigma: float) -> float:
-    """Effective cells that any table with the estimate's sums over each axis has, at least 1. Where a column
-    follows from another, the pair has as many as the larger of them."""
+    """Effective cells that any table with the estimate's sums over each axis has, at least 1. Where
+    a column follows from another, the pair has as many as the larger of them."""
     axes = range(estimate.ndim)
-    sums = [estimate.sum(axis=tuple(j for j in axes if j != i)) for i in axes] if estimate.ndim > 1 else []
+    sums = (
+        [estimate.sum(axis=tuple(j for j in axes if j != i)) for i in axes]
+        if estimate.ndim > 1
+        else []
+    )
     return max([1.0, *(effective_cells(one, sigma) for one in sums)])
 
 
 class Structure:
-    """The model's graph while it grows: the marginals in it, and the number of cells of its junction tree."""
+    """The model's graph while it grows: the marginals in it, and the number of cells of its
+    junction tree."""
 
     def __init__(self, domain: Domain, cliques: Iterable[Clique] = ()):
         self._number = {name: i for i, name in enumerate(domain)}
@@ -152,15 +164,15 @@ def accounted(
     noise_tv: Mapping[str, float],
     total: float,
 ) -> float:
-    """The part of the columns that pairs account for: twice the mean, over the edges of a spanning tree of
-    pairs that makes it largest, of d / (2 total), d a pair's noisy distance from independence; at most 1.
-    Twice, since a pair says something about both its columns.
+    """The part of the columns that pairs account for: twice the mean, over the edges of a spanning
+    tree of pairs that makes it largest, of d / (2 total), d a pair's noisy distance from
+    independence; at most 1. Twice, since a pair says something about both its columns.
 
-    An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the 1-ways of
-    its two columns, puts the model of independent columns off as far, and `sigma`, the noise of the round,
-    raises the largest of K distances by less than sqrt(2 log 2K) standard deviations on average. The part is
-    1 if columns follow from each other, so that a pair says what its 1-ways say, and 0 if they are
-    independent."""
+    An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the
+    1-ways of its two columns, puts the model of independent columns off as far, and `sigma`, the
+    noise of the round, raises the largest of K distances by less than sqrt(2 log 2K) standard
+    deviations on average. The part is 1 if columns follow from each other, so that a pair says what
+    its 1-ways say, and 0 if they are independent."""
     above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
     parts = {}
     for (a, b), distance in distances.items():
@@ -180,10 +192,10 @@ def divided(
     precision: float,
     most: float,
 ) -> NoiseOf:
-    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to portions:
-    large marginals get more than others. At most `most`; that is also the answer where none is held. Less
-    noise can affect more cells of the candidate's `table` in the model: the answer is the noise that costs as
-    much over its effective cells at noise `about`."""
+    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to
+    portions: large marginals get more than others. At most `most`; that is also the answer where
+    none is held. Less noise can affect more cells of the candidate's `table` in the model: the
+    answer is the noise that costs as much over its effective cells at noise `about`."""
     portions, known = math.fsum(c.portion for c in held), {}
 
     def noise(c: Candidate) -> float:
@@ -196,22 +208,26 @@ def divided(
     return noise
 
 
-def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, least: float, left: NoiseOf) -> list[Candidate]:
-    """Candidates worth more than `least` at this noise, or explained by public data; those worth most at the
-    noise that is `left` after the last batch come first."""
+def worthwhile(
+    scored: Iterable[Candidate], sigma: NoiseOf, least: float, left: NoiseOf
+) -> list[Candidate]:
+    """Candidates worth more than `least` at this noise, or explained by public data; those worth
+    most at the noise that is `left` after the last batch come first."""
     kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > least or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
 def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
-    """How far column a follows from column x in the model, by their marginal: 0 if they are independent, 1
-    where x determines a."""
+    """How far column a follows from column x in the model, by their marginal: 0 if they are
+    independent, 1 where x determines a."""
 
     @cache
     def follows(a: str, x: str) -> float:
         if a == x:
             return 1.0
-        table = estimates[a, x] if (a, x) in estimates else estimates.get((x, a), np.zeros((1, 1))).T
+        table = (
+            estimates[a, x] if (a, x) in estimates else estimates.get((x, a), np.zeros((1, 1))).T
+        )
         shares = table / max(float(table.sum()), 1e-9)
         ones = shares.sum(axis=1)
         gap = np.abs(shares - np.multiply.outer(ones, shares.sum(axis=0))).sum() / 2
@@ -223,12 +239,12 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
 def unexplained(
     good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, least: float, cheap: float = 0.0
 ) -> list[Candidate]:
-    """Those of the candidates, in this order, that are worth more than `least` also if those before them are
-    measured. Where a follows from x and b from y, an answer about (x, y) removes what is wrong about (a, b)
-    as well: a single missing link between two groups of columns that are nearly the same puts the model off
-    from all pairs between them. What explains less than half of a distance is taken to explain nothing of
-    it, since errors need not have the same signs. What costs less noise than the part `cheap` of its distance
-    is not left out."""
+    """Those of the candidates, in this order, that are worth more than `least` also if those before
+    them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
+    wrong about (a, b) as well: a single missing link between two groups of columns that are nearly
+    the same puts the model off from all pairs between them. What explains less than half of a
+    distance is taken to explain nothing of it, since errors need not have the same signs. What
+    costs less noise than the part `cheap` of its distance is not left out."""
     asked: dict[Clique, float] = {}
     out = []
     for c in good:
@@ -251,24 +267,31 @@ def unexplained(
 def affordable_batch(
     chosen: Sequence[Candidate], held: Sequence[Candidate], before: float, precision: float
 ) -> list[Candidate]:
-    """The part of a batch with the largest worth (see the module's text), found greedily by distance per
-    portion. Marginals that are `held` already, with a total precision of `before`, share the precision with
-    the new ones: each new marginal leaves less for them."""
+    """The part of a batch with the largest worth (see the module's text), found greedily by
+    distance per portion. Marginals that are `held` already, with a total precision of `before`,
+    share the precision with the new ones: each new marginal leaves less for them."""
     batch, removed, total = [], 0.0, math.fsum(c.portion for c in held)
     best = -(total**1.5) / math.sqrt(before + precision) if held else -math.inf
     for c in sorted(chosen, key=lambda c: -c.weight * c.removed / c.portion):
-        worth = removed + c.weight * c.removed - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
+        worth = (
+            removed
+            + c.weight * c.removed
+            - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
+        )
         if worth > best:
             best, removed, total = worth, removed + c.weight * c.removed, total + c.portion
             batch.append(c)
     return batch
 
 
-def divide(batch: Sequence[Candidate], before: Mapping[Key, float], precision: float) -> dict[Key, float]:
-    """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets. `before`: the
-    precision that it has already. Totals are in proportion to the portions; a marginal that already has more
-    than its total gets nothing. The batch's order is kept: levels of marginals that were measured together
-    are equal but for rounding, and what is asked must not depend on how a processor rounds."""
+def divide(
+    batch: Sequence[Candidate], before: Mapping[Key, float], precision: float
+) -> dict[Key, float]:
+    """The part of `precision` (the sum of 1 / sigma^2) that each marginal of the batch gets.
+    `before`: the precision that it has already. Totals are in proportion to the portions; a
+    marginal that already has more than its total gets nothing. The batch's order is kept: levels of
+    marginals that were measured together are equal but for rounding, and what is asked must not
+    depend on how a processor rounds."""
     order = sorted(batch, key=lambda c: before.get(c.key, 0.0) / c.portion)
     level, filled, portions = 0.0, 0.0, 0.0
     for i, c in enumerate(order):

@@ -1,21 +1,22 @@
-"""How large a model may be: from memory and time as public numbers, before anything is reserved or read.
+"""How large a model may be: from memory and time as public numbers, before anything is reserved or
+read.
 
-Nothing is timed in a run: what it does would then depend on the machine, and a resumed run would do something
-else.
+Nothing is timed in a run: what it does would then depend on the machine, and a resumed run would do
+something else.
 """
 
 from ...errors import UsageError
 
 DEFAULT_CELLS = 3 << 20
-"""Default limit on junction tree cells of a mechanism that fits a few times. Chosen on adult at epsilon 10,
-where this limit is reached (docs/explain/cliquetree.md)."""
+"""Default limit on junction tree cells of a mechanism that fits a few times. Chosen on adult at
+epsilon 10, where this limit is reached (docs/explain/cliquetree.md)."""
 CELL_BYTES = 200
-"""Peak memory of a run in bytes per cell of its junction tree, besides the data: the fit's tables, potentials
-and copies."""
+"""Peak memory of a run in bytes per cell of its junction tree, besides the data: the fit's tables,
+potentials and copies."""
 CELLS_PER_SECOND = 500_000
-"""Junction tree cells allowed per second of `deadline`, which covers screening, fits and marginals on two
-cores; a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds per million cells
-beyond the first."""
+"""Junction tree cells allowed per second of `deadline`, which covers screening, fits and marginals
+on two cores; a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds
+per million cells beyond the first."""
 LEAST_CELLS = 10_000
 PAIR_BYTES = 48
 """Bytes per cell of all pairs together: estimates, their integers, counts and copies."""
@@ -37,8 +38,8 @@ def check(memory: int | None, deadline: float | None) -> None:
 def model_cells(
     max_cells: int | None, memory: int | None, deadline: float | None, default: int = DEFAULT_CELLS
 ) -> int:
-    """The most cells of the junction tree: `max_cells`, else what memory and deadline allow, else the
-    default."""
+    """The most cells of the junction tree: `max_cells`, else what memory and deadline allow, else
+    the default."""
     if max_cells is not None:
         return max_cells
     limits = []
@@ -50,7 +51,8 @@ def model_cells(
 
 
 def pair_cells(memory: int | None, most: int, public: bool) -> int:
-    """The most cells of all pairs together, within `memory`; `public`: with public priors besides."""
+    """The most cells of all pairs together, within `memory`; `public`: with public priors
+    besides."""
     cost = PAIR_BYTES + (PUBLIC_PAIR_BYTES if public else 0)
     return most if memory is None else max(LEAST_CELLS, min(most, memory // 2 // cost))
 
@@ -63,4 +65,6 @@ def parse_bytes(text: str) -> int:
     try:
         return int(float(number.removesuffix(unit)) * units[unit])
     except (ValueError, OverflowError):
-        raise UsageError(f"memory: expected a number of bytes such as 4G or 512M, got {text!r}") from None
+        raise UsageError(
+            f"memory: expected a number of bytes such as 4G or 512M, got {text!r}"
+        ) from None

@@ -1,8 +1,9 @@
-"""A spanning tree of pairs, chosen privately: the structure step of MST (McKenna, Miklau, Sheldon 2021).
+"""A spanning tree of pairs, chosen privately: the structure step of MST (McKenna, Miklau, Sheldon
+2021).
 
-Every pair of attributes is scored by the L1 distance of its marginal to what the noisy 1-ways would make of
-it if the two were independent. Kruskal's algorithm with a noisy choice: in each of d - 1 rounds the
-exponential mechanism picks among the pairs that still join two components.
+Every pair of attributes is scored by the L1 distance of its marginal to what the noisy 1-ways would
+make of it if the two were independent. Kruskal's algorithm with a noisy choice: in each of d - 1
+rounds the exponential mechanism picks among the pairs that still join two components.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,9 +35,9 @@ def pair_shares(share: float) -> tuple[float, float]:
 class ForestRule:
     """Which pairs may be taken so that pairs and constraints form no cycle.
 
-    Columns that constraints connect count as connected. A pair within a clique of the constraints makes the
-    model no larger: it may be taken as long as pairs do not connect its columns yet, unless one of its
-    columns follows from the other.
+    Columns that constraints connect count as connected. A pair within a clique of the constraints
+    makes the model no larger: it may be taken as long as pairs do not connect its columns yet,
+    unless one of its columns follows from the other.
     """
 
     def __init__(self, domain: Domain, zeros: StructuralZeros):
@@ -54,7 +55,8 @@ class ForestRule:
         return any(clique.issuperset(pair) for clique in self._fixed)
 
     def rounds(self, pairs: Cliques) -> int:
-        """How many of the pairs can be taken in all; the number is the same for any order of taking them."""
+        """How many of the pairs can be taken in all; the number is the same for any order of taking
+        them."""
         fixed_links = [*self._links, *self._settled]
         between = components(self._domain, fixed_links)
         between -= components(self._domain, [*pairs, *fixed_links])
@@ -86,11 +88,11 @@ def spanning_tree(
     zeros: StructuralZeros = NO_ZEROS,
     model: Callable[[Cliques], Tables] | None = None,
 ) -> list[Clique]:
-    """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that would
-    connect it are too large. With `recode`, pairs and 1-ways are over the recoded columns.
+    """Pairs that connect the attributes, chosen with `share` of mu^2. A forest where the pairs that
+    would connect it are too large. With `recode`, pairs and 1-ways are over the recoded columns.
 
-    With constraints (`zeros`), only pairs that `ForestRule` allows. `model`: marginals of the pairs that
-    scores are distances from; None: those of independent columns."""
+    With constraints (`zeros`), only pairs that `ForestRule` allows. `model`: marginals of the pairs
+    that scores are distances from; None: those of independent columns."""
     domain = session.domain.recoded(recode) if recode else session.domain
     total = estimate_total(ones)
     shape_of = {m.clique[0]: onto_simplex(m.values, total) for m in ones}
@@ -103,7 +105,9 @@ def spanning_tree(
         allowed = [k for k, pair in enumerate(pairs) if joining.allows(pair)]
         epsilon = range_epsilon_from(part_mu(session, share / rounds))
         label = f"pair {i + 1} of the tree"
-        k = session.select_l1(pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode)
+        k = session.select_l1(
+            pairs, estimates, epsilon=epsilon, allowed=allowed, label=label, recode=recode
+        )
         joining.take(pairs[k])
         chosen.append(pairs[k])
     return [*chosen, *((a,) for a in domain if joining.alone(a))]

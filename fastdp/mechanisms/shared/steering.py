@@ -1,13 +1,15 @@
 """Rows of a model, moved towards trends that the model could not hold.
 
-A trend is the mean over all rows of the product of two columns' scores. Where no clique of the model contains
-both columns, rows can still follow a released trend: rows that agree in all columns next to a column in the
-model's cliques exchange their codes of it, two by two. Counts of the cliques stay as they are.
+A trend is the mean over all rows of the product of two columns' scores. Where no clique of the
+model contains both columns, rows can still follow a released trend: rows that agree in all columns
+next to a column in the model's cliques exchange their codes of it, two by two. Counts of the
+cliques stay as they are.
 
-Of two rows whose exchange raises the sum of factor * product by t, the part tanh(t / 2) is exchanged. The
-model finds both orders equally likely; afterwards one is e^t times as likely as the other, as if the model
-had one more factor for each trend. Newton's method finds the factors. Everything here is a function of the
-model, of released numbers and of the sample's own randomness."""
+Of two rows whose exchange raises the sum of factor * product by t, the part tanh(t / 2) is
+exchanged. The model finds both orders equally likely; afterwards one is e^t times as likely as the
+other, as if the model had one more factor for each trend. Newton's method finds the factors.
+Everything here is a function of the model, of released numbers and of the sample's own randomness.
+"""
 
 from collections.abc import Mapping
 
@@ -24,18 +26,20 @@ CLOSE = 0.008
 STEPS, SAMPLE = 4, 1 << 15
 """Newton steps, each on about SAMPLE pairs of rows."""
 RIDGE = 0.01
-"""Added to the derivative of a trend by its factor (1/9 or more where rows can exchange freely), so that a
-column whose rows have no partners is left as it is."""
+"""Added to the derivative of a trend by its factor (1/9 or more where rows can exchange freely), so
+that a column whose rows have no partners is left as it is."""
 
 
 class Steering(Struct, frozen=True, eq=False):
-    """`scores` of the model's codes, by column, with mean 0 and variance 1 (codes from 255 on have that of
-    255); `changes`: what the model's trends lack, by pair of columns."""
+    """`scores` of the model's codes, by column, with mean 0 and variance 1 (codes from 255 on have
+    that of 255); `changes`: what the model's trends lack, by pair of columns."""
 
     scores: Columns = field(default_factory=dict)
     changes: Mapping[Clique, float] = field(default_factory=dict)
 
-    def __call__(self, model: Model, rows: Columns, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    def __call__(
+        self, model: Model, rows: Columns, rng: np.random.Generator
+    ) -> dict[str, np.ndarray]:
         """The rows with their trends changed, as far as exchanges can."""
         made, left = dict(rows), dict(self.changes)
         names = sorted({a for pair in left for a in pair})
@@ -66,8 +70,8 @@ class Steering(Struct, frozen=True, eq=False):
 def exchanged(
     gains: np.ndarray, missing: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(which pairs of rows are exchanged, what is then missing of each trend). `gains` [pairs, trends]: what
-    an exchange adds to the sums; `count`: all rows."""
+    """(which pairs of rows are exchanged, what is then missing of each trend). `gains` [pairs,
+    trends]: what an exchange adds to the sums; `count`: all rows."""
     chance, factor = rng.random(len(gains)), np.zeros(len(missing))
     step = max(1, len(gains) // SAMPLE)
     some, part = gains[::step], chance[::step]

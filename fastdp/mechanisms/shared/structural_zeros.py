@@ -1,4 +1,5 @@
-"""Public constraints as structural zeros of the model, checked to leave at least one row possible."""
+"""Public constraints as structural zeros of the model, checked to leave at least one row
+possible."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ from ...schema import Schema
 
 
 class StructuralZeros(Struct, frozen=True, eq=False):
-    """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column follows
-    from the other, so that they need no measurement."""
+    """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column
+    follows from the other, so that they need no measurement."""
 
     impossible: Mapping[Clique, np.ndarray] = field(default_factory=dict)
     settled: tuple[Clique, ...] = ()
@@ -31,23 +32,26 @@ class StructuralZeros(Struct, frozen=True, eq=False):
         facts = known(schema)
         modelled = schema.modelled
         settled = [(*f.sources, f.column) for f in facts.follows if len(f.sources) == 1]
-        return cls(facts.impossible, tuple(modelled.canonical(p) for p in settled if p[1] in modelled))
+        return cls(
+            facts.impossible, tuple(modelled.canonical(p) for p in settled if p[1] in modelled)
+        )
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The cliques of constraints, which are in the model's junction tree whatever is measured."""
+        """The cliques of constraints, which are in the model's junction tree whatever is
+        measured."""
         return tuple(self.impossible)
 
 
 def derived_hint(schema: Schema, config: Any) -> str:
-    """Text to append to an error about a config that names a column which follows from others and is not
-    modelled; else empty. `config`: the config's fields, as built-in types."""
+    """Text to append to an error about a config that names a column which follows from others and
+    is not modelled; else empty. `config`: the config's fields, as built-in types."""
     named = set(_texts(config))
     for item in known(schema).derived if schema.constraints else ():
         if item.column in named:
             return (
-                f"; {item.column!r} follows from {', '.join(item.sources)} and is derived when rows are "
-                "written: say model = true in its constraint to have it modelled"
+                f"; {item.column!r} follows from {', '.join(item.sources)} and is derived when rows"
+                " are written: say model = true in its constraint to have it modelled"
             )
     return ""
 
@@ -65,8 +69,8 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def check_possible(schema: Schema) -> None:
-    """SchemaError, naming constraints that contradict each other, where no row without nulls and values
-    outside the domain satisfies all of them."""
+    """SchemaError, naming constraints that contradict each other, where no row without nulls and
+    values outside the domain satisfies all of them."""
     if not schema.constraints:
         return
     masks = list(known(schema).masks)
@@ -78,7 +82,9 @@ def check_possible(schema: Schema) -> None:
         if not _some_row(schema, [m for m in masks if set(m.numbers) <= set(without)]):
             left = without
     named = "; ".join(f"{n + 1} ({schema.constraints[n].text})" for n in left)
-    raise SchemaError(f"the schema's constraints exclude every row; these contradict each other: {named}")
+    raise SchemaError(
+        f"the schema's constraints exclude every row; these contradict each other: {named}"
+    )
 
 
 def _some_row(schema: Schema, masks: Sequence[Mask]) -> bool:
@@ -90,8 +96,8 @@ def _some_row(schema: Schema, masks: Sequence[Mask]) -> bool:
 
 
 def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
-    """Whether some combination of codes is ruled out by none of the masks: one collecting pass over the
-    junction tree of their cliques."""
+    """Whether some combination of codes is ruled out by none of the masks: one collecting pass over
+    the junction tree of their cliques."""
     if not domain:
         return True
     tree = junction_tree(domain, list(impossible))

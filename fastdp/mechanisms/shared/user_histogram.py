@@ -14,15 +14,15 @@ CLIP_SHARE = 0.02
 
 
 def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
-    """The share of mu^2 that ids cost: nothing without a user column, with public data, or where none are
-    wanted."""
+    """The share of mu^2 that ids cost: nothing without a user column, with public data, or where
+    none are wanted."""
     private = ids.source == "private" or (ids.source == "auto" and not public)
     return ids.share if user and private else 0.0
 
 
 def users_share(config: Config, *, public: bool, user: bool) -> float:
-    """The share of mu^2 of the histogram of rows per user. Ids and clip use the same one: the larger share
-    pays for both."""
+    """The share of mu^2 of the histogram of rows per user. Ids and clip use the same one: the
+    larger share pays for both."""
     share = ids_share(config.ids, public=public, user=user)
     if user and config.clip == PRIVATE:
         share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
@@ -35,9 +35,10 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
 
 
 def measure_users(config: Config, session: Session, job: Job, displaced: float = SHIFTED) -> Users:
-    """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the clip where
-    the run is to choose one, by its effect on the marginals that the config plans and on rows (`displaced`:
-    see `privacy.clip`). Must be the first call on the session, unless the job has the histogram."""
+    """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the
+    clip where the run is to choose one, by its effect on the marginals that the config plans and on
+    rows (`displaced`: see `privacy.clip`). Must be the first call on the session, unless the job
+    has the histogram."""
     if job.users is not None:
         return job.users
     user, public = session.schema.user is not None, job.public is not None

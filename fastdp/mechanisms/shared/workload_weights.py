@@ -1,13 +1,15 @@
-"""The workload: marginals for which accuracy is wanted, or a target column that the others are to explain.
+"""The workload: marginals for which accuracy is wanted, or a target column that the others are to
+explain.
 
 The workload sets the weight of a candidate's distance from the model. Candidate c has the weight
 
-    BASE + (1 - BASE) * (sum of the weights of the items that contain c) / (sum of all items' weights),
+    BASE + (1 - BASE) * (sum of the weights of the items that contain c) / (sum of all items'
+    weights),
 
-since measuring c removes its distance from every item that contains it; without a workload every candidate
-has weight 1. Subsets of the items with three columns or more become candidates too. So do, with a target, the
-sets of it and two other columns, which weigh as much as its pairs: what decides a target together may show in
-neither pair (exclusive or).
+since measuring c removes its distance from every item that contains it; without a workload every
+candidate has weight 1. Subsets of the items with three columns or more become candidates too. So
+do, with a target, the sets of it and two other columns, which weigh as much as its pairs: what
+decides a target together may show in neither pair (exclusive or).
 """
 
 import math
@@ -24,7 +26,8 @@ from .halving import Halving
 from .one_ways import NOISE, effective_cells
 
 BASE = 0.1
-"""Weight of a marginal that the workload does not name: the rest of the table must stay accurate too."""
+"""Weight of a marginal that the workload does not name: the rest of the table must stay accurate
+too."""
 
 MAX_LARGER = 2000
 SPREAD = 3
@@ -45,15 +48,20 @@ class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class Workload:
-    """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other one. `named`:
-    sets of columns that are to be modelled well."""
+    """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other
+    one. `named`: sets of columns that are to be modelled well."""
 
     def __init__(
-        self, domain: Domain, items: Sequence[Sequence[str] | WorkloadItem] = (), target: str | None = None
+        self,
+        domain: Domain,
+        items: Sequence[Sequence[str] | WorkloadItem] = (),
+        target: str | None = None,
     ):
         self.items: dict[Clique, float] = {}
         for item in items:
-            columns, weight = (item.columns, item.weight) if isinstance(item, WorkloadItem) else (item, 1.0)
+            columns, weight = (
+                (item.columns, item.weight) if isinstance(item, WorkloadItem) else (item, 1.0)
+            )
             self._add(domain, tuple(columns), weight, "workload")
         self.named: list[Clique] = [*self.items, *([(target,)] if target is not None else [])]
         self._target = target
@@ -84,8 +92,8 @@ class Workload:
         return self._weights[names]
 
     def spread(self) -> dict[str, Clique]:
-        """For every column in an item, the columns that it shares items with, largest weight of the pair
-        first, at most `SPREAD`."""
+        """For every column in an item, the columns that it shares items with, largest weight of the
+        pair first, at most `SPREAD`."""
         names = sorted({a for item in self.items for a in item})
         out = {}
         for a in names:
@@ -94,21 +102,26 @@ class Workload:
         return out
 
     def halving(self, domain: Domain) -> Halving | None:
-        """How rows are balanced over the items of two columns or more; None if there are none. Rows are
-        sorted by the columns of the largest weight, among equals by those of the fewest values."""
+        """How rows are balanced over the items of two columns or more; None if there are none. Rows
+        are sorted by the columns of the largest weight, among equals by those of the fewest values.
+        """
         items = {c: w for c, w in self.items.items() if len(c) > 1}
         order = sorted(domain, key=lambda a: (-self.weight((a,)), domain[a]))
         return Halving(domain, items, order) if items else None
 
     def workload_errors(
-        self, model: Model, total: float, distances: Mapping[Clique, tuple[float, float]] | None = None
+        self,
+        model: Model,
+        total: float,
+        distances: Mapping[Clique, tuple[float, float]] | None = None,
     ) -> list[dict]:
-        """How accurate each item is, for the statement, as total variations; from released numbers alone.
+        """How accurate each item is, for the statement, as total variations; from released numbers
+        alone.
 
-        `expected_error`: what the noise of the best measured marginal that contains the item leads one to
-        expect (None: none was measured, the item follows from smaller ones). `distance`, `distance_error`:
-        how far the model is from the table, over merged codes, by a release (`distances`: L1 in rows and
-        standard error); None if there was none.
+        `expected_error`: what the noise of the best measured marginal that contains the item leads
+        one to expect (None: none was measured, the item follows from smaller ones). `distance`,
+        `distance_error`: how far the model is from the table, over merged codes, by a release
+        (`distances`: L1 in rows and standard error); None if there was none.
         """
         out = []
         for clique, weight in self.items.items():
@@ -117,7 +130,9 @@ class Workload:
                 for axes, e in model.errors.items()
                 if set(clique) <= set(axes) and np.isfinite(e).all()
             ]
-            errors = [np.sqrt(np.mean(e**2) * e.size / model.domain.cells(clique)) for _, e in known]
+            errors = [
+                np.sqrt(np.mean(e**2) * e.size / model.domain.cells(clique)) for _, e in known
+            ]
             expected = distance = distance_error = None
             if errors and total > 0:
                 filled = effective_cells(model.marginal(clique), min(errors))
@@ -131,10 +146,12 @@ class Workload:
         return out
 
     def larger(self, domain: Domain) -> list[Clique]:
-        """Subsets of the items with three columns and more, and the target with two others; heaviest first,
-        at most `MAX_LARGER`."""
+        """Subsets of the items with three columns and more, and the target with two others;
+        heaviest first, at most `MAX_LARGER`."""
         sizes = [(item, k) for item in self.items for k in range(3, min(len(item), 6) + 1)]
-        cliques = {domain.canonical(subset) for item, k in sizes for subset in combinations(item, k)}
+        cliques = {
+            domain.canonical(subset) for item, k in sizes for subset in combinations(item, k)
+        }
         if self._target is not None:
             others = [a for a in domain if a != self._target]
             cliques |= {domain.canonical((self._target, *two)) for two in combinations(others, 2)}

@@ -1,4 +1,5 @@
-"""Which marginals a model can afford: by their own size, and by the junction tree that they make together."""
+"""Which marginals a model can afford: by their own size, and by the junction tree that they make
+together."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,10 +17,10 @@ def affordable(
 ) -> tuple[list[Clique], dict[Clique, str]]:
     """(cliques that stay, why each of the others goes).
 
-    Cliques of more than `max_marginal` cells are dropped first. Then, while the junction tree of the rest
-    (and of `fixed`, which always stays) has more than `max_cells` cells, the clique whose removal saves the
-    most cells per squared weight is dropped. Only cliques that share two attributes or more with the tree's
-    largest clique can shrink the tree.
+    Cliques of more than `max_marginal` cells are dropped first. Then, while the junction tree of
+    the rest (and of `fixed`, which always stays) has more than `max_cells` cells, the clique whose
+    removal saves the most cells per squared weight is dropped. Only cliques that share two
+    attributes or more with the tree's largest clique can shrink the tree.
     """
     large = {c: cells for c in cliques if (cells := domain.cells(c)) > max_marginal}
     dropped = {c: f"{cells:,} cells, more than {max_marginal:,}" for c, cells in large.items()}
@@ -28,7 +29,10 @@ def affordable(
     while tree.cells > max_cells and left:
         worst = set(max(tree.cliques, key=domain.cells))
         suspects = [c for c in left if len(worst & set(c)) > 1] or left
-        trees = {c: junction_tree(domain, [*(d for d in left if d != c), *fixed], NO_LIMIT) for c in suspects}
+        trees = {
+            c: junction_tree(domain, [*(d for d in left if d != c), *fixed], NO_LIMIT)
+            for c in suspects
+        }
 
         def price(c: Clique) -> tuple[float, float]:
             saved = max(0, tree.cells - trees[c].cells)  # noqa: B023  used before `tree` changes

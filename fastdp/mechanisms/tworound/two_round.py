@@ -1,11 +1,12 @@
-"""The two-round mechanism (McKenna, NIST 2018, match 3): wide tables, most of whose codes never occur.
+"""The two-round mechanism (McKenna, NIST 2018, match 3): wide tables, most of whose codes never
+occur.
 
-Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard errors is
-merged with the other such values of its column, so that round 2 measures its 2- and 3-way marginals over the
-few codes that occur. Within a round the weights are normalised: a marginal of weight w has a share w^2 / (sum
-of the round's w^2) of the round's mu^2. Marginals too large, or that would make the model's junction tree too
-large, are left out, and the run's notes say so. The model is over the compressed codes; synthetic rows are
-expanded again.
+Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard
+errors is merged with the other such values of its column, so that round 2 measures its 2- and 3-way
+marginals over the few codes that occur. Within a round the weights are normalised: a marginal of
+weight w has a share w^2 / (sum of the round's w^2) of the round's mu^2. Marginals too large, or
+that would make the model's junction tree too large, are left out, and the run's notes say so. The
+model is over the compressed codes; synthetic rows are expanded again.
 """
 
 import math
@@ -41,8 +42,8 @@ from .region import Region, column_of
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A marginal of round 2 with a weight, and for some columns the first codes of the bins it is measured
-    in."""
+    """A marginal of round 2 with a weight, and for some columns the first codes of the bins it is
+    measured in."""
 
     clique: tuple[str, ...]
     weight: float = 1.0
@@ -69,8 +70,8 @@ class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Shares(Struct, frozen=True):
-    """Shares of mu^2: `first`, of each column's 1-way in round 1; `choice`, for choosing the marginals of
-    round 2; `second`, for measuring these."""
+    """Shares of mu^2: `first`, of each column's 1-way in round 1; `choice`, for choosing the
+    marginals of round 2; `second`, for measuring these."""
 
     first: Mapping[str, float]
     choice: float
@@ -78,10 +79,10 @@ class Shares(Struct, frozen=True):
 
 
 class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`round2`: marginals, as lists of columns or `Marginal`s. Without them a spanning tree of pairs is
-    chosen privately, for `selection` of round 2. `weights`: of round 1, by column. `shares` of mu^2 of
-    the two rounds. `keep`: columns that are never compressed. `max_marginal`, `max_cells`: largest marginal,
-    largest model."""
+    """`round2`: marginals, as lists of columns or `Marginal`s. Without them a spanning tree of
+    pairs is chosen privately, for `selection` of round 2. `weights`: of round 1, by column.
+    `shares` of mu^2 of the two rounds. `keep`: columns that are never compressed. `max_marginal`,
+    `max_cells`: largest marginal, largest model."""
 
     name: ClassVar[str] = "tworound"
     ones_first: ClassVar[bool] = True
@@ -111,12 +112,16 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_marginal < 1:
             raise ValueError("max_marginal must be at least 1")
         if any(not c.columns for c in self.constraints):
-            raise ValueError("constraints: a recipe can only list values; put others into the schema")
+            raise ValueError(
+                "constraints: a recipe can only list values; put others into the schema"
+            )
         for m in self.listed:
             if not m.clique:
                 raise ValueError("round2: a marginal needs at least one column")
             if loose := set(m.edges) - set(self.keep):
-                raise ValueError(f"edges are codes of the schema: put {', '.join(sorted(loose))} in `keep`")
+                raise ValueError(
+                    f"edges are codes of the schema: put {', '.join(sorted(loose))} in `keep`"
+                )
 
     @property
     def limit(self) -> int:
@@ -124,8 +129,9 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return DEFAULT_MAX_CELLS if self.fit_limit is None else self.fit_limit
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
-        """Merging only makes domains smaller, so sizes before it are upper bounds. Marginals that would make
-        the model too large are left out; 1-ways and cliques of constraints stay whatever their size."""
+        """Merging only makes domains smaller, so sizes before it are upper bounds. Marginals that
+        would make the model too large are left out; 1-ways and cliques of constraints stay whatever
+        their size."""
         constraints = [*fixed, *(c.columns for c in self.constraints)]
         kept = tree_size(domain, [*((a,) for a in domain), *constraints])
         if kept.cells > self.limit:
@@ -217,8 +223,8 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         shares: Shares,
         zeros: StructuralZeros,
     ) -> tuple[list[Marginal], float]:
-        """(marginals of round 2, share of mu^2 for measuring them). Where no pair is chosen, single columns
-        are measured again."""
+        """(marginals of round 2, share of mu^2 for measuring them). Where no pair is chosen, single
+        columns are measured again."""
         if self.round2 is not None:
             return self.listed, shares.second
         tree = spanning_tree(session, ones, shares.choice, compression.codes, zeros)
@@ -228,7 +234,11 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return again, shares.second + shares.choice
 
     def measure_round2(
-        self, session: Session, compression: Compression, marginals: Sequence[Marginal], share: float
+        self,
+        session: Session,
+        compression: Compression,
+        marginals: Sequence[Marginal],
+        share: float,
     ) -> list[Measurement]:
         parts = [(m, part_mu(session, part)) for m, part in marginal_shares(marginals, share)]
         requests = [Request(m.clique, mu, m.query(compression.domain)) for m, mu in parts]
@@ -243,7 +253,9 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 raise UsageError(f"tworound, field 'round2': {error}") from None
             for name, edges in m.edges.items():
                 if edges[-1] >= schema.domain[name]:
-                    raise UsageError(f"tworound, field 'round2': {name!r} has {schema.domain[name]} codes")
+                    raise UsageError(
+                        f"tworound, field 'round2': {name!r} has {schema.domain[name]} codes"
+                    )
         for field, names in (("weights", self.weights), ("keep", self.keep)):
             for name in names:
                 column_of(schema, name, field)
@@ -257,8 +269,11 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             except SchemaError as error:
                 raise UsageError(f"tworound, field 'constraints': {error}") from None
 
-    def clip_criteria(self, domain: Domain, *, public: bool = False, user: bool = True) -> list[Planned]:
-        """The planned marginals, with pairs of all sizes in place of those that round 2 will choose."""
+    def clip_criteria(
+        self, domain: Domain, *, public: bool = False, user: bool = True
+    ) -> list[Planned]:
+        """The planned marginals, with pairs of all sizes in place of those that round 2 will
+        choose."""
         lines = list(self.outline(domain, public=public, user=user).measurements)
         if self.round2 is None and len(domain) > 1:
             shares = self.split(domain, users_share(self, public=public, user=user))
@@ -269,8 +284,12 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         taken = users_share(self, public=public, user=user)
         shares = self.split(domain, taken)
         charges = [("rows per user", taken)] if taken else []
-        lines = [Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()]
-        merged = f"values under {self.threshold:g} standard errors in round 1 are merged before round 2"
+        lines = [
+            Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()
+        ]
+        merged = (
+            f"values under {self.threshold:g} standard errors in round 1 are merged before round 2"
+        )
         size = f"the model has at most {self.limit:,} cells: what would make it larger is left out"
         notes = [f"{merged}; sizes are those before", size]
         for m, share in marginal_shares(self.listed, shares.second):
@@ -295,7 +314,8 @@ def marginal_shares(marginals: Sequence[Marginal], second: float) -> list[tuple[
 
 
 def public_frequencies(job: Job, compression: Compression) -> Mapping[str, np.ndarray]:
-    """How often public data has each value of the compressed columns; nothing without public data."""
+    """How often public data has each value of the compressed columns; nothing without public
+    data."""
     if job.public is None or not compression.codes:
         return {}
     counts = job.public.marginals([(name,) for name in compression.codes])

@@ -1,2 +1,2 @@
-"""User counts: how many people, by place, month and kind (`mechanism`, over `config`, `cells`, `fit`,
-`output`)."""
+"""User counts: how many people, by place, month and kind (`mechanism`, over `config`, `cells`,
+`fit`, `output`)."""

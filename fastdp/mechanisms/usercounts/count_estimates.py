@@ -1,4 +1,5 @@
-"""From noisy numbers of users to counts: sums over T, and estimates that reduce the effect of noise.
+"""From noisy numbers of users to counts: sums over T, and estimates that reduce the effect of
+noise.
 
 Everything here is post-processing of released answers and works on the cells asked about only.
 """
@@ -22,9 +23,9 @@ SWEEPS = 4
 
 
 class Noise(Struct, frozen=True):
-    """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share * whole),
-    `whole` being epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) * whole), `whole`
-    being mu."""
+    """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share *
+    whole), `whole` being epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) *
+    whole), `whole` being mu."""
 
     pure: bool
     cap: int
@@ -51,10 +52,11 @@ def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> 
 def shrink(
     answers: np.ndarray, variance: float | np.ndarray, prior: np.ndarray, poisson: float = 1.0
 ) -> np.ndarray:
-    """Bayes linear estimate of counts whose noisy answers have this variance, given their prior means.
+    """Bayes linear estimate of counts whose noisy answers have this variance, given their prior
+    means.
 
-    A count varies around its prior mean p with variance `poisson` p + rho p^2; rho >= 0 is the same for all
-    and taken from the answers by moments. Never negative.
+    A count varies around its prior mean p with variance `poisson` p + rho p^2; rho >= 0 is the same
+    for all and taken from the answers by moments. Never negative.
     """
     square = prior * prior
     noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
@@ -66,15 +68,15 @@ def shrink(
 
 
 def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """Expected counts by public data: the public counts, shrunk toward the prior means to reduce their
-    Poisson noise. Above 0 if the prior means are."""
+    """Expected counts by public data: the public counts, shrunk toward the prior means to reduce
+    their Poisson noise. Above 0 if the prior means are."""
     return shrink(counts, prior, prior, poisson=0.0)
 
 
 class Level(Struct, frozen=True, eq=False):
-    """Totals over the groups asked about, by some columns: `groups` their cell numbers, `at` the total that
-    each group adds to, `codes` of the totals in each column; `answers` to them and their variance, where they
-    were measured."""
+    """Totals over the groups asked about, by some columns: `groups` their cell numbers, `at` the
+    total that each group adds to, `codes` of the totals in each column; `answers` to them and their
+    variance, where they were measured."""
 
     columns: tuple[str, ...]
     groups: np.ndarray
@@ -95,10 +97,11 @@ class Level(Struct, frozen=True, eq=False):
         return rates(counts, rake(np.ones(len(counts)), margins, SWEEPS))
 
     def estimate(self, fine: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
-        """(totals, variances): what was measured and what the groups add up to, weighted by precision.
+        """(totals, variances): what was measured and what the groups add up to, weighted by
+        precision.
 
-        A user counts once in a total and once in each group of it, so what was measured is first brought to
-        the groups' sum.
+        A user counts once in a total and once in each group of it, so what was measured is first
+        brought to the groups' sum.
         """
         size = len(self.codes[0])
         summed = np.bincount(self.at, weights=fine, minlength=size)
@@ -107,7 +110,9 @@ class Level(Struct, frozen=True, eq=False):
             return summed, around
         factor = max(1.0, float(fine.sum())) / max(1.0, float(self.answers.sum()))
         own = self.variance * factor**2
-        return (summed * own + self.answers * factor * around) / (own + around), own * around / (own + around)
+        return (summed * own + self.answers * factor * around) / (own + around), own * around / (
+            own + around
+        )
 
 
 def hierarchy(
@@ -116,11 +121,11 @@ def hierarchy(
     """(counts, their variances) of the groups from their own answers and those of the levels above,
     consistent.
 
-    Each level is shrunk toward independence of its columns and made to agree with the levels before it; the
-    product of the levels (raking from uniform) is the prior of the groups, toward which their answers are
-    shrunk; last, the groups are raked to the levels, so that places and months add up to the levels'
-    estimates. With people per group in `public` data (not all 0), both priors are raked from the counts that
-    these let one expect, instead of from uniform.
+    Each level is shrunk toward independence of its columns and made to agree with the levels before
+    it; the product of the levels (raking from uniform) is the prior of the groups, toward which
+    their answers are shrunk; last, the groups are raked to the levels, so that places and months
+    add up to the levels' estimates. With people per group in `public` data (not all 0), both priors
+    are raked from the counts that these let one expect, instead of from uniform.
     """
     margins: list[Margin] = []
     done: list[tuple[Level, np.ndarray]] = []
@@ -135,7 +140,9 @@ def hierarchy(
         agreed = [m for m in shared if m is not None]
         prior = rake(first, [*ones, *agreed], SWEEPS)
         estimate = shrink(totals, around, prior, poisson)
-        estimate = rake(estimate, agreed or [(np.zeros(len(estimate), np.int64), np.array([total]))], SWEEPS)
+        estimate = rake(
+            estimate, agreed or [(np.zeros(len(estimate), np.int64), np.array([total]))], SWEEPS
+        )
         done.append((level, estimate))
         margins.append((level.at, estimate))
     prior = np.ones(len(fine))
@@ -148,12 +155,16 @@ def hierarchy(
 
 
 def _shared(level: Level, other: Level, estimate: np.ndarray) -> Margin | None:
-    """What the `other` level's estimate says about the columns both have, as a margin of this one."""
+    """What the `other` level's estimate says about the columns both have, as a margin of this
+    one."""
     both = [c for c in level.columns if c in other.columns]
     if not both:
         return None
     here, there = ([lv.codes[lv.columns.index(c)] for c in both] for lv in (level, other))
-    sizes = [1 + max(int(a.max(initial=0)), int(b.max(initial=0))) for a, b in zip(here, there, strict=True)]
+    sizes = [
+        1 + max(int(a.max(initial=0)), int(b.max(initial=0)))
+        for a, b in zip(here, there, strict=True)
+    ]
     at, from_at = (np.ravel_multi_index(codes, sizes) for codes in (here, there))
     return at, np.bincount(from_at, weights=estimate, minlength=math.prod(sizes))
 
@@ -161,9 +172,9 @@ def _shared(level: Level, other: Level, estimate: np.ndarray) -> Margin | None:
 def hold_back(
     counts: np.ndarray, variance: np.ndarray, block: np.ndarray, share: float, rate: float
 ) -> np.ndarray:
-    """Counts that are at least `share` of their block stay only if the true count is that large with
-    probability at least 1 - rate; else they are set just below that share. By a normal approximation whose
-    variance is the one passed in plus that of a Poisson count."""
+    """Counts that are at least `share` of their block stay only if the true count is that large
+    with probability at least 1 - rate; else they are set just below that share. By a normal
+    approximation whose variance is the one passed in plus that of a Poisson count."""
     total = np.bincount(block, weights=counts)[block]
     from scipy.special import ndtr
 
@@ -173,8 +184,8 @@ def hold_back(
 
 
 def round_to_total(counts: np.ndarray, block: np.ndarray) -> np.ndarray:
-    """Whole numbers that add up to each block's rounded total: the largest remainders are rounded up (ties by
-    position)."""
+    """Whole numbers that add up to each block's rounded total: the largest remainders are rounded
+    up (ties by position)."""
     floor = np.floor(counts)
     rest = counts - floor
     need = np.rint(np.bincount(block, weights=counts)) - np.bincount(block, weights=floor)
@@ -186,7 +197,8 @@ def round_to_total(counts: np.ndarray, block: np.ndarray) -> np.ndarray:
 
 
 def to_total(counts: np.ndarray, total: int) -> np.ndarray:
-    """Whole numbers in proportion to the counts that add up to `total` (all 0 if nothing is counted)."""
+    """Whole numbers in proportion to the counts that add up to `total` (all 0 if nothing is
+    counted)."""
     now = int(counts.sum())
     if now == 0:
         return np.zeros(len(counts), np.int64)

@@ -1,9 +1,9 @@
-"""Which cells are asked about: groups of codes and T, from public data widened in time, or the whole public
-grid.
+"""Which cells are asked about: groups of codes and T, from public data widened in time, or the
+whole public grid.
 
-Groups are flat cell numbers over the columns in C order, as `userkeys.Groups` numbers them, always sorted;
-cells are group * t_max + T - 1. Nothing here is private, and nothing is as large as the grid unless the grid
-is asked for.
+Groups are flat cell numbers over the columns in C order, as `userkeys.Groups` numbers them, always
+sorted; cells are group * t_max + T - 1. Nothing here is private, and nothing is as large as the
+grid unless the grid is asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ MAX_GRID = 1 << 25
 
 
 class Cells(Struct, frozen=True, eq=False):
-    """The query set: `columns` with their numbers of codes, and the sorted cells (None: all of the grid)."""
+    """The query set: `columns` with their numbers of codes, and the sorted cells (None: all of the
+    grid)."""
 
     columns: tuple[str, ...]
     shape: tuple[int, ...]
@@ -45,7 +46,11 @@ class Cells(Struct, frozen=True, eq=False):
         """(sorted groups, for every cell the position of its group, for every cell its T)."""
         if self.cells is None:
             groups = np.arange(self.grid)
-            return groups, np.repeat(groups, self.t_max), np.tile(np.arange(1, self.t_max + 1), self.grid)
+            return (
+                groups,
+                np.repeat(groups, self.t_max),
+                np.tile(np.arange(1, self.t_max + 1), self.grid),
+            )
         group, t = np.divmod(self.cells, self.t_max)
         first = starts(group)
         return group[first], np.cumsum(first) - 1, t + 1
@@ -76,7 +81,8 @@ def codes_of(groups: np.ndarray, shape: Sequence[int]) -> list[np.ndarray]:
 
 
 def project(groups: np.ndarray, columns: Sequence[str], shape: Sequence[int], onto: Sequence[str]):
-    """(the distinct groups over the columns `onto`, for every group the position of its own among them)."""
+    """(the distinct groups over the columns `onto`, for every group the position of its own among
+    them)."""
     codes = dict(zip(columns, codes_of(groups, shape), strict=True))
     sizes = tuple(shape[columns.index(c)] for c in onto)
     flat = np.zeros(len(groups), np.int64)
@@ -104,15 +110,17 @@ def from_public(
     repeats: Sequence[int],
     t_max: int | None,
 ) -> Cells:
-    """The cells seen in public data, the same in the `months` before and after, and all of these with T in
-    `repeats`.
+    """The cells seen in public data, the same in the `months` before and after, and all of these
+    with T in `repeats`.
 
     T above `t_max` counts as t_max (None: the largest T seen or in `repeats`).
     """
     shape = schema.domain.shape(tuple(columns))
     groups, seen = _seen(public, schema, tuple(columns))
     if not len(groups):
-        raise DataError("public=: no row of the public data fits the schema; check its columns and values")
+        raise DataError(
+            "public=: no row of the public data fits the schema; check its columns and values"
+        )
     top = int(max(*repeats, seen.max())) if t_max is None else t_max
     pairs = distinct(groups * top + np.minimum(seen, top) - 1)
     pairs = _widen(pairs, top, shape, columns, month_shifts(schema, columns, year, month, months))
@@ -121,7 +129,9 @@ def from_public(
     return Cells(tuple(columns), shape, top, distinct(np.concatenate([pairs, *always])))
 
 
-def public_people(public: Public, schema: Schema, columns: Clique, groups: np.ndarray) -> np.ndarray:
+def public_people(
+    public: Public, schema: Schema, columns: Clique, groups: np.ndarray
+) -> np.ndarray:
     """How many people of the public data have rows in each of the sorted groups."""
     seen, _ = _seen(public, schema, columns)
     place = np.minimum(np.searchsorted(groups, seen), max(0, len(groups) - 1))
@@ -140,7 +150,9 @@ def _seen(public: Public, schema: Schema, columns: Clique) -> tuple[np.ndarray, 
     return habits.cells.astype(np.int64), habits.counts
 
 
-def _widen(pairs, t_max: int, shape, columns: Sequence[str], shifts: Mapping[tuple[str, ...], np.ndarray]):
+def _widen(
+    pairs, t_max: int, shape, columns: Sequence[str], shifts: Mapping[tuple[str, ...], np.ndarray]
+):
     """`pairs` together with their copies in the months around; `shifts[time columns]` is as in
     `month_shifts`."""
     for time, table in shifts.items():
@@ -161,9 +173,9 @@ def _widen(pairs, t_max: int, shape, columns: Sequence[str], shifts: Mapping[tup
 def month_shifts(
     schema: Schema, columns: Sequence[str], year: str | None, month: str | None, months: int
 ) -> dict[tuple[str, ...], np.ndarray]:
-    """{time columns: int64 [2 * months, cells of the time columns]}: the time cell so many months away, -1
-    where the schema has none. With a year column months run on into the next year; without one December is
-    followed by January.
+    """{time columns: int64 [2 * months, cells of the time columns]}: the time cell so many months
+    away, -1 where the schema has none. With a year column months run on into the next year; without
+    one December is followed by January.
     """
     if month not in columns or months == 0 or month is None:
         return {}
@@ -185,11 +197,14 @@ def month_shifts(
 
 
 def _whole_values(schema: Schema, name: str) -> dict[int, int]:
-    """Code -> whole number of a column of years or months (codes of null and overflow have none)."""
+    """Code -> whole number of a column of years or months (codes of null and overflow have
+    none)."""
     column = schema.columns[name]
     if isinstance(column, Integer):
         return dict(enumerate(range(column.min, column.max + 1)))
     values = column.values if isinstance(column, Categorical) else ()
     if not values or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
-        raise UsageError(f"column {name!r}: expected years and months as whole numbers, as a list or a range")
+        raise UsageError(
+            f"column {name!r}: expected years and months as whole numbers, as a list or a range"
+        )
     return dict(enumerate(int(v) for v in values))

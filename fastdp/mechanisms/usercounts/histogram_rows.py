@@ -1,4 +1,5 @@
-"""Histograms as rows: tidy (one row per cell that counts), as events, and in the challenge's wide layout."""
+"""Histograms as rows: tidy (one row per cell that counts), as events, and in the challenge's wide
+layout."""
 
 from __future__ import annotations
 
@@ -71,8 +72,9 @@ class EventRows(_Rows):
 
 
 def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | None:
-    """epsilon, the columns but the last, then one column per value of the last: one row for every combination
-    of the others, also where nothing is counted. None if that would be more than `MAX_WIDE` numbers."""
+    """epsilon, the columns but the last, then one column per value of the last: one row for every
+    combination of the others, also where nothing is counted. None if that would be more than
+    `MAX_WIDE` numbers."""
 
     *others, kind = histogram.columns
     blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]

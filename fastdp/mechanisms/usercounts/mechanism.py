@@ -1,11 +1,11 @@
-"""User counts (SynCity, DeID2 sprint 1): how many people, by place, month and kind; sparse histograms of
-events.
+"""User counts (SynCity, DeID2 sprint 1): how many people, by place, month and kind; sparse
+histograms of events.
 
-The query for a cell (group, T) is the number of users with exactly T rows in the group; a group is one cell
-of the columns. Its answer plus noise, times T, summed over T, is the histogram. The text this comes from adds
-Laplace noise of scale 1/epsilon, which protects one user's rows of *one* group. Here a user counts in at most
-`cap` groups (which of them, a keyed hash of the user's id decides) and the noise covers all of them; the
-other is offered as unit = "event".
+The query for a cell (group, T) is the number of users with exactly T rows in the group; a group is
+one cell of the columns. Its answer plus noise, times T, summed over T, is the histogram. The text
+this comes from adds Laplace noise of scale 1/epsilon, which protects one user's rows of *one*
+group. Here a user counts in at most `cap` groups (which of them, a keyed hash of the user's id
+decides) and the noise covers all of them; the other is offered as unit = "event".
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ EXACT_SIZES = 256
 
 
 class Total(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Users by these columns only, measured with `share` of the budget (0: only added up from the groups)."""
+    """Users by these columns only, measured with `share` of the budget (0: only added up from the
+    groups)."""
 
     columns: tuple[str, ...]
     share: float = 0.0
@@ -46,24 +47,26 @@ class Total(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`columns`: what a group is (None: all of the schema); `kind`: the one that the wide layout spreads and
-    shares are taken within (None: the last that is neither `year` nor `month`).
+    """`columns`: what a group is (None: all of the schema); `kind`: the one that the wide layout
+    spreads and shares are taken within (None: the last that is neither `year` nor `month`).
 
-    `cells`: "public" counts the groups seen in public data and those in the `months` before and after, with
-    T as seen and in `repeats`; "full" counts the whole grid with T up to `t_max` (None: the largest of
-    `repeats`), which stands for "or more"; "auto" is "public" where public data is given. `cap`: groups
-    per user (None: the schema's bound on rows); `noise`: "auto" takes the noise with less variance. `method`:
-    "clip" (as published) or "hierarchy"; see docs/explain/usercounts.md. `false_presence`: for
-    "hierarchy", how often
-    a kind shown with a share of `presence` or more may truly have less. `totals`: the levels of "hierarchy"
-    (None: by place and kind,
-    by time and kind). `prior`: "hierarchy" expects what public data shows, where it is given. `output`: what
-    the run's rows are, the tidy histogram or synthetic events of synthetic people.
+    `cells`: "public" counts the groups seen in public data and those in the `months` before and
+    after, with T as seen and in `repeats`; "full" counts the whole grid with T up to `t_max` (None:
+    the largest of `repeats`), which stands for "or more"; "auto" is "public" where public data is
+    given. `cap`: groups per user (None: the schema's bound on rows); `noise`: "auto" takes the
+    noise with less variance. `method`: "clip" (as published) or "hierarchy"; see
+    docs/explain/usercounts.md. `false_presence`: for "hierarchy", how often a kind shown with a
+    share of `presence` or more may truly have less. `totals`: the levels of "hierarchy" (None: by
+    place and kind, by time and kind). `prior`: "hierarchy" expects what public data shows, where it
+    is given. `output`: what the run's rows are, the tidy histogram or synthetic events of synthetic
+    people.
     """
 
     name: ClassVar[str] = "usercounts"
     makes_users: ClassVar[bool] = True
-    no_constraints: ClassVar[str] = "it releases a histogram cell by cell, without a model to hold them"
+    no_constraints: ClassVar[str] = (
+        "it releases a histogram cell by cell, without a model to hold them"
+    )
 
     columns: tuple[str, ...] | None = None
     kind: str | None = None
@@ -98,7 +101,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not 0 <= self.presence < 1:
             raise ValueError("presence must be at least 0 and below 1")
         if sum(t.share for t in self.totals or ()) >= 1:
-            raise ValueError("totals: their shares must add up to less than 1; the groups get the rest")
+            raise ValueError(
+                "totals: their shares must add up to less than 1; the groups get the rest"
+            )
 
     @property
     def deals_ids(self) -> bool:  # type: ignore[override]
@@ -122,8 +127,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return 1 - people - sum(above_them), above_them
 
     def people_share(self, *, public: bool, user: bool, bound: int | None) -> float:
-        """What the histogram of rows per user costs: it says how many rows there are, and how many each
-        person has."""
+        """What the histogram of rows per user costs: it says how many rows there are, and how many
+        each person has."""
         if not user or bound is None or self.unit == "event":
             return 0.0
         if self.method == "hierarchy":
@@ -149,14 +154,20 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 level = level_of(cells, groups, total.columns)
                 if part:
                     key = Groups(total.columns, 1, level.groups)
-                    released.append(noise.ask(session, key, part, f"users by {', '.join(total.columns)}"))
+                    released.append(
+                        noise.ask(session, key, part, f"users by {', '.join(total.columns)}")
+                    )
                     level = level.measured(released[-1].values, noise.std(part) ** 2)
                 levels.append(level)
             seen = self.expectations(job, groups)
             estimate, variance = hierarchy(users.values, noise.std(share) ** 2, levels, seen)
-            counts = self.counts_of(estimate, variance, groups // cells.shape[-1], total_rows(sizes, job))
+            counts = self.counts_of(
+                estimate, variance, groups // cells.shape[-1], total_rows(sizes, job)
+            )
         else:
-            counts = np.rint(np.maximum(collapse(users.values, at, t, len(groups)), 0)).astype(np.int64)
+            counts = np.rint(np.maximum(collapse(users.values, at, t, len(groups)), 0)).astype(
+                np.int64
+            )
         if job.rows is not None:
             counts = to_total(counts, job.rows)
         histogram = Histogram.of(cells.columns, cells.shape, groups, counts)
@@ -172,7 +183,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.cells == "full" or (self.cells == "auto" and public is None)
 
     def query_set(self, job: Job) -> Cells:
-        """The cells asked about, from public facts alone; "hierarchy" asks about people, whatever T."""
+        """The cells asked about, from public facts alone; "hierarchy" asks about people, whatever
+        T."""
         columns = self.columns or ()
         if self.asks_all(job.public):
             return whole_grid(columns, job.schema.domain.shape(columns), self.largest_t)
@@ -190,8 +202,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return seen if seen.any() else None
 
     def counts_of(self, people, variance, block, rows: float | None) -> np.ndarray:
-        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in kind
-        alone."""
+        """Whole counts of rows from numbers of people, `block` (ascending) being what differs in
+        kind alone."""
         factor = 1.0 if rows is None else rows / max(1.0, float(people.sum()))
         counts, variance = people * factor, variance * factor**2
         block = np.cumsum(starts(block)) - 1
@@ -200,13 +212,20 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return round_to_total(counts, block)
 
     def outcome(
-        self, histogram: Histogram, released: Sequence[Measurement], sizes: Measurement | None, job: Job
+        self,
+        histogram: Histogram,
+        released: Sequence[Measurement],
+        sizes: Measurement | None,
+        job: Job,
     ) -> Outcome:
         layout = wide(job.schema, histogram, job.epsilon)
         law = "discrete Laplace" if self.pure else "Gaussian"
         notes = [f"{law} noise; a user counts in at most {self.cap} groups"]
         if self.unit == "event":
-            unit = "it protects a user's rows of one group; with rows in n groups epsilon is n times as large"
+            unit = (
+                "it protects a user's rows of one group; with rows in n groups epsilon is n times"
+                " as large"
+            )
             notes = [f"{law} noise; unit is event: {unit}"]
         places = tuple(c for c in histogram.columns[:-1] if c not in (self.year, self.month))
         tidy = TidyRows(histogram)
@@ -244,7 +263,9 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         charges = (("rows per user", people),) if people else ()
         notes = ["Laplace noise (shares are of epsilon)" if self.pure else "Gaussian noise"]
         if public and self.cells != "full":
-            notes.append("only the cells that public data names are asked about; there may be fewer")
+            notes.append(
+                "only the cells that public data names are asked about; there may be fewer"
+            )
         return Outline(tuple(lines), charges, (), tuple(notes))
 
 
@@ -252,12 +273,14 @@ def rows_per_user(session: Session, noise: Noise, share: float) -> Measurement:
     """How many users have 1, 2, ... rows; each user counts once."""
     bound = session.schema.max_rows_per_user or 1
     edges = tuple(range(1, bound + 1)) if bound <= EXACT_SIZES else size_edges(bound)
-    return Noise(noise.pure, 1, noise.whole).ask(session, RowsPerUser(edges), share, "rows per user")
+    return Noise(noise.pure, 1, noise.whole).ask(
+        session, RowsPerUser(edges), share, "rows per user"
+    )
 
 
 def total_rows(sizes: Measurement | None, job: Job) -> float | None:
-    """As asked for, else as the noisy rows per user say (the middle of a bin for each of its users), else
-    unknown."""
+    """As asked for, else as the noisy rows per user say (the middle of a bin for each of its
+    users), else unknown."""
     if job.rows is not None or sizes is None:
         return job.rows
     bound = job.schema.max_rows_per_user or 1
@@ -276,7 +299,9 @@ def in_bins(sizes: Measurement, bound: int) -> Measurement:
         return sizes
     at = np.searchsorted(edges, np.arange(1, bound + 1), side="right") - 1
     sigma = np.sqrt(np.bincount(at, weights=sizes.variances))
-    return Measurement(sizes.clique, np.bincount(at, weights=sizes.values), sigma, label=sizes.label)
+    return Measurement(
+        sizes.clique, np.bincount(at, weights=sizes.values), sigma, label=sizes.label
+    )
 
 
 def level_of(cells: Cells, groups: np.ndarray, columns: tuple[str, ...]) -> Level:
@@ -290,7 +315,9 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     """The config with nothing left open; UsageError if unit, columns or noise make no sense for the
     schema."""
     if config.unit == "user" and schema.user is None:
-        raise UsageError('usercounts: unit = "user" needs a user column in the schema; or use unit = "event"')
+        raise UsageError(
+            'usercounts: unit = "user" needs a user column in the schema; or use unit = "event"'
+        )
     if config.unit == "event" and schema.user is not None and config.method == "hierarchy":
         raise UsageError('usercounts: method = "hierarchy" counts people; use unit = "user"')
     columns = _columns(config, schema)
@@ -298,7 +325,9 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     if config.unit == "event":
         cap = 1
     if cap is None:
-        raise UsageError("usercounts: set `cap` (groups in which one user may count), or the user's max_rows")
+        raise UsageError(
+            "usercounts: set `cap` (groups in which one user may count), or the user's max_rows"
+        )
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
     own = {"columns": columns, "kind": columns[-1], "totals": _totals(config, columns)}
     config = msgspec.structs.replace(config, **own, cap=cap, clip=clip)
@@ -306,8 +335,8 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
 
 
 def _law(config: UserCounts, cap: int, epsilon: float, delta: float) -> str:
-    """The noise that the config sets; else Laplace, unless Gaussian noise has less variance in the groups'
-    answers at this delta."""
+    """The noise that the config sets; else Laplace, unless Gaussian noise has less variance in the
+    groups' answers at this delta."""
     if config.noise == "gaussian" and delta == 0:
         raise UsageError('usercounts: noise = "gaussian" needs a delta above 0')
     if config.noise != "auto":
@@ -322,27 +351,37 @@ def _law(config: UserCounts, cap: int, epsilon: float, delta: float) -> str:
 
 def _columns(config: UserCounts, schema: Schema) -> tuple[str, ...]:
     """The columns a group is made of, `kind` last."""
-    columns = schema.domain.check(config.columns if config.columns is not None else tuple(schema.domain))
+    columns = schema.domain.check(
+        config.columns if config.columns is not None else tuple(schema.domain)
+    )
     if not columns:
         raise UsageError("usercounts, field 'columns': expected at least one column")
-    kind = config.kind or ([c for c in columns if c not in (config.year, config.month)] or columns)[-1]
+    kind = (
+        config.kind or ([c for c in columns if c not in (config.year, config.month)] or columns)[-1]
+    )
     if kind not in columns:
         raise UsageError(f"usercounts, field 'kind': expected one of the columns, got {kind!r}")
     for c in columns:
         if schema.columns[c].kind == "numeric":
-            raise UsageError(f"usercounts: column {c!r} is numeric; group by columns with listed values")
+            raise UsageError(
+                f"usercounts: column {c!r} is numeric; group by columns with listed values"
+            )
     if config.output == "events" and set(columns) != set(schema.domain):
-        raise UsageError('usercounts: output = "events" needs all columns of the schema in `columns`')
+        raise UsageError(
+            'usercounts: output = "events" needs all columns of the schema in `columns`'
+        )
     return (*(c for c in columns if c != kind), kind)
 
 
 def _totals(config: UserCounts, columns: tuple[str, ...]) -> tuple[Total, ...]:
-    """The config's totals; else time by kind (many users in each total, so it gets little of the budget) and
-    place by kind."""
+    """The config's totals; else time by kind (many users in each total, so it gets little of the
+    budget) and place by kind."""
     if config.totals is not None:
         for total in config.totals:
             if not total.columns or not set(total.columns) < set(columns):
-                raise UsageError(f"usercounts, field 'totals': not a part of {columns}: {total.columns}")
+                raise UsageError(
+                    f"usercounts, field 'totals': not a part of {columns}: {total.columns}"
+                )
         return config.totals
     *others, kind = columns
     time = tuple(c for c in others if c in (config.year, config.month))

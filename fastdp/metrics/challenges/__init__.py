@@ -1,2 +1,2 @@
-"""The official scores of the NIST challenges: DeID2 sprint 3 (`deid2`, with `conjunction`) and sprint 1, and
-the contest of 2018."""
+"""The official scores of the NIST challenges: DeID2 sprint 3 (`deid2`, with `conjunction`) and
+sprint 1, and the contest of 2018."""

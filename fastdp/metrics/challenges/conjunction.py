@@ -1,10 +1,11 @@
-"""Higher-order conjunction, one part of the sprint 3 score: how many taxis are similar to a drawn taxi.
+"""Higher-order conjunction, one part of the sprint 3 score: how many taxis are similar to a drawn
+taxi.
 
-Each taxi has 99 counts: its trips by shift (0..20) and by pickup area (-1, 1..77). Fifty times, with numpy's
-RandomState(123456), a taxi of the truth (in ascending order of ids) and then 99 tolerances from 5..50 are
-drawn; a taxi is similar if each of its counts differs from that of the drawn taxi by at most the tolerance.
-The score is 1 minus the mean over the fifty draws of |share of similar taxis in the truth - share of similar
-taxis in the synthetic table|.
+Each taxi has 99 counts: its trips by shift (0..20) and by pickup area (-1, 1..77). Fifty times,
+with numpy's RandomState(123456), a taxi of the truth (in ascending order of ids) and then 99
+tolerances from 5..50 are drawn; a taxi is similar if each of its counts differs from that of the
+drawn taxi by at most the tolerance. The score is 1 minus the mean over the fifty draws of |share of
+similar taxis in the truth - share of similar taxis in the synthetic table|.
 """
 
 import numpy as np
@@ -19,9 +20,11 @@ BLOCK = 1024
 """Taxis compared at a time: their counts (400 kB) stay in a processor's own cache."""
 
 
-def habits(taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, areas: list) -> np.ndarray:
-    """int32 [taxis, 99]: trips of each taxi by shift and by area. `shift` and `area` hold codes, which are
-    positions in the lists of values `shifts` and `areas`.
+def habits(
+    taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, areas: list
+) -> np.ndarray:
+    """int32 [taxis, 99]: trips of each taxi by shift and by area. `shift` and `area` hold codes,
+    which are positions in the lists of values `shifts` and `areas`.
 
     Values outside the official 21 shifts and 78 areas have no column and are not counted.
     """
@@ -37,8 +40,8 @@ def habits(taxi: np.ndarray, shift: np.ndarray, area: np.ndarray, shifts: list, 
 
 
 def score(truth: np.ndarray, synthetic: np.ndarray, threads: int = 1) -> float:
-    """1 - mean |share of similar taxis in the truth - the same share in the synthetic table|; 0 if exactly
-    one of the tables has no taxi, 1 if both have none."""
+    """1 - mean |share of similar taxis in the truth - the same share in the synthetic table|; 0 if
+    exactly one of the tables has no taxi, 1 if both have none."""
     if len(truth) == 0 or len(synthetic) == 0:
         return float(len(truth) == len(synthetic))
     rng = np.random.RandomState(SEED)
@@ -58,7 +61,9 @@ def _shares(counts: np.ndarray, low: np.ndarray, high: np.ndarray, threads: int)
 
     def similar(begin: int) -> np.ndarray:
         block = np.ascontiguousarray(counts[begin : begin + BLOCK].T)
-        above = ((block - least[:, None]).view(np.uint32) for least in low)  # below 0: a huge number
+        above = (
+            (block - least[:, None]).view(np.uint32) for least in low
+        )  # below 0: a huge number
         return np.array([(a <= span).all(axis=0).sum() for a, span in zip(above, spans)])
 
     return np.sum(each(similar, range(0, len(counts), BLOCK), threads), axis=0) / len(counts)

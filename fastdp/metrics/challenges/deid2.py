@@ -1,10 +1,11 @@
 """The scores of the 2020-21 de-identification challenge, sprint 3 (taxi), on full data.
 
-k-marginal: a group is a combination (pickup, shift) that occurs in either table. In each group, the L1
-distance between the normalised counts of both tables is taken for every pair of the other eight columns (it
-is 2 where one table has no row in the group). The distances are averaged over pairs, then over groups, and
-the score is (2 - mean) / 2. Pickup-dropoff: the same for the counts of the pair (pickup, dropoff), without
-groups. Higher-order conjunction: see `conjunction`. The overall score is 1000 times the mean of the three.
+k-marginal: a group is a combination (pickup, shift) that occurs in either table. In each group, the
+L1 distance between the normalised counts of both tables is taken for every pair of the other eight
+columns (it is 2 where one table has no row in the group). The distances are averaged over pairs,
+then over groups, and the score is (2 - mean) / 2. Pickup-dropoff: the same for the counts of the
+pair (pickup, dropoff), without groups. Higher-order conjunction: see `conjunction`. The overall
+score is 1000 times the mean of the three.
 """
 
 from __future__ import annotations
@@ -32,13 +33,16 @@ COLUMNS = (PICKUP, SHIFT, *PAIRED)
 BINS = 11  # code 0: below 0; codes 1..10: ten steps from 0 on, the last of them without upper end
 
 
-def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: bool = True) -> dict[str, Any]:
-    """The scores of `synthetic` against `truth`: sources with the challenge's columns, in values (not codes).
+def score(
+    truth: Any, synthetic: Any, *, threads: int | None = None, detail: bool = True
+) -> dict[str, Any]:
+    """The scores of `synthetic` against `truth`: sources with the challenge's columns, in values
+    (not codes).
 
-    Keys: k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last is None without
-    taxi ids), and overall in 0..1000 (1000 times the mean of those that are not None). With `detail` also
-    `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each group (None if neither
-    table has a row), and the means of `grid`: `by_area` and `by_shift`.
+    Keys: k_marginal_score, pickup_dropoff_score, higher_order_conjunction in 0..1 (the last is None
+    without taxi ids), and overall in 0..1000 (1000 times the mean of those that are not None). With
+    `detail` also `areas`, `shifts`, `grid` [area][shift], which is the k-marginal score of each
+    group (None if neither table has a row), and the means of `grid`: `by_area` and `by_shift`.
     """
     return prepared(truth, synthetic, resolve(threads)).score(detail)
 
@@ -46,8 +50,8 @@ def score(truth: Any, synthetic: Any, *, threads: int | None = None, detail: boo
 class Prepared(Struct):
     """Two tables encoded once; every list of two entries holds (truth, synthetic).
 
-    pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired columns;
-    taxi: dense numbers in ascending order of ids, or None.
+    pickups, shifts: the values that codes stand for; columns: one-byte codes of the eight paired
+    columns; taxi: dense numbers in ascending order of ids, or None.
     """
 
     pickups: list
@@ -65,8 +69,8 @@ class Prepared(Struct):
         return len(self.pickups) * len(self.shifts)
 
     def score(self, detail: bool = True, sample: np.ndarray | None = None) -> dict[str, Any]:
-        """The scores of the synthetic table or, if `sample` is given, of the rows of the truth with these row
-        numbers."""
+        """The scores of the synthetic table or, if `sample` is given, of the rows of the truth with
+        these row numbers."""
 
         truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
         starts = [kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)]
@@ -80,10 +84,15 @@ class Prepared(Struct):
         scored = [v for v in out.values() if v is not None]
         out["overall"] = 1000.0 * sum(scored) / len(scored)
         if detail:
-            grid = np.where(present, (2.0 - means) / 2.0, np.nan).reshape(len(self.pickups), len(self.shifts))
+            grid = np.where(present, (2.0 - means) / 2.0, np.nan).reshape(
+                len(self.pickups), len(self.shifts)
+            )
             cells = [[None if np.isnan(v) else float(v) for v in row] for row in grid]
             out |= {"areas": self.pickups, "shifts": self.shifts, "grid": cells}
-            out |= {"by_area": [_mean(row) for row in grid], "by_shift": [_mean(row) for row in grid.T]}
+            out |= {
+                "by_area": [_mean(row) for row in grid],
+                "by_shift": [_mean(row) for row in grid.T],
+            }
         return out
 
     def _side(self, side: int, sample: np.ndarray | None) -> dict[str, Any]:
@@ -95,13 +104,20 @@ class Prepared(Struct):
         group = pickup.astype(np.uint32)
         group *= np.uint32(max(1, len(self.shifts)))
         group += shift
-        made = {"group": group, "pickup": pickup, "shift": shift, "dropoff": cut(self.dropoff[side])}
+        made = {
+            "group": group,
+            "pickup": pickup,
+            "shift": shift,
+            "dropoff": cut(self.dropoff[side]),
+        }
         columns = [cut(c) for c in self.columns[side]]
         return {**made, "columns": columns, "taxi": None if taxi is None else cut(taxi)}
 
     def _pickup_dropoff(self, truth: dict, other: dict) -> float:
 
-        size = 1 + max((int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0)
+        size = 1 + max(
+            (int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0
+        )
 
         def cells(side: dict) -> np.ndarray:
             cell = side["pickup"].astype(np.uint32)
@@ -109,29 +125,38 @@ class Prepared(Struct):
             cell += side["dropoff"]
             return cell
 
-        return (2.0 - kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)) / 2.0
+        return (
+            2.0 - kernel.distance(cells(truth), cells(other), max(1, len(self.pickups)) * size)
+        ) / 2.0
 
     def _conjunction(self, truth: dict, other: dict) -> float | None:
 
         if truth["taxi"] is None or other["taxi"] is None:
             return None
         sides = [(s["taxi"], s["shift"], s["pickup"]) for s in (truth, other)]
-        truth_habits, other_habits = (conjunction.habits(*s, self.shifts, self.pickups) for s in sides)
+        truth_habits, other_habits = (
+            conjunction.habits(*s, self.shifts, self.pickups) for s in sides
+        )
         return conjunction.score(truth_habits, other_habits, threads=self.threads)
 
 
 def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
-    """Both tables of values, encoded. Codes are positions in the union of both tables' values, or official
-    bins."""
+    """Both tables of values, encoded. Codes are positions in the union of both tables' values, or
+    official bins."""
     sources = {"truth": truth, "synthetic": synthetic}
-    truth, synthetic = (with_columns(s, what, "deid2", COLUMNS, TAXI) for what, s in sources.items())
+    truth, synthetic = (
+        with_columns(s, what, "deid2", COLUMNS, TAXI) for what, s in sources.items()
+    )
     with ThreadPoolExecutor(threads) as pool:
         names = (PICKUP, SHIFT, *CATEGORIES)
         both = truth, synthetic
         coded = dict(zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names)))
         bins = list(pool.map(lambda n: [binned(t[n], STEPS[n], n) for t in both], STEPS))
         taxi = list(pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, both))
-    pairs = [*(_narrow(*coded[name][:2], name) for name in CATEGORIES), *((a, b, BINS) for a, b in bins)]
+    pairs = [
+        *(_narrow(*coded[name][:2], name) for name in CATEGORIES),
+        *((a, b, BINS) for a, b in bins),
+    ]
     columns = [a for a, _, _ in pairs], [b for _, b, _ in pairs]
     sizes = np.array([size for _, _, size in pairs], np.int32)
     pickup, shift = coded[PICKUP], coded[SHIFT]
@@ -141,7 +166,8 @@ def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
-    """Codes of (-inf, 0), [0, step), ... [9 step, inf): 0..10. Nulls and NaN count as below 0, like -1."""
+    """Codes of (-inf, 0), [0, step), ... [9 step, inf): 0..10. Nulls and NaN count as below 0, like
+    -1."""
 
     values = numbers(column)
     if values is None:
@@ -159,16 +185,19 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
 
 
 def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:
-    """Both arrays of codes in one byte, and the number of codes. With more than 256 codes, the values that
-    occur only in `a` are merged into one code, and so are those that occur only in `b`. This leaves every L1
-    distance as it was, since the counts of merged cells are zero in the other table."""
+    """Both arrays of codes in one byte, and the number of codes. With more than 256 codes, the
+    values that occur only in `a` are merged into one code, and so are those that occur only in `b`.
+    This leaves every L1 distance as it was, since the counts of merged cells are zero in the other
+    table."""
     size = 1 + max((int(c.max()) for c in (a, b) if len(c)), default=0)
     if size <= 256:
         return a.astype(np.uint8, copy=False), b.astype(np.uint8, copy=False), size
     seen = [np.bincount(c, minlength=size) > 0 for c in (a, b)]
     shared = seen[0] & seen[1]
     if shared.sum() > 254:
-        raise DataError(f"column {name!r}: this score takes at most 254 categories; pass the column as codes")
+        raise DataError(
+            f"column {name!r}: this score takes at most 254 categories; pass the column as codes"
+        )
     table = np.full(size, 255, dtype=np.uint8)
     table[seen[0] & ~seen[1]] = 254
     table[shared] = np.arange(shared.sum())

@@ -1,9 +1,10 @@
 """Scores in the manner of the 2018 synthetic data challenge (1940 census), for any table.
 
-Three parts, each 0..1: `three_way`, 1 minus the mean total variation of a hundred random 3-way marginals;
-`conjunctions`, how close the shares of rows that meet random conditions are in both tables; `income`, how
-close the inequality of wages by city and the pay gap between the sexes are. The marginals and conditions are
-drawn with our own seed, so these scores are comparable with each other but not with the contest's results.
+Three parts, each 0..1: `three_way`, 1 minus the mean total variation of a hundred random 3-way
+marginals; `conjunctions`, how close the shares of rows that meet random conditions are in both
+tables; `income`, how close the inequality of wages by city and the pay gap between the sexes are.
+The marginals and conditions are drawn with our own seed, so these scores are comparable with each
+other but not with the contest's results.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def score(
     seed: int = 0,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """Keys: `three_way`, `conjunctions`, `income` (None unless both tables are given as values and have the
-    columns INCWAGE, CITY and SEX), and `score`, the mean of those that are not None."""
+    """Keys: `three_way`, `conjunctions`, `income` (None unless both tables are given as values and
+    have the columns INCWAGE, CITY and SEX), and `score`, the mean of those that are not None."""
     three = kmarginal.score(pair, 3, limit=TRIPLES, seed=seed, threads=threads)
     parts: dict[str, float | None] = {"three_way": 1.0 - three["mean_variation"], "income": None}
     parts["conjunctions"] = conjunctions(pair, seed=seed)
@@ -44,17 +45,20 @@ def score(
 
 
 def conjunctions(pair: Pair, *, seed: int = 0) -> float:
-    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions, where p is the share of rows of the
-    truth that meet the condition and q the same share of the synthetic table.
+    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions, where p is the share of rows
+    of the truth that meet the condition and q the same share of the synthetic table.
 
-    A condition is about a random set of columns: each column is in it with probability 0.1, and the set has
-    at least one. For each of these columns a row must have one of a random set (of random size) of the values
-    that occur in the truth; for an ordered column this set is a random interval.
+    A condition is about a random set of columns: each column is in it with probability 0.1, and the
+    set has at least one. For each of these columns a row must have one of a random set (of random
+    size) of the values that occur in the truth; for an ordered column this set is a random
+    interval.
     """
     if 0 in pair.rows:
         return float(pair.rows[0] == pair.rows[1])
     rng = np.random.default_rng(seed)
-    occurring = {n: np.flatnonzero(np.bincount(pair.truth[n], minlength=pair.sizes[n])) for n in pair.names}
+    occurring = {
+        n: np.flatnonzero(np.bincount(pair.truth[n], minlength=pair.sizes[n])) for n in pair.names
+    }
     errors = np.empty(TESTS)
     for t in range(TESTS):
         chosen = np.flatnonzero(rng.random(len(pair.names)) < TAKES_PART)
@@ -80,8 +84,8 @@ def _allowed(pair: Pair, name: str, occurring: dict, rng: np.random.Generator) -
 
 
 def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows: int) -> float:
-    """Share of rows that meet every condition. The condition that allows the smallest part of its codes comes
-    first; each later one is tested only on the rows that met those before it."""
+    """Share of rows that meet every condition. The condition that allows the smallest part of its
+    codes comes first; each later one is tested only on the rows that met those before it."""
     order = sorted(conditions, key=lambda n: conditions[n].mean())
     left = np.flatnonzero(conditions[order[0]][codes[order[0]]])
     for name in order[1:]:
@@ -90,15 +94,18 @@ def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows
 
 
 def income(truth: pa.Table, synthetic: pa.Table) -> float:
-    """1 - (e1 + e2) / 2 over the cities of the truth. e1 is the rms difference between both tables' Gini
-    coefficients of positive wages in a city. e2 is the mean difference between both tables' ranks of a city
-    by pay gap (ratio of the sexes' mean wages), divided by the largest possible rank."""
+    """1 - (e1 + e2) / 2 over the cities of the truth. e1 is the rms difference between both tables'
+    Gini coefficients of positive wages in a city. e2 is the mean difference between both tables'
+    ranks of a city by pay gap (ratio of the sexes' mean wages), divided by the largest possible
+    rank."""
     sides = [_inequality(t) for t in (truth, synthetic)]
     cities = sorted(sides[0])
     if not cities:
         return float(not sides[1])
     lost = (0.0, 1.0)
-    gini, gap = (np.array([[side.get(c, lost)[k] for c in cities] for side in sides]) for k in (0, 1))
+    gini, gap = (
+        np.array([[side.get(c, lost)[k] for c in cities] for side in sides]) for k in (0, 1)
+    )
     first = float(np.sqrt(((gini[0] - gini[1]) ** 2).mean()))
     ranks = np.argsort(np.argsort(gap, axis=1, kind="stable"), axis=1)
     second = float(np.abs(ranks[0] - ranks[1]).mean() / max(1, len(cities) - 1))

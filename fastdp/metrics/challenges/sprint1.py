@@ -1,10 +1,10 @@
 """The score of the 2020 de-identification challenge, sprint 1 (incidents by place and month).
 
-A row here is one (neighborhood, year, month) with the counts of its incident types. In both tables, counts of
-types under 5 % of the row's total are set to zero. The score of a row is 1, minus the Jensen-Shannon distance
-of the counts (base 2, 1e-9 added to every count), minus 0.2 for each type that is then zero in the truth and
-positive in the synthetic table, minus 0.25 if the L1 distance of the original counts is more than 500; the
-result is limited to [0, 1]. Equal rows score 1.
+A row here is one (neighborhood, year, month) with the counts of its incident types. In both tables,
+counts of types under 5 % of the row's total are set to zero. The score of a row is 1, minus the
+Jensen-Shannon distance of the counts (base 2, 1e-9 added to every count), minus 0.2 for each type
+that is then zero in the truth and positive in the synthetic table, minus 0.25 if the L1 distance of
+the original counts is more than 500; the result is limited to [0, 1]. Equal rows score 1.
 """
 
 from typing import Any
@@ -19,11 +19,11 @@ THRESHOLD, INVENTED, BIASED, ALLOWED_BIAS, SMALL = 0.05, 0.2, 0.25, 500, 1e-9
 
 
 def score(truth: Any, synthetic: Any) -> dict[str, Any]:
-    """Scores of two tables of incidents: `score` (mean over rows, 0..1), `sum`, `rows`, `by_neighborhood`,
-    `by_period`.
+    """Scores of two tables of incidents: `score` (mean over rows, 0..1), `sum`, `rows`,
+    `by_neighborhood`, `by_period`.
 
-    Rows are all 278 neighbourhoods (and any other value that occurs) times all twelve months of each year
-    that occurs.
+    Rows are all 278 neighbourhoods (and any other value that occurs) times all twelve months of
+    each year that occurs.
     """
     sources = {"truth": truth, "synthetic": synthetic}
     a, b = (with_columns(s, what, "sprint1", COLUMNS) for what, s in sources.items())
@@ -61,8 +61,8 @@ def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
 
 
 def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """Jensen-Shannon distance (square root of the divergence to base 2) between the corresponding rows of two
-    positive arrays, each row normalised to sum 1."""
+    """Jensen-Shannon distance (square root of the divergence to base 2) between the corresponding
+    rows of two positive arrays, each row normalised to sum 1."""
     p, q = (x / x.sum(axis=1, keepdims=True) for x in (p, q))
     middle = 0.5 * (p + q)
     divergence = 0.5 * (p * np.log2(p / middle) + q * np.log2(q / middle)).sum(axis=1)
@@ -70,6 +70,10 @@ def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 
 def _axis(name: str, values: list) -> list:
-    official = {"neighborhood": range(NEIGHBORHOODS), "month": range(1, 13), "incident_type": range(TYPES)}
+    official = {
+        "neighborhood": range(NEIGHBORHOODS),
+        "month": range(1, 13),
+        "incident_type": range(TYPES),
+    }
     listed = list(official.get(name, ()))
     return listed + [v for v in values if v not in set(listed)]

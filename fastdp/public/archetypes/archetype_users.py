@@ -1,8 +1,8 @@
-"""Makes synthetic users: the number of each kind, their rows, and the assignment of a model's rows to users
-that resemble public ones.
+"""Makes synthetic users: the number of each kind, their rows, and the assignment of a model's rows
+to users that resemble public ones.
 
-Everything here is post-processing of released numbers and public data; results are a function of the
-arguments and the seed.
+Everything here is post-processing of released numbers and public data; results are a function of
+the arguments and the seed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,8 @@ from .model import PublicModel
 
 Codes = dict[str, np.ndarray]
 ROUNDS = 200
-"""The most rounds of raking: each brings sums closer, and the tolerance ends most calls long before."""
+"""The most rounds of raking: each brings sums closer, and the tolerance ends most calls long
+before."""
 
 
 def generator(seed: int, stream: int) -> np.random.Generator:
@@ -26,11 +27,11 @@ def generator(seed: int, stream: int) -> np.random.Generator:
 
 
 def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The table nearest to `start` in relative entropy with row sums `rows` and column sums `columns` (both
-    have the same total).
+    """The table nearest to `start` in relative entropy with row sums `rows` and column sums
+    `columns` (both have the same total).
 
-    Before, a table of independent rows and columns with total 1 is added to `start`, so that combinations
-    which do not occur in the public data remain possible.
+    Before, a table of independent rows and columns with total 1 is added to `start`, so that
+    combinations which do not occur in the public data remain possible.
     """
     total = float(rows.sum())
     if total <= 0:
@@ -42,25 +43,30 @@ def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.
 
 
 def systematic_round(weights: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Random whole numbers by systematic sampling: each is within 1 of its weight, its expectation is the
-    weight, and the sum is within 1 of the sum of weights."""
-    return np.diff(np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64))
+    """Random whole numbers by systematic sampling: each is within 1 of its weight, its expectation
+    is the weight, and the sum is within 1 of the sum of weights."""
+    return np.diff(
+        np.floor(np.concatenate([[0.0], np.cumsum(weights)]) + rng.random()).astype(np.int64)
+    )
 
 
 class Cast(Struct, frozen=True, eq=False):
-    """Synthetic users: archetype, trait and number of rows of each; `ends` are running sums of the rows."""
+    """Synthetic users: archetype, trait and number of rows of each; `ends` are running sums of the
+    rows."""
 
     archetype: np.ndarray
     trait: np.ndarray
     ends: np.ndarray
 
 
-def cast(model: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int) -> Cast:
-    """Draw users, `users` [archetype, trait] of each kind; all numbers are scaled down by one factor if the
-    expected number of rows exceeds `limit`.
+def cast(
+    model: PublicModel, users: np.ndarray, limit: int, bound: int | None, mean: bool, seed: int
+) -> Cast:
+    """Draw users, `users` [archetype, trait] of each kind; all numbers are scaled down by one
+    factor if the expected number of rows exceeds `limit`.
 
-    Each user has as many rows as a random public user of its archetype or, with `mean`, the mean number of
-    rows. Users are in random order, and those beyond `limit` rows in total are cut off.
+    Each user has as many rows as a random public user of its archetype or, with `mean`, the mean
+    number of rows. Users are in random order, and those beyond `limit` rows in total are cut off.
     """
     rng = generator(seed, 0)
     width = users.shape[1]
@@ -81,8 +87,8 @@ def cast(model: PublicModel, users: np.ndarray, limit: int, bound: int | None, m
 
 
 class CastRows:
-    """The rows of drawn users: features are drawn from the archetype's public counts, the trait is that of
-    the user, and the other columns are drawn by the chain."""
+    """The rows of drawn users: features are drawn from the archetype's public counts, the trait is
+    that of the user, and the other columns are drawn by the chain."""
 
     columns: tuple[str, ...] | None = None
 
@@ -94,7 +100,10 @@ class CastRows:
         """User number of every row of shard i."""
         start, stop = i * self.shard_rows, min((i + 1) * self.shard_rows, self.total)
         ends = self.people.ends
-        first, last = np.searchsorted(ends, start, side="right"), np.searchsorted(ends, stop, side="left")
+        first, last = (
+            np.searchsorted(ends, start, side="right"),
+            np.searchsorted(ends, stop, side="left"),
+        )
         edges = np.minimum(ends[first : last + 1], stop)
         return np.repeat(np.arange(first, last + 1, dtype=np.uint32), np.diff(edges, prepend=start))
 
@@ -104,7 +113,9 @@ class CastRows:
         owner = self.owners(i)
         features = public.options.features
         cell = public.places.draw(self.people.archetype[owner], rng)
-        codes = dict(zip(features, np.unravel_index(cell.astype(np.int64), public.domain.shape(features))))
+        codes = dict(
+            zip(features, np.unravel_index(cell.astype(np.int64), public.domain.shape(features)))
+        )
         if public.options.trait is not None:
             codes[public.options.trait] = self.people.trait[owner]
         codes = {name: column.astype(np.uint32) for name, column in codes.items()}
@@ -114,13 +125,15 @@ class CastRows:
 
 
 class DealtRows:
-    """Rows of a model, shard by shard, each assigned to a synthetic user that is modelled on a public user.
-    The user has the trait of the row and, if possible, asks for a row in its cell of the habit columns. All
-    rows of a user are in one shard."""
+    """Rows of a model, shard by shard, each assigned to a synthetic user that is modelled on a
+    public user. The user has the trait of the row and, if possible, asks for a row in its cell of
+    the habit columns. All rows of a user are in one shard."""
 
     columns: tuple[str, ...] | None = None
 
-    def __init__(self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int):
+    def __init__(
+        self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int
+    ):
         self.total, self.shard_rows = rows.total, rows.shard_rows
         self._rows, self._public, self._bound, self._seed = rows, public, bound, seed
         self._wanted = models(public, users, generator(seed, 0))
@@ -143,7 +156,8 @@ class DealtRows:
         traits = np.zeros(rows, np.int64) if trait is None else codes[trait]
         order = np.argsort(traits, kind="stable")
         edges = np.searchsorted(traits[order], np.arange(len(self._wanted) + 1))
-        # First user number of the shard. A call of `deal` may use one or two more user numbers than rows.
+        # First user number of the shard. A call of `deal` may use one or two more user numbers than
+        # rows.
         first = i * (self.shard_rows + 4 * len(self._wanted))
         for value, habits in enumerate(self._wanted):
             at = order[edges[value] : edges[value + 1]]
@@ -158,9 +172,10 @@ class DealtRows:
 
 
 def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> list[Habits]:
-    """For each value of the trait, the habits of the public users that synthetic users are modelled on; a
-    public user is repeated in proportion to `users` [archetype, trait] of its kind. If no public user has the
-    trait, all public users are taken, in proportion to `users` of their archetype."""
+    """For each value of the trait, the habits of the public users that synthetic users are modelled
+    on; a public user is repeated in proportion to `users` [archetype, trait] of its kind. If no
+    public user has the trait, all public users are taken, in proportion to `users` of their
+    archetype."""
     out = []
     for value in range(users.shape[1]):
         there = public.users[:, value]
@@ -171,10 +186,12 @@ def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> 
             weight = ratio(users.sum(axis=1), public.members.astype(float))[public.archetype]
         if not weight.sum() > 0:
             weight = _has(public, value).astype(float) if there.sum() > 0 else np.ones(weight.shape)
-        # At least 300 entries, so that the users of a small shard are not all modelled on the same public
-        # user.
+        # At least 300 entries, so that the users of a small shard are not all modelled on the same
+        # public user.
         weight = weight * max(1.0, 300.0 / weight.sum())
-        out.append(_select(public.habits, np.repeat(np.arange(weight.size), systematic_round(weight, rng))))
+        out.append(
+            _select(public.habits, np.repeat(np.arange(weight.size), systematic_round(weight, rng)))
+        )
     return out
 
 
@@ -183,7 +200,8 @@ def _has(public: PublicModel, value: int) -> np.ndarray:
 
 
 def _select(habits: Habits, chosen: np.ndarray) -> Habits:
-    """The habits of the users numbered `chosen`, in this order; a number may occur more than once."""
+    """The habits of the users numbered `chosen`, in this order; a number may occur more than
+    once."""
     lengths = np.diff(habits.indptr)[chosen]
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     entry = np.arange(indptr[-1]) + np.repeat(habits.indptr[:-1][chosen] - indptr[:-1], lengths)

@@ -1,5 +1,5 @@
-"""Public conditional distributions p(column | other columns), as counts of public rows. For combinations that
-do not occur in the public data, conditionals on fewer columns are used."""
+"""Public conditional distributions p(column | other columns), as counts of public rows. For
+combinations that do not occur in the public data, conditionals on fewer columns are used."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import numpy as np
 from ...domain import Clique, Columns
 
 DENSE = 1 << 24
-"""For conditions with at most this many cells, groups are found by a lookup table (4 bytes per cell), for
-others by binary search."""
+"""For conditions with at most this many cells, groups are found by a lookup table (4 bytes per
+cell), for others by binary search."""
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Counts of values by group, one group per condition that occurs. `keys` (int64, ascending) are the cell
-    numbers of the conditions; the entries of group g are start[g]:start[g + 1] of `values` (uint32) and
-    `counts` (int64, > 0)."""
+    """Counts of values by group, one group per condition that occurs. `keys` (int64, ascending) are
+    the cell numbers of the conditions; the entries of group g are start[g]:start[g + 1] of `values`
+    (uint32) and `counts` (int64, > 0)."""
 
     keys: np.ndarray
     start: np.ndarray
@@ -34,7 +34,9 @@ class Groups:
         cells, counts = cells[keep].astype(np.int64), counts[keep].astype(np.int64)
         condition, value = np.divmod(cells, width)
         keys, first = np.unique(condition, return_index=True)
-        return cls(keys, np.append(first, cells.size).astype(np.int64), value.astype(np.uint32), counts)
+        return cls(
+            keys, np.append(first, cells.size).astype(np.int64), value.astype(np.uint32), counts
+        )
 
     @cached_property
     def upto(self) -> np.ndarray:
@@ -51,13 +53,18 @@ class Groups:
         return draw.draw(self.start, self.upto, self.values, wanted, rng.random(wanted.shape))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"keys": self.keys, "start": self.start, "values": self.values, "counts": self.counts}
+        return {
+            "keys": self.keys,
+            "start": self.start,
+            "values": self.values,
+            "counts": self.counts,
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """One column of the chain. `levels` are the sets of columns that it is conditioned on, tried in order,
-    and `tables` the counts for each; the last level is (), no condition."""
+    """One column of the chain. `levels` are the sets of columns that it is conditioned on, tried in
+    order, and `tables` the counts for each; the last level is (), no condition."""
 
     target: str
     levels: tuple[Clique, ...]
@@ -66,17 +73,20 @@ class Link:
 
     @cached_property
     def joined(self) -> Groups:
-        """The groups of all levels concatenated, so that one call can draw rows of different levels."""
+        """The groups of all levels concatenated, so that one call can draw rows of different
+        levels."""
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
         start = [t.start[:-1] + at for t, at in zip(self.tables, ends)]
         starts = np.concatenate([*start, ends[-1:]]).astype(np.int64)
-        keys, values, counts = map(np.concatenate, zip(*((t.keys, t.values, t.counts) for t in self.tables)))
+        keys, values, counts = map(
+            np.concatenate, zip(*((t.keys, t.values, t.counts) for t in self.tables))
+        )
         return Groups(keys, starts, values, counts)
 
     @cached_property
     def places(self) -> tuple[np.ndarray | None, ...]:
-        """For each level: the group number in `joined` of every cell, -1 if the cell does not occur in the
-        public data; None if the level has more than DENSE cells."""
+        """For each level: the group number in `joined` of every cell, -1 if the cell does not occur
+        in the public data; None if the level has more than DENSE cells."""
         out: list[np.ndarray | None] = []
         at = 0
         for shape, table in zip(self.shapes, self.tables):
@@ -90,7 +100,8 @@ class Link:
         return tuple(out)
 
     def draw(self, codes: Columns, rows: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw the column's code for each row, given the codes of the columns that were drawn before."""
+        """Draw the column's code for each row, given the codes of the columns that were drawn
+        before."""
         group = np.full(rows, -1, np.int64)
         todo: np.ndarray | slice = slice(None)
         at = 0
@@ -109,7 +120,9 @@ class Link:
         return self.joined.draw(group, rng)
 
 
-def cells_of(codes: Columns, names: Sequence[str], shape: Sequence[int], rows, total: int) -> np.ndarray:
+def cells_of(
+    codes: Columns, names: Sequence[str], shape: Sequence[int], rows, total: int
+) -> np.ndarray:
     """Cell number (int64) over these columns of each selected row; 0 if there are no columns."""
     cell = np.zeros(total if isinstance(rows, slice) else rows.shape[0], np.int64)
     for name, n in zip(names, shape):

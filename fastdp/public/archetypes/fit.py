@@ -1,5 +1,5 @@
-"""Fits a `PublicModel` to a public table. It counts rows without noise, so it accepts only tables that were
-read with `public=True`."""
+"""Fits a `PublicModel` to a public table. It counts rows without noise, so it accepts only tables
+that were read with `public=True`."""
 
 import numpy as np
 
@@ -26,16 +26,22 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     UsageError if the options do not fit the schema, DataError if the table has no rows or no users.
     """
     if not table.public:
-        raise UsageError("archetypes are fitted on public data only; read the table with public=True")
+        raise UsageError(
+            "archetypes are fitted on public data only; read the table with public=True"
+        )
     if table.user is None:
-        raise DataError("archetypes describe users, so the schema of the public data needs a user column")
+        raise DataError(
+            "archetypes describe users, so the schema of the public data needs a user column"
+        )
     if not table.rows:
         raise DataError("public=: the public data has no row that fits the schema")
     domain = table.domain
     resolved = options.resolve(domain)
     for name in domain:
         if name not in table.codes:
-            raise DataError(f"public=: the chain needs column {name!r}, which the public data does not have")
+            raise DataError(
+                f"public=: the chain needs column {name!r}, which the public data does not have"
+            )
     shape = domain.shape(resolved.features)
     cell = cell_numbers(table.codes, resolved.features, shape, table.rows)
     user, users = _dense(table.user)
@@ -77,10 +83,13 @@ def label_cells(mixture: mixtures.Mixture, points: np.ndarray) -> np.ndarray:
     return np.concatenate(parts).astype(np.int64)
 
 
-def choose(points, cell, user, users: int, seed: int, candidates=CANDIDATES) -> tuple[int, list[dict]]:
-    """(number of archetypes, evidence). The number is the smallest candidate whose mean log likelihood on
-    held-out users is within one standard error of the best. Half of the users are held out; standard errors
-    are computed over users, since the rows of one user are not independent."""
+def choose(
+    points, cell, user, users: int, seed: int, candidates=CANDIDATES
+) -> tuple[int, list[dict]]:
+    """(number of archetypes, evidence). The number is the smallest candidate whose mean log
+    likelihood on held-out users is within one standard error of the best. Half of the users are
+    held out; standard errors are computed over users, since the rows of one user are not
+    independent."""
     rng = np.random.Generator(np.random.Philox(key=seed + 1))
     held = (rng.permutation(users) % 2 == 0) if users > 1 else np.ones(1, bool)
     out_rows = held[user]
@@ -91,7 +100,9 @@ def choose(points, cell, user, users: int, seed: int, candidates=CANDIDATES) -> 
     sums = []
     for k in candidates:
         mixture = mixtures.fit(points[seen], train[seen], k, seed=seed, starts=1, tol=1e-3)
-        sums.append(np.bincount(test_user, mixture.log_density(points)[test_cell], minlength=users)[held])
+        sums.append(
+            np.bincount(test_user, mixture.log_density(points)[test_cell], minlength=users)[held]
+        )
     means = [float(s.sum() / rows.sum()) for s in sums]
     best = int(np.argmax(means))
     evidence, chosen = [], best
@@ -117,7 +128,8 @@ def most_common(user, value, width: int, users: int, rng: np.random.Generator) -
 
 
 def _dense(user: np.ndarray) -> tuple[np.ndarray, int]:
-    """(user numbers without gaps, number of users): users whose rows were all dropped get no number."""
+    """(user numbers without gaps, number of users): users whose rows were all dropped get no
+    number."""
     there = np.bincount(user) > 0
     number = np.cumsum(there) - 1
     return number[user], int(there.sum())

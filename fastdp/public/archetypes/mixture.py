@@ -1,9 +1,9 @@
-"""A Gaussian mixture on weighted points, fitted by expectation maximisation over the distinct cells of public
-data.
+"""A Gaussian mixture on weighted points, fitted by expectation maximisation over the distinct cells
+of public data.
 
-The log density of a cell under a component is linear in (1, x, x x'), so each of the two steps of an
-iteration is one matrix product over the distinct cells, whatever the number of rows. The mixture includes the
-standardisation of features, so that callers always pass unscaled points.
+The log density of a cell under a component is linear in (1, x, x x'), so each of the two steps of
+an iteration is one matrix product over the distinct cells, whatever the number of rows. The mixture
+includes the standardisation of features, so that callers always pass unscaled points.
 """
 
 import numpy as np
@@ -12,15 +12,16 @@ from msgspec import Struct
 from ...errors import DataError
 
 QUANTISATION = 1 / 12
-"""Variance of a uniform distribution of width 1 (one code). It is added to the variances, so that no
-component collapses onto a single code."""
+"""Variance of a uniform distribution of width 1 (one code). It is added to the variances, so that
+no component collapses onto a single code."""
 ALIKE = 1e-9
-"""Mean log likelihoods that differ by less are those of one solution, whose components only come in another
-order; the first is taken, so that no rounding decides between them."""
+"""Mean log likelihoods that differ by less are those of one solution, whose components only come in
+another order; the first is taken, so that no rounding decides between them."""
 
 
 class Mixture(Struct, frozen=True, eq=False):
-    """weights [k], means [k, d], covariances [k, d, d] of standardised points (x - centre) / spread."""
+    """weights [k], means [k, d], covariances [k, d, d] of standardised points (x - centre) /
+    spread."""
 
     centre: np.ndarray
     spread: np.ndarray
@@ -33,7 +34,8 @@ class Mixture(Struct, frozen=True, eq=False):
         return self.weights.shape[0]
 
     def joint(self, points: np.ndarray) -> np.ndarray:
-        """float64 [n, k]: log(weight of component j * its density at point i), density per unit of codes."""
+        """float64 [n, k]: log(weight of component j * its density at point i), density per unit of
+        codes."""
         x = self.standardised(points)
         form = coefficients(self.weights, self.means, self.covariances)
         return monomials(x) @ form - np.log(self.spread).sum()
@@ -60,13 +62,13 @@ def fit(
     iterations: int = 200,
     floor: float | None = None,
 ) -> Mixture:
-    """A mixture of `size` components that locally maximises the likelihood of `points` [n, d], where point i
-    occurs `counts[i]` times.
+    """A mixture of `size` components that locally maximises the likelihood of `points` [n, d],
+    where point i occurs `counts[i]` times.
 
-    Runs a few iterations from each of `starts` k-means solutions (k-means++ seeds), and continues the best of
-    them until the mean log likelihood increases by less than `tol`. `floor` is added to the variances of the
-    standardised features (None: the variance of rounding to whole codes). Components to which no point
-    belongs are kept with weight 0.
+    Runs a few iterations from each of `starts` k-means solutions (k-means++ seeds), and continues
+    the best of them until the mean log likelihood increases by less than `tol`. `floor` is added to
+    the variances of the standardised features (None: the variance of rounding to whole codes).
+    Components to which no point belongs are kept with weight 0.
     """
     points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)
     if counts.sum() <= 0:
@@ -91,8 +93,8 @@ def fit(
 
 
 def climb(phi, share, state, extra, tol: float, iterations: int):
-    """Run EM iterations from `state`; returns the last state, and the mean log likelihood of the state
-    before it."""
+    """Run EM iterations from `state`; returns the last state, and the mean log likelihood of the
+    state before it."""
     last = -np.inf
     for _ in range(iterations):
         belongs = phi @ coefficients(*state)
@@ -105,8 +107,8 @@ def climb(phi, share, state, extra, tol: float, iterations: int):
 
 
 def maximise(phi, share, belongs, extra):
-    """The M step: (weights, means, covariances) from `belongs` [n, k], the posterior probabilities of
-    components for each point."""
+    """The M step: (weights, means, covariances) from `belongs` [n, k], the posterior probabilities
+    of components for each point."""
     d = extra.shape[0]
     moments = (belongs * share[:, None]).T @ phi
     weights = moments[:, 0].copy()
@@ -115,7 +117,9 @@ def maximise(phi, share, belongs, extra):
     means = moments[:, 1 : 1 + d] / safe[:, None]
     covariances = np.empty((weights.size, d, d))
     rows, columns = np.triu_indices(d)
-    covariances[:, rows, columns] = covariances[:, columns, rows] = moments[:, 1 + d :] / safe[:, None]
+    covariances[:, rows, columns] = covariances[:, columns, rows] = (
+        moments[:, 1 + d :] / safe[:, None]
+    )
     covariances -= means[:, :, None] * means[:, None, :]
     covariances += extra
     weights[empty], covariances[empty] = 0.0, np.eye(d)
@@ -143,7 +147,8 @@ def coefficients(weights, means, covariances) -> np.ndarray:
 
 
 def log_sum(joint: np.ndarray) -> np.ndarray:
-    """log of the sum of exp over each row. Overwrites `joint`: each entry becomes exp(entry) / that sum."""
+    """log of the sum of exp over each row. Overwrites `joint`: each entry becomes exp(entry) / that
+    sum."""
     top = joint.max(axis=1)
     joint -= top[:, None]
     np.exp(joint, out=joint)
@@ -153,7 +158,8 @@ def log_sum(joint: np.ndarray) -> np.ndarray:
 
 
 def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
-    """The number of the nearest of `size` weighted means for each point; k-means++ draws the first means."""
+    """The number of the nearest of `size` weighted means for each point; k-means++ draws the first
+    means."""
     centres = x[[rng.choice(x.shape[0], p=share)]]
     nearest = ((x - centres[0]) ** 2).sum(axis=1)
     while centres.shape[0] < size:
@@ -166,6 +172,8 @@ def kmeans(x, share, size: int, rng, iterations: int = 15) -> np.ndarray:
     for _ in range(iterations):
         label = np.argmin((centres**2).sum(axis=1) - 2 * x @ centres.T, axis=1)
         mass = np.bincount(label, share, minlength=centres.shape[0])
-        sums = np.stack([np.bincount(label, share * column, minlength=mass.size) for column in x.T], axis=1)
+        sums = np.stack(
+            [np.bincount(label, share * column, minlength=mass.size) for column in x.T], axis=1
+        )
         centres = np.where(mass[:, None] > 0, sums / np.maximum(mass, 1e-300)[:, None], centres)
     return label

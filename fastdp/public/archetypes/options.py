@@ -17,9 +17,10 @@ DEFAULT_ARCHETYPES = 10
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The column `target` is drawn given the columns `given`. If their combination does not occur in the
-    public data, the sets of columns in `fallback` are tried in order, and finally no condition. None: the
-    fallback is all features, then the features without the first, without the first two, and so on."""
+    """The column `target` is drawn given the columns `given`. If their combination does not occur
+    in the public data, the sets of columns in `fallback` are tried in order, and finally no
+    condition. None: the fallback is all features, then the features without the first, without the
+    first two, and so on."""
 
     target: str
     given: tuple[str, ...]
@@ -31,12 +32,12 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`features`: columns whose standardised codes the mixture is fitted to; a user's archetype is the most
-    common label of its rows. `trait`: a column with one value per user. `archetypes`: their number, or "auto"
-    (chosen by the likelihood of held-out public users). `chain`: the other columns in the order in which they
-    are drawn (None: each given the features). `habits`: the columns whose values are typical of a user (None:
-    the features). `prior`: cliques of the public distribution that `refine` starts from (None: chosen by the
-    associations in the public data)."""
+    """`features`: columns whose standardised codes the mixture is fitted to; a user's archetype is
+    the most common label of its rows. `trait`: a column with one value per user. `archetypes`:
+    their number, or "auto" (chosen by the likelihood of held-out public users). `chain`: the other
+    columns in the order in which they are drawn (None: each given the features). `habits`: the
+    columns whose values are typical of a user (None: the features). `prior`: cliques of the public
+    distribution that `refine` starts from (None: chosen by the associations in the public data)."""
 
     features: tuple[str, ...]
     trait: str | None = None
@@ -53,17 +54,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             raise ValueError(f"archetypes must lie in 1..{MAX_ARCHETYPES}, or be 'auto'")
 
     def resolve(self, domain: Domain) -> Resolved:
-        """The options with every column of the domain assigned, in the order of drawing; UsageError names a
-        column that is not."""
+        """The options with every column of the domain assigned, in the order of drawing; UsageError
+        names a column that is not."""
         features = domain.check(self.features)
         if domain.cells(features) > MAX_CELLS:
             cells = domain.cells(features)
-            raise UsageError(f"features: {', '.join(features)} have {cells} cells, the limit is {MAX_CELLS}")
+            raise UsageError(
+                f"features: {', '.join(features)} have {cells} cells, the limit is {MAX_CELLS}"
+            )
         made = [*features]
         if self.trait is not None:
             domain.check((self.trait,))
             if self.trait in features:
-                raise UsageError(f"trait: {self.trait!r} is also a feature; a trait has one value per user")
+                raise UsageError(
+                    f"trait: {self.trait!r} is also a feature; a trait has one value per user"
+                )
             made.append(self.trait)
         chain = self.chain
         if chain is None:
@@ -72,11 +77,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         for step in chain:
             domain.check((step.target,))
             if step.target in made:
-                raise UsageError(f"chain: {step.target!r} is drawn twice, or is also a feature or the trait")
+                raise UsageError(
+                    f"chain: {step.target!r} is drawn twice, or is also a feature or the trait"
+                )
             levels = _levels(step, features)
             for name in {n for level in levels for n in level}:
                 if name not in made:
-                    raise UsageError(f"chain: {step.target!r} depends on {name!r}, drawn later or not at all")
+                    raise UsageError(
+                        f"chain: {step.target!r} depends on {name!r}, drawn later or not at all"
+                    )
             links.append((step.target, levels))
             made.append(step.target)
         missing = [name for name in domain if name not in made]

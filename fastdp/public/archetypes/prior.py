@@ -1,9 +1,10 @@
 """The public distribution as a graphical model: what `refine` starts from.
 
-Each node of a junction tree over the public cliques is p(residual | separator) from public counts, with
-Witten-Bell smoothing: for a condition that occurs n times with t different outcomes, weight t / (n + t) goes
-to the distribution with one condition column less, the one that is least informative about the outcome. So
-every combination of the domain has positive probability, and counts of rare conditions have little weight.
+Each node of a junction tree over the public cliques is p(residual | separator) from public counts,
+with Witten-Bell smoothing: for a condition that occurs n times with t different outcomes, weight t
+/ (n + t) goes to the distribution with one condition column less, the one that is least informative
+about the outcome. So every combination of the domain has positive probability, and counts of rare
+conditions have little weight.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,15 +22,19 @@ from ...model.layout import make_plan
 Counts = Mapping[Clique, tuple[np.ndarray, np.ndarray]]
 
 
-def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int | None = None) -> Model:
-    """The model of public marginals, given as (cells, counts). The cliques of `counts` must contain all
-    cliques of the junction tree; `tree_cliques` returns such cliques."""
+def prior_model(
+    domain: Domain, counts: Counts, total: float = 1.0, threads: int | None = None
+) -> Model:
+    """The model of public marginals, given as (cells, counts). The cliques of `counts` must contain
+    all cliques of the junction tree; `tree_cliques` returns such cliques."""
     tree = junction_tree(domain, list(counts))
     plan = make_plan(domain, tree, {frozenset(c): None for c in counts})
     nodes = []
     for node in plan.nodes:
         sep, res = tuple(node.sep), tuple(node.res)
-        nodes.append(Node(sep, res, smoothed(domain, _joint(domain, counts, (*sep, *res)), sep, res)))
+        nodes.append(
+            Node(sep, res, smoothed(domain, _joint(domain, counts, (*sep, *res)), sep, res))
+        )
     # A model's tables are joint marginals: one pass over the tree turns the conditionals into them.
     plan = make_plan(domain, tree, {frozenset(node.axes): None for node in nodes})
     tables, marginals = np.empty(plan.cells), np.empty(max(plan.size, 1))
@@ -39,7 +44,8 @@ def prior_model(domain: Domain, counts: Counts, total: float = 1.0, threads: int
 
 
 def tree_cliques(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
-    """The cliques of a junction tree over `cliques` and all other columns: these have to be counted."""
+    """The cliques of a junction tree over `cliques` and all other columns: these have to be
+    counted."""
     covered = {a for c in cliques for a in c}
     wanted = [*cliques, *((a,) for a in domain if a not in covered)]
     plan = make_plan(domain, junction_tree(domain, wanted), {frozenset(c): None for c in wanted})
@@ -47,7 +53,8 @@ def tree_cliques(domain: Domain, cliques: Sequence[Clique]) -> list[Clique]:
 
 
 def smoothed(domain: Domain, joint: np.ndarray, sep: Clique, res: Clique) -> np.ndarray:
-    """float64 [cells of sep, cells of res]: smoothed p(res | sep), from counts with axes (*sep, *res)."""
+    """float64 [cells of sep, cells of res]: smoothed p(res | sep), from counts with axes (*sep,
+    *res)."""
     width = domain.cells(res)
     if not sep:
         return _blend(joint.reshape(1, width), np.full((1, width), 1.0 / width))
@@ -55,7 +62,9 @@ def smoothed(domain: Domain, joint: np.ndarray, sep: Clique, res: Clique) -> np.
     below = smoothed(domain, joint.sum(axis=drop), sep[:drop] + sep[drop + 1 :], res)
     shape = domain.shape(sep)
     wide = below.reshape(*shape[:drop], 1, *shape[drop + 1 :], width)
-    return _blend(joint.reshape(-1, width), np.broadcast_to(wide, (*shape, width)).reshape(-1, width))
+    return _blend(
+        joint.reshape(-1, width), np.broadcast_to(wide, (*shape, width)).reshape(-1, width)
+    )
 
 
 def _blend(counts: np.ndarray, below: np.ndarray) -> np.ndarray:
@@ -65,8 +74,8 @@ def _blend(counts: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 
 def _least(joint: np.ndarray, conditions: int) -> int:
-    """The condition column (an axis of `joint`) whose removal leaves the largest log likelihood, the sum of
-    n(res, rest) log p(res | rest)."""
+    """The condition column (an axis of `joint`) whose removal leaves the largest log likelihood,
+    the sum of n(res, rest) log p(res | rest)."""
     if conditions == 1:
         return 0
 

@@ -1,5 +1,5 @@
-"""Transforms of the 1940 census of the NIST 2018 challenge: wages and house values as few codes (McKenna
-2018).
+"""Transforms of the 1940 census of the NIST 2018 challenge: wages and house values as few codes
+(McKenna 2018).
 
 999998 (INCWAGE) and 9999998, 9999999 (VALUEH) are the census' codes for missing values.
 """
@@ -14,8 +14,8 @@ _VALUE_TOP, _VALUE_MISSING, _VALUE_LAST = 25_000, 9_999_998, 9_999_999
 
 
 def _wage_class(cents: np.ndarray) -> np.ndarray:
-    """Position (0..6) of the first number in (100, 20, 50, 25, 10, 5, 2) that divides the value; 7 if none
-    does."""
+    """Position (0..6) of the first number in (100, 20, 50, 25, 10, 5, 2) that divides the value; 7
+    if none does."""
     out = np.full(len(cents), 7, dtype=np.int64)
     for code in reversed(range(len(_CLASS_STEPS))):
         out[cents % _CLASS_STEPS[code] == 0] = code
@@ -23,9 +23,9 @@ def _wage_class(cents: np.ndarray) -> np.ndarray:
 
 
 class Wage:
-    """A wage as two codes. A is wage // 100 for wages under 5000, 50 for wages of 5000 and more, 51 where the
-    wage is missing. B is wage % 100, or with `classes` the class of divisibility (0..7, see `_wage_class`);
-    for wages of 5000 and more B is 0. A = 50 is decoded as `top`."""
+    """A wage as two codes. A is wage // 100 for wages under 5000, 50 for wages of 5000 and more, 51
+    where the wage is missing. B is wage % 100, or with `classes` the class of divisibility (0..7,
+    see `_wage_class`); for wages of 5000 and more B is 0. A = 50 is decoded as `top`."""
 
     least_top = _WAGE_TOP
 
@@ -43,7 +43,9 @@ class Wage:
         b = _wage_class(values) if self.classes else values % 100
         return [a, np.where(low, b, 0)], good
 
-    def join(self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]) -> np.ndarray:
+    def join(
+        self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
         a, b = parts
         if self.classes:
             classes = _wage_class(np.arange(100))
@@ -57,8 +59,8 @@ class Wage:
 
 
 class HouseValue:
-    """A house value as one code: value // 5 under 25000, code 5000 for larger values (decoded as `top`), and
-    codes 5001 and 5002 for the two values that mean missing."""
+    """A house value as one code: value // 5 under 25000, code 5000 for larger values (decoded as
+    `top`), and codes 5001 and 5002 for the two values that mean missing."""
 
     least_top = _VALUE_TOP
 
@@ -71,7 +73,9 @@ class HouseValue:
         code = np.where(values >= _VALUE_MISSING, values - _VALUE_MISSING + 5_001, code)
         return [np.where(good, code, 0)], good
 
-    def join(self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]) -> np.ndarray:
+    def join(
+        self, field, parts: Sequence[np.ndarray], uniform: Callable[[str], np.ndarray]
+    ) -> np.ndarray:
         (code,) = parts
         value = np.where(code < 5_000, code * 5, _VALUE_TOP if field.top is None else field.top)
         return np.where(code > 5_000, code - 5_001 + _VALUE_MISSING, value)

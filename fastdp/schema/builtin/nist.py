@@ -10,8 +10,8 @@ from ..importers import read_json
 
 # The scorer of sprint 3 bins money and miles by 10 and seconds by 200, with open ends.
 _TAXI_STEP = {"fare": 10, "tips": 10, "trip_total": 10, "trip_miles": 10, "trip_seconds": 200}
-# Mean distance beyond the last edge, from the City of Chicago's public trips of March and April 2022
-# (for tips and miles, which hardly ever lie beyond it in these trips, the width of a bin).
+# Mean distance beyond the last edge, from the City of Chicago's public trips of March and April
+# 2022 (for tips and miles, which hardly ever lie beyond it in these trips, the width of a bin).
 _TAXI_TAIL = {"fare": 40, "tips": 10, "trip_total": 60, "trip_miles": 10, "trip_seconds": 1000}
 # Bins of the scorer of sprint 2, for the columns whose range is not in its parameters.
 _INCOME = ["-inf", *range(0, 105_000, 5_000), "inf"]
@@ -23,14 +23,16 @@ _ACS_EDGES = {"HHWT": _WEIGHT, "PERWT": _WEIGHT, **dict.fromkeys(_INCOMES, _INCO
 def from_deid2(path: str | Path) -> dict[str, Any]:
     """From a parameters.json of the DeID2 challenge, sprint 1, 2 or 3.
 
-    The bound on rows per user is `max_records_per_individual`. A column has exactly the values that the file
-    lists: a null or a value outside the list counts as -1 (unknown) if the list has -1, else the row is
-    dropped.
+    The bound on rows per user is `max_records_per_individual`. A column has exactly the values that
+    the file lists: a null or a value outside the list counts as -1 (unknown) if the list has -1,
+    else the row is dropped.
     """
     plain = read_json(path)
     columns, runs = plain.get("schema"), plain.get("runs")
     if not isinstance(columns, dict) or not isinstance(runs, list) or not runs:
-        raise SchemaError(f"file {path}: not a file of DeID2 parameters: 'schema' or 'runs' is missing")
+        raise SchemaError(
+            f"file {path}: not a file of DeID2 parameters: 'schema' or 'runs' is missing"
+        )
     try:
         bound = min(int(run["max_records_per_individual"]) for run in runs)
     except (KeyError, TypeError, ValueError):
@@ -56,7 +58,13 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
     if "column" not in user:
         raise SchemaError(f"file {path}: there is no column of kind 'id'")
     provenance = f"NIST DeID2 challenge, {Path(path).name}"
-    return {"name": name, "provenance": provenance, "user": user, "columns": made, "outputs": outputs}
+    return {
+        "name": name,
+        "provenance": provenance,
+        "user": user,
+        "columns": made,
+        "outputs": outputs,
+    }
 
 
 def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,12 +74,20 @@ def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
         for key in ("neighborhood", "incident_type"):
             listed = columns[key]
             values, names = [int(v["code"]) for v in listed], [str(v["name"]) for v in listed]
-            made[key] = {"kind": "categorical", "dtype": "int16", "values": values, "names": names, **drop}
+            made[key] = {
+                "kind": "categorical",
+                "dtype": "int16",
+                "values": values,
+                "names": names,
+                **drop,
+            }
         for key in ("year", "month"):
             values = sorted({int(p[key]) for p in columns["periods"]})
             made[key] = {"kind": "categorical", "dtype": "int16", "values": values, **drop}
     except (KeyError, TypeError, ValueError):
-        raise SchemaError(f"file {path}: sprint 1 needs periods, neighborhood, incident_type") from None
+        raise SchemaError(
+            f"file {path}: sprint 1 needs periods, neighborhood, incident_type"
+        ) from None
     return made
 
 

@@ -19,10 +19,14 @@ def cells(cliques) -> int:
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.sampled_from(PAIRS), min_size=1, max_size=8, unique=True), st.integers(20, 900), st.data())
+@given(
+    st.lists(st.sampled_from(PAIRS), min_size=1, max_size=8, unique=True),
+    st.integers(20, 900),
+    st.data(),
+)
 def test_what_stays_fits_and_no_more_goes_than_must(cliques, most, data):
-    """In the order in which they went, each went from a tree that was too large, and saved the most cells per
-    squared weight."""
+    """In the order in which they went, each went from a tree that was too large, and saved the most
+    cells per squared weight."""
     weight = {c: data.draw(st.sampled_from([1.0, 3.0])) for c in cliques}
     stay, dropped = affordable_cliques.affordable(DOMAIN, cliques, 10**6, most, (), weight)
     left = list(cliques)
@@ -39,4 +43,7 @@ def test_what_stays_fits_and_no_more_goes_than_must(cliques, most, data):
 @pytest.mark.parametrize("slack, kept", [(0, 2), (-1, 1)])
 def test_a_tree_just_as_large_as_allowed_is_allowed(slack, kept):
     cliques = [("a", "b"), ("c", "d")]
-    assert len(affordable_cliques.affordable(DOMAIN, cliques, 10**6, cells(cliques) + slack)[0]) == kept
+    assert (
+        len(affordable_cliques.affordable(DOMAIN, cliques, 10**6, cells(cliques) + slack)[0])
+        == kept
+    )

@@ -1,4 +1,5 @@
-"""Compression and expansion: inverse on kept values, within the public list, never against a constraint."""
+"""Compression and expansion: inverse on kept values, within the public list, never against a
+constraint."""
 
 import math
 
@@ -60,7 +61,9 @@ def test_merging():
 
 def test_merged_measurements_add_values_and_variances():
     compression = Compression(Domain({"a": 4, "b": 2}), {"a": np.array([0, 2, 1, 2])})
-    merged = compression.measurement(Measurement(("a",), [5.0, 1.0, 7.0, 2.0], [1.0, 3.0, 2.0, 4.0]))
+    merged = compression.measurement(
+        Measurement(("a",), [5.0, 1.0, 7.0, 2.0], [1.0, 3.0, 2.0, 4.0])
+    )
     assert merged.values.tolist() == [5.0, 7.0, 3.0]
     assert merged.sigma.tolist() == [1.0, 2.0, 5.0]
     kept = Measurement(("b",), [1.0, 2.0], 1.0)
@@ -72,12 +75,15 @@ def test_uniform_and_public_frequencies():
     compression = compressed(a=[True, False, False, False])
     rows = {"a": np.full(60_000, 1)}
     even = np.bincount(Expansion(compression, seed=1)(rows)["a"], minlength=4)
-    # Each of three has mean 20,000 and standard deviation 115; 700 is 6 of them (false alarms below 1e-8).
+    # Each of three has mean 20,000 and standard deviation 115; 700 is 6 of them (false alarms below
+    # 1e-8).
     assert even[0] == 0 and (abs(even[1:] - 20_000) < 700).all()
     frequencies = {"a": np.array([9, 3, 0, 1])}
     public = np.bincount(Expansion(compression, frequencies, seed=1)(rows)["a"], minlength=4)
     assert public[2] == 0 and abs(public[1] - 45_000) < 700
-    nothing = np.bincount(Expansion(compression, {"a": np.array([9, 0, 0, 0])})(rows)["a"], minlength=4)
+    nothing = np.bincount(
+        Expansion(compression, {"a": np.array([9, 0, 0, 0])})(rows)["a"], minlength=4
+    )
     assert (nothing[1:] > 19_000).all()
     for wrong in ([1, 2], [1, -1, 1, 1], [1, np.nan, 1, 1]):
         with pytest.raises(UsageError, match="frequencies"):
@@ -128,9 +134,13 @@ def one(values, sigma):
 def test_rare_values_are_shrunk_as_far_as_noise_explains_their_differences():
     """All of it, and they are equal; none, and they stay; in between they keep their order."""
     values, rare = np.array([10.0, 25.0, 40.0, 90.0, 35.0, 5.0]), np.arange(6) < 5
-    equal, some, same = (merged_codes.shape_of(one(values, s), rare, values.sum()) for s in (1e3, 20.0, 1e-6))
+    equal, some, same = (
+        merged_codes.shape_of(one(values, s), rare, values.sum()) for s in (1e3, 20.0, 1e-6)
+    )
     assert np.allclose(equal[:5], values[:5].mean()) and np.allclose(same, values)
-    assert (np.argsort(some[:5]) == np.argsort(values[:5])).all() and np.ptp(some[:5]) < np.ptp(values[:5])
+    assert (np.argsort(some[:5]) == np.argsort(values[:5])).all() and np.ptp(some[:5]) < np.ptp(
+        values[:5]
+    )
     for shape in (equal, some, same):
         assert math.isclose(shape.sum(), values.sum())
 

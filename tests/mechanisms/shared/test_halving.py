@@ -1,4 +1,5 @@
-"""Rows drawn several times over and halved: against a slow twin, without bias, closer to the model."""
+"""Rows drawn several times over and halved: against a slow twin, without bias, closer to the
+model."""
 
 from itertools import combinations, product
 
@@ -36,7 +37,9 @@ def cases(draw):
 def test_the_kernel_does_what_its_slow_twin_does(case):
     shape, codes, order, items, weights, bits, sweeps = case
     kept = Items(shape, items, weights, 1 << 20).halve(order, codes, bits, sweeps)
-    assert kept.tolist() == twin.halve(codes.tolist(), order.tolist(), items, weights.tolist(), bits, sweeps)
+    assert kept.tolist() == twin.halve(
+        codes.tolist(), order.tolist(), items, weights.tolist(), bits, sweeps
+    )
 
 
 @settings(max_examples=60)
@@ -80,7 +83,9 @@ def test_kept_rows_are_rows_in_their_order():
     wanted = Workload(domain, ITEMS).halving(domain)
     kept = wanted(rows, np.random.default_rng(4))
     number = kept["number"]
-    assert (np.diff(number) > 0).all() and all(np.array_equal(kept[a], rows[a][number]) for a in rows)
+    assert (np.diff(number) > 0).all() and all(
+        np.array_equal(kept[a], rows[a][number]) for a in rows
+    )
     again = wanted(rows, np.random.default_rng(4))
     assert np.array_equal(again["number"], number)
     empty = wanted({a: v[:0] for a, v in rows.items()}, np.random.default_rng(4))
@@ -106,27 +111,35 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
         assert [len(s["a"]) for s in shards] == [600, 600, 301]
         assert np.array_equal(rows.some(50, 3)["a"], some["a"])  # trials do not pay for halvings
         inside = GroupedRows(rows, "c", None)
-        assert sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
+        assert (
+            sum(len(inside.shard(i)["a"]) for i in range(-(-total // inside.shard_rows))) == total
+        )
         shared = GroupedRows(rows, "c", np.array([6.0, 1.0, 3.0])).shard(1)["c"]
         assert np.bincount(shared).tolist() == [360, 60, 180]
         assert np.array_equal(rows.again(total, 1).shard(1)["a"], shards[1]["a"])
         assert not np.array_equal(rows.again(total, 2).shard(1)["a"], shards[1]["a"])
         drawn = {a: np.concatenate([s[a] for s in shards]) for a in domain}
         made[name] = sum(
-            np.abs(cells(domain, drawn, c) / total - model.marginal(c).reshape(-1) / model.total).sum()
+            np.abs(
+                cells(domain, drawn, c) / total - model.marginal(c).reshape(-1) / model.total
+            ).sum()
             for c in (("b", "c"), ("a", "c"))
         )
         if name == "all pairs":  # exchanges leave the counts of the model's own cliques
             monkeypatch.setattr(halving, "STEPS", ())
             before = rows.shard(0)
-            assert np.array_equal(cells(domain, before, ("a", "b")), cells(domain, shards[0], ("a", "b")))
-            assert not np.array_equal(cells(domain, before, ("a", "c")), cells(domain, shards[0], ("a", "c")))
+            assert np.array_equal(
+                cells(domain, before, ("a", "b")), cells(domain, shards[0], ("a", "b"))
+            )
+            assert not np.array_equal(
+                cells(domain, before, ("a", "c")), cells(domain, shards[0], ("a", "c"))
+            )
     assert max(made["balanced"], made["all pairs"]) < 0.8 * made["plain"]
 
 
 def test_many_rows_are_halved_less_often_and_pairs_they_cannot_fill_are_left_out():
-    """The work, rows drawn times pairs, stays within its bound; runs of millions of rows are as fast as
-    before."""
+    """The work, rows drawn times pairs, stays within its bound; runs of millions of rows are as
+    fast as before."""
     domain = Domain({"a": 20, "b": 15, "c": 3, "id": 100_000})
     levels = {}
     for rows in (100, 3_000, 300_000, 3_000_000, 30_000_000):

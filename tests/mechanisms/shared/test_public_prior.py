@@ -1,4 +1,5 @@
-"""Public starts: weight where they are right, none where they are wrong, and what is asked of the session."""
+"""Public starts: weight where they are right, none where they are wrong, and what is asked of the
+session."""
 
 import math
 
@@ -17,7 +18,8 @@ from fastdp.mechanisms.shared.public_prior import (
 
 
 def risk(public, truth, sigma, draws=300):
-    """Mean squared error of the answers averaged with the public table, over that of the answers alone."""
+    """Mean squared error of the answers averaged with the public table, over that of the answers
+    alone."""
     rng = np.random.default_rng(0)
     alone, both = 0.0, 0.0
     for _ in range(draws):
@@ -34,7 +36,9 @@ def test_the_error_of_a_public_table_is_its_gap_beyond_the_noise_or_that_of_its_
     public = np.array([10.0, 20, 30, 40])
     near, off = (Measurement(("a",), y, 1.0) for y in (public, np.array([20.0, 10, 40, 30])))
     assert prior_as_measurement(near, public, 0.5).variances == pytest.approx(1.5 * (public + 0.5))
-    assert prior_as_measurement(off, public, 0.5).variances == pytest.approx(np.full(4, 400 / 2 - 1))
+    assert prior_as_measurement(off, public, 0.5).variances == pytest.approx(
+        np.full(4, 400 / 2 - 1)
+    )
     for far in ([40.0, 30, 20, 10], [30.0, 10, 40, 20]):  # closer to equal cells
         assert prior_as_measurement(Measurement(("a",), far, 1.0), public, 0.5) is None
     prior = PublicPrior(("a", "b"), public.reshape(2, 2), 0.5)
@@ -44,8 +48,8 @@ def test_the_error_of_a_public_table_is_its_gap_beyond_the_noise_or_that_of_its_
 @pytest.mark.parametrize("size", [3, 4, 10, 40])
 @pytest.mark.parametrize("gap", [0.5, 1.5, 3.0, 10.0])
 def test_a_wrong_public_table_costs_nothing(size, gap):
-    """James and Stein: wherever the public table is, here off by `gap` standard deviations a cell, most of
-    it where it has least."""
+    """James and Stein: wherever the public table is, here off by `gap` standard deviations a cell,
+    most of it where it has least."""
     truth = np.random.default_rng(size).dirichlet(np.ones(size)) * 2000 * size
     off = np.roll(truth, 1) - truth
     wrong = np.maximum(0.0, truth + off * gap * 50.0 / np.sqrt(np.mean(np.square(off))))
@@ -62,9 +66,9 @@ judged = st.tuples(distances, st.none() | distances, st.floats(0.1, 1e5), st.flo
 @given(st.lists(judged, max_size=8))
 @settings(max_examples=100, deadline=None)
 def test_priors_are_judged_like_studies_of_one_effect(rows):
-    """DerSimonian and Laird, one by one: what a prior explains is known to a variance of 2 (noise / apart)^2,
-    and drawn towards the mean of all by the spread among them. A prior that was not asked about has the
-    mean alone; the distance left is the average of both answers."""
+    """DerSimonian and Laird, one by one: what a prior explains is known to a variance of 2 (noise /
+    apart)^2, and drawn towards the mean of all by the spread among them. A prior that was not asked
+    about has the mean alone; the distance left is the average of both answers."""
     seen = [
         (apart**2 / noise**2 / 2, (far - near) / apart)
         for far, near, apart, noise in rows
@@ -89,20 +93,27 @@ def test_priors_are_judged_like_studies_of_one_effect(rows):
         if verdict is not None:
             left = [far - apart * best, *([] if near is None else [near])]
             assert verdict.explained == pytest.approx(apart * best, rel=1e-6)
-            assert verdict.distance == pytest.approx(max(0.0, np.mean(left)), rel=1e-6, abs=1e-6 * apart)
+            assert verdict.distance == pytest.approx(
+                max(0.0, np.mean(left)), rel=1e-6, abs=1e-6 * apart
+            )
 
 
 def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
-    """Of 200 tables of 50 rows drawn from the estimate, the shrunk ones are much closer to it on average; a
-    table that is far from the estimate, or of very many rows, stays."""
+    """Of 200 tables of 50 rows drawn from the estimate, the shrunk ones are much closer to it on
+    average; a table that is far from the estimate, or of very many rows, stays."""
     rng, estimate = np.random.default_rng(2), np.array([5.0, 10, 15, 20])
     drawn = rng.multinomial(50, estimate / 50, 200).astype(float)
     off = np.array(
-        [[np.abs(t - estimate).sum(), np.abs(shrunk(t, estimate, 50) - estimate).sum()] for t in drawn]
+        [
+            [np.abs(t - estimate).sum(), np.abs(shrunk(t, estimate, 50) - estimate).sum()]
+            for t in drawn
+        ]
     )
     assert off[:, 1].mean() < 0.4 * off[:, 0].mean() and (off[:, 1] <= off[:, 0] + 1e-9).all()
     table = np.array([20.0, 15, 10, 5])
     p, gap = table / 50, 0.2  # squared, of the shares; chance explains (1 - 0.3) / rows of it
     for rows in (50, 10**6):
         weight = rows / (rows + (1 - np.square(p).sum()) / (gap - (1 - np.square(p).sum()) / rows))
-        assert shrunk(table, estimate, rows) == pytest.approx(weight * table + (1 - weight) * estimate)
+        assert shrunk(table, estimate, rows) == pytest.approx(
+            weight * table + (1 - weight) * estimate
+        )

@@ -1,4 +1,5 @@
-"""Weights of a workload, columns drawn given others and marginals of screened pairs, by their definitions."""
+"""Weights of a workload, columns drawn given others and marginals of screened pairs, by their
+definitions."""
 
 import math
 from itertools import combinations, permutations
@@ -12,7 +13,13 @@ from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import dependencies
-from fastdp.mechanisms.shared.dependencies import MOST_PART, PAIR_CELLS, STRICT, Dependency, DependentColumns
+from fastdp.mechanisms.shared.dependencies import (
+    MOST_PART,
+    PAIR_CELLS,
+    STRICT,
+    Dependency,
+    DependentColumns,
+)
 from fastdp.mechanisms.shared.screened_pairs import ScreenedPairs
 from fastdp.mechanisms.shared.screening import Candidate
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros
@@ -22,7 +29,8 @@ from fastdp.schema.constraints import FOLLOW_CELLS
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 5, "e": 2})
 ITEMS = st.lists(
-    st.tuples(st.sets(st.sampled_from("abcde"), min_size=1), st.sampled_from([0.5, 1.0, 3.0])), max_size=5
+    st.tuples(st.sets(st.sampled_from("abcde"), min_size=1), st.sampled_from([0.5, 1.0, 3.0])),
+    max_size=5,
 )
 
 
@@ -47,18 +55,28 @@ def test_a_workload_weighs_sets_by_the_items_that_contain_them(items, target):
 
 
 def test_expected_errors_are_those_of_the_best_marginal_that_contains_the_item():
-    """Noise of 4 rows in each of 6 cells is one of 4 sqrt(3) in each of the 2 values that they add up to, and
-    a Gaussian has a mean size of sqrt(2 / pi): measured twice, the smaller error counts."""
+    """Noise of 4 rows in each of 6 cells is one of 4 sqrt(3) in each of the 2 values that they add
+    up to, and a Gaussian has a mean size of sqrt(2 / pi): measured twice, the smaller error counts.
+    """
     model = SimpleNamespace(domain=DOMAIN, marginal=lambda c: np.full(DOMAIN.cells(c), 1e4))
-    model.errors = {("a", "b"): np.full(6, 4.0), ("a", "d"): np.full(10, 9.0), ("a", "e"): np.full(4, np.inf)}
-    found = Workload(DOMAIN, [("a",), ("a", "c")]).workload_errors(model, 500.0, {("a",): (60.0, 20.0)})
+    model.errors = {
+        ("a", "b"): np.full(6, 4.0),
+        ("a", "d"): np.full(10, 9.0),
+        ("a", "e"): np.full(4, np.inf),
+    }
+    found = Workload(DOMAIN, [("a",), ("a", "c")]).workload_errors(
+        model, 500.0, {("a",): (60.0, 20.0)}
+    )
     wanted = 2 * 4 * math.sqrt(3) * math.sqrt(2 / math.pi) / 2 / 500
     assert found[0]["expected_error"] == pytest.approx(wanted, rel=0.02)
     assert (found[0]["distance"], found[0]["distance_error"]) == (0.06, 0.02)
     assert [found[1][k] for k in ("expected_error", "distance", "distance_error")] == [None] * 3
 
 
-@given(st.lists(st.sampled_from([2, 60, 300, 900]), min_size=2, max_size=4), st.sampled_from([0, 1 << 16]))
+@given(
+    st.lists(st.sampled_from([2, 60, 300, 900]), min_size=2, max_size=4),
+    st.sampled_from([0, 1 << 16]),
+)
 def test_pairs_are_asked_about_if_the_model_cannot_hold_them(sizes, limit):
     domain = Domain(dict(zip("abcd", sizes)))
     found = dependencies.wide_pairs(domain, {"a"}, limit)
@@ -66,13 +84,18 @@ def test_pairs_are_asked_about_if_the_model_cannot_hold_them(sizes, limit):
         cells, drawn = domain[a] * domain[b], b if 2 * domain[b] > domain[a] else a
         wide = cells > FOLLOW_CELLS and (drawn == b or cells > limit)
         assert ((a, b) in found) == (wide and drawn != "a")
-    assert sorted((domain.cells(p) for p in found), reverse=True) == [domain.cells(p) for p in found]
+    assert sorted((domain.cells(p) for p in found), reverse=True) == [
+        domain.cells(p) for p in found
+    ]
 
 
 def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from():
-    """Rows of value 0 are in two sure cells, of value 1 in one; value 2 has one cell within the noise and
-    value 3 none: they share the 10 rows that the cells leave by 2.5 - 1 and 2 - 1 (half the threshold)."""
-    table = Filtered(("a", "b"), (4, 3), np.array([0, 1, 5, 6]), np.array([30.0, 10.0, 50.0, 2.5]), 1.0, 2.0)
+    """Rows of value 0 are in two sure cells, of value 1 in one; value 2 has one cell within the
+    noise and value 3 none: they share the 10 rows that the cells leave by 2.5 - 1 and 2 - 1 (half
+    the threshold)."""
+    table = Filtered(
+        ("a", "b"), (4, 3), np.array([0, 1, 5, 6]), np.array([30.0, 10.0, 50.0, 2.5]), 1.0, 2.0
+    )
     one = Measurement(("a",), np.array([45.0, 43.0, 6.0, 6.0]), 3.0)
     (better,) = DependentColumns([Dependency("b", "a", 0.9)], [table]).better([one])
     beside, variance = np.array([40.0, 50, 6, 4]), np.array([2 + 16, 1 + 25, 1, 1])
@@ -80,16 +103,27 @@ def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from(
     assert better.values == pytest.approx(wanted)
     assert better.sigma == pytest.approx(np.sqrt(1 / (1 / 9 + 1 / variance)))
     assert math.erfc(dependencies.sure_rows(table) / math.sqrt(2)) / 2 * 3 == pytest.approx(STRICT)
-    ones = [Measurement((a,), np.full(n, 100.0), 1.0) for a, n in (("a", 9), ("b", 40), ("c", 5), ("d", 3))]
-    part = dependencies.tables_part([Dependency("b", "a", 1.0)], ones, 1.0)  # the largest other is the root
-    assert part / (1 - part) == pytest.approx(9 ** (2 / 3) / sum((PAIR_CELLS * n) ** (2 / 3) for n in (3, 5)))
-    assert dependencies.tables_part([Dependency(x, "a", 1.0) for x in "bcd"], ones, 1.0) == MOST_PART
+    ones = [
+        Measurement((a,), np.full(n, 100.0), 1.0)
+        for a, n in (("a", 9), ("b", 40), ("c", 5), ("d", 3))
+    ]
+    part = dependencies.tables_part(
+        [Dependency("b", "a", 1.0)], ones, 1.0
+    )  # the largest other is the root
+    assert part / (1 - part) == pytest.approx(
+        9 ** (2 / 3) / sum((PAIR_CELLS * n) ** (2 / 3) for n in (3, 5))
+    )
+    assert (
+        dependencies.tables_part([Dependency(x, "a", 1.0) for x in "bcd"], ones, 1.0) == MOST_PART
+    )
 
 
-@given(st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=10, max_size=10), st.integers(2, 3))
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.booleans()), min_size=10, max_size=10), st.integers(2, 3)
+)
 def test_marginals_of_screened_pairs_join_all_columns(facts, ways):
-    """Whatever the strengths: every column is in a set, priors decide which sets have more than two columns,
-    and the sets hang together without a circle of pairs."""
+    """Whatever the strengths: every column is in a set, priors decide which sets have more than two
+    columns, and the sets hang together without a circle of pairs."""
     pairs = [
         Candidate(c, 1.0 + strength, 4.0, explained=0.5 * known)
         for c, (strength, known) in zip(combinations(DOMAIN, 2), facts)
@@ -98,7 +132,11 @@ def test_marginals_of_screened_pairs_join_all_columns(facts, ways):
     sets = screened.outer(DOMAIN, ways, 10**6, StructuralZeros())
     assert set().union(*sets) == set(DOMAIN) and max(map(len, sets)) <= ways
     known = {c.clique for c in pairs if c.explained}
-    assert all(sum(p in known for p in combinations(sorted(s), 2)) >= len(s) - 1 for s in sets if len(s) > 2)
+    assert all(
+        sum(p in known for p in combinations(sorted(s), 2)) >= len(s) - 1
+        for s in sets
+        if len(s) > 2
+    )
     assert sum(len(s) - 1 for s in sets) >= 4
     tree = screened.tree(DOMAIN, StructuralZeros())
     best = max(

@@ -1,4 +1,5 @@
-"""StructuralZeros of a model: whether a row is left, codes that may be merged, trees that make no loops."""
+"""StructuralZeros of a model: whether a row is left, codes that may be merged, trees that make no
+loops."""
 
 from itertools import product
 
@@ -24,7 +25,9 @@ def masks(draw, share=0.5):
     sizes = draw(st.lists(st.integers(1, 4), min_size=2, max_size=5))
     domain = Domain(dict(zip(NAMES, sizes)))
     cliques = draw(
-        st.lists(st.lists(st.sampled_from(list(domain)), min_size=1, max_size=3, unique=True), max_size=4)
+        st.lists(
+            st.lists(st.sampled_from(list(domain)), min_size=1, max_size=3, unique=True), max_size=4
+        )
     )
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     out = {}
@@ -46,13 +49,16 @@ def possible_rows(domain, impossible):
 @given(masks(share=0.65))
 def test_a_row_is_possible_exactly_if_one_is_found(given_masks):
     domain, impossible = given_masks
-    assert some_row(domain, impossible) == (next(possible_rows(domain, impossible), None) is not None)
+    assert some_row(domain, impossible) == (
+        next(possible_rows(domain, impossible), None) is not None
+    )
 
 
 @settings(max_examples=100)
 @given(masks(), st.integers(0, 1000))
 def test_merging_commutes_with_the_zeros(given_masks, seed):
-    """A merged combination is impossible exactly if every combination behind it is, and then none is not."""
+    """A merged combination is impossible exactly if every combination behind it is, and then none
+    is not."""
     domain, impossible = given_masks
     rng = np.random.default_rng(seed)
     ones = [Measurement((a,), rng.normal(0, 4, n), 1.0) for a, n in domain.items()]
@@ -84,7 +90,9 @@ def test_a_pair_that_follows_is_not_measured():
     mask = np.arange(2)[None, :] != (np.arange(4) // 2)[:, None]
     session = FakeSession(domain, np.random.default_rng(0).integers(0, 50, (4, 2, 3)), mu=1.0)
     ones = measure_ones(session, 1.0)
-    tree = spanning_tree(session, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),)))
+    tree = spanning_tree(
+        session, ones, 0.5, zeros=StructuralZeros({("a", "b"): mask}, (("a", "b"),))
+    )
     assert len(tree) == 1 and "c" in tree[0]
 
 

@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
-from fastdp.mechanisms.cliquetree.value_grouping import LEVEL, STANDS_OUT, grouped, level, row_bounds
+from fastdp.mechanisms.cliquetree.value_grouping import (
+    LEVEL,
+    STANDS_OUT,
+    grouped,
+    level,
+    row_bounds,
+)
 from fastdp.mechanisms.shared.budget_split import divided_by
 from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside
 
@@ -26,7 +32,8 @@ def test_bounds_are_those_of_the_cells_below():
         for value in range(domain[name]):
             rows = [cell for cell in product(range(4), range(3), range(5)) if cell[i] == value]
             best = max(
-                min(children[p][tuple(cell["abc".index(n)] for n in p)] for p in children) for cell in rows
+                min(children[p][tuple(cell["abc".index(n)] for n in p)] for p in children)
+                for cell in rows
             )
             assert bounds[i][value] == best
         assert (bounds[i] >= table.max(axis=tuple(j for j in range(3) if j != i))).all()
@@ -76,8 +83,9 @@ def test_shares_by_size_are_the_best(harms):
 
 @pytest.mark.parametrize("spread", [None, {"a": ("b",)}])
 def test_merged_values_are_spread_evenly_where_asked(spread):
-    """With it, every merged value is off its share by less than 3 rows for every value of b; without it by
-    more somewhere (a chance of under 1e-9 that 400 binomials of standard deviation 4 all stay below 3)."""
+    """With it, every merged value is off its share by less than 3 rows for every value of b;
+    without it by more somewhere (a chance of under 1e-9 that 400 binomials of standard deviation 4
+    all stay below 3)."""
     domain = Domain({"a": 21, "b": 20})
     weights = np.ones(21)
     compression = Compression(domain, {"a": merge_outside(np.arange(21) == 0)})

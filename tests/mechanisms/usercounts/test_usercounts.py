@@ -1,5 +1,5 @@
-"""User counts: the query set, honest units, the collapse against a slow twin, post-processing, outputs, bad
-input."""
+"""User counts: the query set, honest units, the collapse against a slow twin, post-processing,
+outputs, bad input."""
 
 import math
 from types import SimpleNamespace
@@ -27,7 +27,9 @@ COLUMNS = ["area", "year", "month", "type"]
 DELTA = 1.2244e-11
 
 
-def schema(user="who", areas=4, years=(2018, 2019), types=3, months=range(1, 13), bound=20, **policy):
+def schema(
+    user="who", areas=4, years=(2018, 2019), types=3, months=range(1, 13), bound=20, **policy
+):
     lists = {"area": range(areas), "type": range(types), "year": years, "month": months}
     policy = {"null": "drop", "overflow": "drop"} | policy
     columns = {
@@ -42,11 +44,15 @@ def schema(user="who", areas=4, years=(2018, 2019), types=3, months=range(1, 13)
 
 def calls(rows=400, seed=0, users=60, areas=4, years=(2018, 2019), types=3, months=(1, 12)):
     rng = np.random.default_rng(seed)
-    return pd.DataFrame({
-        "who": rng.integers(0, users, rows), "area": rng.integers(0, areas, rows),
-        "year": rng.choice(years, rows), "month": rng.integers(months[0], months[1] + 1, rows),
-        "type": rng.integers(0, types, rows),
-    })  # fmt: skip
+    return pd.DataFrame(
+        {
+            "who": rng.integers(0, users, rows),
+            "area": rng.integers(0, areas, rows),
+            "year": rng.choice(years, rows),
+            "month": rng.integers(months[0], months[1] + 1, rows),
+            "type": rng.integers(0, types, rows),
+        }
+    )
 
 
 def read(frame, s, public=False):
@@ -62,13 +68,19 @@ class ExactSession:
 
     def user_histogram(self, key, cap=1, *, mu=None, epsilon=None, label):
         self.asked.append((key, cap, mu, epsilon))
-        counts = self.engine.user_histogram(key.bind(self.domain), cap if self.cap is None else self.cap)
+        counts = self.engine.user_histogram(
+            key.bind(self.domain), cap if self.cap is None else self.cap
+        )
         return Measurement((label,), counts.astype(float), 1e-6, label=label)
 
 
 def job(s, public=None, **more):
     return Job(
-        schema=s, epsilon=1.0, fit=None, public=None if public is None else PublicTable(public), **more
+        schema=s,
+        epsilon=1.0,
+        fit=None,
+        public=None if public is None else PublicTable(public),
+        **more,
     )
 
 
@@ -91,7 +103,9 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
     s = schema()
     public, private = calls(rows, seed, users=9), calls(300, seed + 1, users=30)
     j = job(s, read(public, s, public=True))
-    config = UserCounts(columns=tuple(COLUMNS), kind="type", months=months, t_max=t_max, noise="laplace")
+    config = UserCounts(
+        columns=tuple(COLUMNS), kind="type", months=months, t_max=t_max, noise="laplace"
+    )
     config = config.resolved(s, 1.0, DELTA)
     asked = config.query_set(j)
     twin = slow.cells(public, COLUMNS, "who", {2018, 2019}, months, t_max=t_max)
@@ -101,7 +115,9 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
     assert {tuple(int(v) for v in c) for c in cells} == twin
 
     outcome = config.run(ExactSession(read(private, s)), j)
-    if t_max is None:  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
+    if (
+        t_max is None
+    ):  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
         capped = private.groupby(["who", *COLUMNS]).head(asked.t_max)
         want = slow.histogram(capped, COLUMNS, "who", twin)
         area, year, month, kind = (outcome.rows.shard(0)[c] for c in outcome.rows.columns)
@@ -118,7 +134,9 @@ def test_removing_one_user_changes_a_whole_run_by_the_cap_at_most(method):
     private, public = calls(600, 4, users=30), calls(100, 5)
     fields = {"mechanism": "usercounts", "method": method, "cap": 4, "noise": "laplace"}
     both = [
-        fastdp.synthesize(read(f, s), fields, 1.0, DELTA, public=read(public, s, True), seed=3).measurements
+        fastdp.synthesize(
+            read(f, s), fields, 1.0, DELTA, public=read(public, s, True), seed=3
+        ).measurements
         for f in (private, private[private["who"] != 7])
     ]
     assert len(both[0]) == (1 if method == "clip" else 4)
@@ -159,8 +177,8 @@ def test_a_histogram_costs_its_share_and_has_the_noise_that_is_said(pure, whole)
 
 
 def crossed(seed=0, places=12, times=6, kinds=5):
-    """Counts of places x times x kinds that are a product up to Poisson noise, as flat groups with their
-    levels."""
+    """Counts of places x times x kinds that are a product up to Poisson noise, as flat groups with
+    their levels."""
     rng = np.random.default_rng(seed)
     shape = (places, times, kinds)
     mean = 40 * rng.gamma(1, 1, (places, 1, kinds)) * rng.gamma(8, 1 / 8, (1, times, kinds))
@@ -181,7 +199,9 @@ def test_the_hierarchy_is_consistent_and_better_than_clipping():
         measured.append(level.measured(sums + rng.normal(0, 30, sums.size), 900.0))
     x, variance = count_estimates.hierarchy(noisy, 900.0, measured)
     assert (x >= 0).all()
-    assert (0 <= variance).all() and (variance <= 900).all()  # what is known beforehand can only help
+    assert (0 <= variance).all() and (
+        variance <= 900
+    ).all()  # what is known beforehand can only help
 
     def error(estimate):
         return float(np.abs(estimate - truth).sum())
@@ -229,7 +249,12 @@ def test_rows_asked_for_are_made():
     s = schema()
     for method in ("clip", "hierarchy"):
         got = fastdp.synthesize(
-            read(calls(), s), {"mechanism": "usercounts", "method": method}, 5.0, 1e-6, rows=1234, seed=2
+            read(calls(), s),
+            {"mechanism": "usercounts", "method": method},
+            5.0,
+            1e-6,
+            rows=1234,
+            seed=2,
         )
         assert got.data["count"].to_numpy().sum() == 1234
 
@@ -240,7 +265,9 @@ def test_the_plan_is_what_the_run_does(delta, method):
     s = schema()
     fields = {"mechanism": "usercounts", "method": method, "cap": 3}
     planned = plan(s, fields, 1.0, delta, rows=10_000_000)
-    done = fastdp.synthesize(read(calls(), s), fields, 1.0, delta, seed=2).privacy["parts"][0]["releases"]
+    done = fastdp.synthesize(read(calls(), s), fields, 1.0, delta, seed=2).privacy["parts"][0][
+        "releases"
+    ]
     done = [r for r in done if r["label"] != "rows per user"]
     assert [ln.sigma for ln in planned.lines] == pytest.approx([r["sigma"] for r in done], rel=1e-6)
     assert [ln.cells for ln in planned.lines] == [r["count"] for r in done]
@@ -254,7 +281,11 @@ def test_empty_public_data_is_a_data_error():
     for nothing in (calls(0), calls(30).assign(year=1999)):
         with pytest.raises(DataError, match="no row of the public data fits"):
             fastdp.synthesize(
-                read(calls(), s), {"mechanism": "usercounts"}, 1.0, DELTA, public=read(nothing, s, True)
+                read(calls(), s),
+                {"mechanism": "usercounts"},
+                1.0,
+                DELTA,
+                public=read(nothing, s, True),
             )
 
 
@@ -273,12 +304,18 @@ def test_units_that_cannot_be_promised_are_refused():
             )
             assert done.privacy["unit"]["kind"] == "row"
             notes = " ".join(done.privacy["notes"])
-            assert "rows in n groups epsilon is n times" in notes and "counts in at most" not in notes
+            assert (
+                "rows in n groups epsilon is n times" in notes and "counts in at most" not in notes
+            )
             assert abs(done.data["count"].to_numpy().sum() - len(frame)) < 60
     with pytest.raises(UsageError, match="delta above 0"):
-        fastdp.synthesize(read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0)
+        fastdp.synthesize(
+            read(calls(), schema()), {"mechanism": "usercounts", "noise": "gaussian"}, 1.0, 0.0
+        )
     bound = schema()
-    free = SimpleNamespace(user="who", max_rows_per_user=None, domain=bound.domain, columns=bound.columns)
+    free = SimpleNamespace(
+        user="who", max_rows_per_user=None, domain=bound.domain, columns=bound.columns
+    )
     with pytest.raises(UsageError, match="set `cap`"):
         UserCounts().resolved(free, 1.0, DELTA)
 
@@ -302,7 +339,9 @@ def test_a_total_is_the_mean_by_precision_of_both(groups, answers, variance, own
     factor = max(1.0, fine.sum()) / max(1.0, asked.sum())
     for k in range(3):
         here = [x for g, x in zip(at, fine) if g == k]
-        assert plain[k] == pytest.approx(sum(here)) and around[k] == pytest.approx(len(here) * variance)
+        assert plain[k] == pytest.approx(sum(here)) and around[k] == pytest.approx(
+            len(here) * variance
+        )
         if not here:
             continue
         weights = 1 / (len(here) * variance), 1 / (own * factor**2)
@@ -312,12 +351,14 @@ def test_a_total_is_the_mean_by_precision_of_both(groups, answers, variance, own
 
 @given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 1.7]), st.sampled_from([2.0, 60.0, None]))
 def test_counts_are_shrunk_by_the_spread_that_the_answers_show(seed, poisson, variance):
-    """Of a count with prior mean p and variance poisson p + rho p^2, the best linear estimate; rho is that of
-    the answers' squares around p, weighted by what chance alone would make of them."""
+    """Of a count with prior mean p and variance poisson p + rho p^2, the best linear estimate; rho
+    is that of the answers' squares around p, weighted by what chance alone would make of them."""
     rng = np.random.default_rng(seed)
     prior = rng.uniform(1, 50, 6)
     answers = prior * rng.gamma(4, 0.25, 6) + rng.normal(0, 3, 6)
-    noise = prior if variance is None else np.full(6, variance)  # of public counts: their own Poisson noise
+    noise = (
+        prior if variance is None else np.full(6, variance)
+    )  # of public counts: their own Poisson noise
     surplus = [(a - p) ** 2 - v - poisson * p for a, p, v in zip(answers, prior, noise)]
     weights = [(p / (v + poisson * p)) ** 2 for p, v in zip(prior, noise)]
     rho = max(0.0, np.dot(weights, surplus) / np.dot(weights, prior**2))
@@ -328,9 +369,14 @@ def test_counts_are_shrunk_by_the_spread_that_the_answers_show(seed, poisson, va
 
 @given(st.integers(0, 1000), st.floats(0.01, 0.9), st.floats(0.01, 0.5))
 def test_large_shares_stay_only_where_the_true_count_is_surely_that_large(seed, share, rate):
-    """By a normal distribution around the count, of the noise's variance and that of a Poisson count."""
+    """By a normal distribution around the count, of the noise's variance and that of a Poisson
+    count."""
     rng = np.random.default_rng(seed)
-    counts, variance, block = rng.integers(0, 60, 40), rng.uniform(0, 50, 40), rng.integers(0, 3, 40)
+    counts, variance, block = (
+        rng.integers(0, 60, 40),
+        rng.uniform(0, 50, 40),
+        rng.integers(0, 3, 40),
+    )
     made = count_estimates.hold_back(counts.astype(float), variance, block, share, rate)
     for count, spread, b, kept in zip(counts, variance, block, made, strict=True):
         bar = share * counts[block == b].sum()

@@ -25,8 +25,8 @@ OPTIONS = Options(
 
 
 def people(users=400, seed=0, lone=20):
-    """Two kinds of users: early in the low places, late in the high ones; the last `lone` users have one
-    row."""
+    """Two kinds of users: early in the low places, late in the high ones; the last `lone` users
+    have one row."""
     rng = np.random.default_rng(seed)
     kind = rng.integers(0, 2, users)
     rows = np.where(np.arange(users) < users - lone, rng.integers(2, 9, users), 1)
@@ -62,7 +62,9 @@ def test_an_archetype_without_users_borrows_everybodys_habits():
     codes, user, _ = people()
     options = Options(features=("when",), archetypes=6, chain=None)
     schema = fastdp.Schema.from_domain(SIZES, user="user")
-    codes["when"] = np.where(np.arange(user.size) % 50 == 0, 5, 0)  # nobody's most common label is the second
+    codes["when"] = np.where(
+        np.arange(user.size) % 50 == 0, 5, 0
+    )  # nobody's most common label is the second
     model = fitting.fit(Table.from_codes(schema, codes, user=user, public=True), options)
     empty = np.flatnonzero(model.members == 0)
     assert empty.size
@@ -74,7 +76,9 @@ def test_an_archetype_without_users_borrows_everybodys_habits():
 
 
 def test_the_number_is_chosen_by_users_held_out():
-    model, *_ = make(1500, options=Options(features=("when", "where"), trait="firm", archetypes="auto"))
+    model, *_ = make(
+        1500, options=Options(features=("when", "where"), trait="firm", archetypes="auto")
+    )
     by = {e["archetypes"]: e for e in model.evidence}
     assert model.size >= 2
     assert by[2]["log_likelihood"] > by[1]["log_likelihood"] + 0.1
@@ -108,8 +112,9 @@ def test_the_prior_is_the_public_distribution_where_there_is_enough_of_it():
 
 
 def test_refining_is_the_least_change_in_relative_entropy():
-    """Iterative proportional fitting from the prior to the refined model's own measured marginals (their
-    least change, by Csiszar's theorem) gives the refined model back, on the whole joint table."""
+    """Iterative proportional fitting from the prior to the refined model's own measured marginals
+    (their least change, by Csiszar's theorem) gives the refined model back, on the whole joint
+    table."""
     model, *_ = make(1000)
     domain = Domain(SIZES)
     prior = prior_model(domain, model.prior)
@@ -124,7 +129,9 @@ def test_refining_is_the_least_change_in_relative_entropy():
     for _ in range(500):
         for s in sets:
             rest = tuple(i for i, name in enumerate(names) if name not in s)
-            joint = joint * target.sum(axis=rest, keepdims=True) / joint.sum(axis=rest, keepdims=True)
+            joint = (
+                joint * target.sum(axis=rest, keepdims=True) / joint.sum(axis=rest, keepdims=True)
+            )
     assert np.abs(prior.marginal(names) - target).max() > 1e-3
     assert np.abs(joint - target).max() < 1e-7
 
@@ -137,8 +144,8 @@ LEAST = 300
 
 @pytest.fixture(scope="module")
 def public() -> PublicModel:
-    """Forty users of two places; twenty have the first trait, nineteen the second, one the third, nobody the
-    fourth. A user's number can be read from its habits: user u has u + 1 rows."""
+    """Forty users of two places; twenty have the first trait, nineteen the second, one the third,
+    nobody the fourth. A user's number can be read from its habits: user u has u + 1 rows."""
     user = np.repeat(np.arange(40), np.arange(1, 41))
     trait = np.where(user == 39, 2, user // 20)
     codes = {"where": np.where(user % 2 == 0, 0, 5), "firm": trait}
@@ -165,6 +172,9 @@ def test_users_of_a_trait_are_modelled_on_those_who_have_it(public):
     assert (np.flatnonzero(third) == [39]).all()
     assert (nobodys > 0).all() and nobodys.sum() in (1760, 1761)  # all, if nobody has it
     kind = public.archetype
-    for counts, asked in ((first, wanted[:, 0]), (nobodys, wanted.sum(axis=1))):  # as many of each archetype
+    for counts, asked in (
+        (first, wanted[:, 0]),
+        (nobodys, wanted.sum(axis=1)),
+    ):  # as many of each archetype
         got = np.array([counts[kind == k].sum() for k in (0, 1)])
         assert np.abs(got - asked).max() <= 1

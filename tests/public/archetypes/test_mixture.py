@@ -51,7 +51,8 @@ def test_scikit_learn_agrees():
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_ragged_cases(size):
-    """Fewer points than components, a constant column, a single point: no NaN, every label in range."""
+    """Fewer points than components, a constant column, a single point: no NaN, every label in
+    range."""
     for points in ([[3, 3]], [[0, 7], [1, 7]], [[0, 0], [0, 1], [5, 0]]):
         fitted = mixture.fit(np.array(points), np.arange(1, len(points) + 1), size)
         assert np.isfinite(fitted.log_density(points)).all()
@@ -64,7 +65,9 @@ def test_ragged_cases(size):
 
 @settings(deadline=None, max_examples=60)
 @given(
-    tables=st.lists(st.lists(st.integers(1, 2**40), min_size=1, max_size=9), min_size=1, max_size=6),
+    tables=st.lists(
+        st.lists(st.integers(1, 2**40), min_size=1, max_size=9), min_size=1, max_size=6
+    ),
     seed=st.integers(0, 2**32),
 )
 def test_draws_equal_the_twin(tables, seed):
@@ -90,7 +93,10 @@ def make_link(rows, levels, shapes, target, width):
     tables = []
     for level, shape in zip(levels, shapes):
         cells = np.array(
-            [np.ravel_multi_index((*[r[c] for c in level], r[target]), (*shape, width)) for r in rows]
+            [
+                np.ravel_multi_index((*[r[c] for c in level], r[target]), (*shape, width))
+                for r in rows
+            ]
         )
         tables.append(Groups.of(*np.unique(cells, return_counts=True), width))
     return Link(target, levels, shapes, tuple(tables))
@@ -100,7 +106,9 @@ def make_link(rows, levels, shapes, target, width):
 def test_fallbacks_follow_the_levels(dense, monkeypatch):
     monkeypatch.setattr(conditional, "DENSE", dense)
     rng = np.random.default_rng(1)
-    rows = [{"a": int(a), "b": int(b), "t": int(t)} for a, b, t in rng.integers(0, [4, 3, 5], (12, 3))]
+    rows = [
+        {"a": int(a), "b": int(b), "t": int(t)} for a, b, t in rng.integers(0, [4, 3, 5], (12, 3))
+    ]
     rows = [r for r in rows if r["a"] != 3 and (r["a"], r["b"]) != (0, 0)]
     levels, shapes = (("a", "b"), ("b",), ()), ((4, 3), (3,), ())
     link = make_link(rows, levels, shapes, "t", 5)
