@@ -21,7 +21,7 @@ import numpy as np
 from ..domain import Clique, Cliques, Domain, downward_closure
 from ..errors import UsageError
 from ..measurement import Measurement, Request
-from ..model.adjust import onto_simplex
+from ..model.table_ops import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
 from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step

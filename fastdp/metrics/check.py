@@ -34,7 +34,7 @@ from ..tables.parts import Part
 from ..tables.table import Table
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
-from ..tables.whole import other_encoding
+from ..tables.whole_table import other_encoding
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000

@@ -19,7 +19,7 @@ from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
 from ..tables.ingest import read
 from ..tables.table import Table, code_dtype
-from ..tables.whole import read_whole
+from ..tables.whole_table import read_whole
 
 MANY_VALUES = (
     100  # without a schema, numeric columns with more distinct values than this are binned

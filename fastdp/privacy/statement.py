@@ -41,7 +41,9 @@ WEAK_DELTA = 1e-3
 KEYS_NOTE = "by private key selection"
 """What `select_keys` writes into a schema's provenance."""
 
-SAID: dict[str, Any] = tomllib.loads(Path(__file__).with_name("said.toml").read_text("utf-8"))
+SAID: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("statement_texts.toml").read_text("utf-8")
+)
 """Fixed texts of statements, and of what `verify` says about them."""
 
 

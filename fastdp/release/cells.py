@@ -30,8 +30,8 @@ from msgspec.structs import replace
 
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
-from ..schema.inside import after, unit_of
 from ..schema.transforms import MIDNIGHT, STEPS
+from ..schema.within_bin import after, unit_of
 
 ATOM = 1.0
 """A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of

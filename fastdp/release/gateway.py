@@ -29,11 +29,11 @@ from ..schema import Schema
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts
 from .distances import DistancePlan, Distances, plan_distances, plan_guesses
+from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
 from .steps import Draw, Steps
 from .views import viewed
-from .wide import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 
 __all__ = ["Measurement", "Request", "Session"]
 

@@ -44,9 +44,9 @@ from ..measurement import Request
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes, kind_of_text
 from ..schema.columns import Numeric
-from ..schema.inside import PRIVATE as MEASURED, Rank
 from ..schema.kind_of_text import TextKind
 from ..schema.pending import ANY, Pending
+from ..schema.within_bin import PRIVATE as MEASURED, Rank
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs, sums
 from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, is_clock, step_of

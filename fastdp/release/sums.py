@@ -38,7 +38,7 @@ from ..measurement import SCALE, Measurement, Request
 from ..queries import Sparse
 from ..schema.columns import OWN_CODE, Numeric, Policy
 from ..schema.decimal_places import Places
-from ..schema.inside import Grid, Rank, takes_steps, unit_of
+from ..schema.within_bin import Grid, Rank, takes_steps, unit_of
 
 PARTS, UNIT = 32, 64
 LARGEST = 2.0**39

@@ -30,11 +30,11 @@ from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
 from .folder import RunFolder
 from .id_source import id_source
-from .missing import NO_ROWS, UNSURE, estimated_total
 from .output import Output, spawned_seeds
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
+from .row_count_checks import NO_ROWS, UNSURE, estimated_total
 from .spec import RunSpec
 
 if TYPE_CHECKING:

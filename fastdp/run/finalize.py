@@ -17,10 +17,10 @@ from ..release.reserve import Reserved
 from ..schema import Schema
 from ..tables.table import Table
 from .folder import RunFolder
-from .missing import missing_notes, missing_rows
 from .output import Output, stamped, write_measurements
 from .public_data import public_entry
 from .result import Run
+from .row_count_checks import missing_notes, missing_rows
 from .spec import RunSpec
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from . import dtypes
-from .inside import fail
+from .within_bin import fail
 
 Scalar = int | float | str | bool
 

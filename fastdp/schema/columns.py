@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import SchemaError
 from . import dtypes, epoch
 from .canonical import Scalar, canonical_value
-from .inside import Grid, Rank, check_inside, fail, plain_inside, with_atoms
+from .within_bin import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
 OF_USERS = ("constant", "repeated", "free")

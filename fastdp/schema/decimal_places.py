@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from .columns import Column
-from .inside import Grid
+from .within_bin import Grid
 
 MOST_PLACES = 4
 """All numbers with more decimals than this share one code."""

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any, TypeGuard
 
 from ..errors import SchemaError, did_you_mean
-from . import dtypes, inside
+from . import dtypes, within_bin
 from .columns import Policy, Tail, fail
 from .decimal_places import Places
 from .kind_of_text import TextKind
@@ -26,7 +26,7 @@ OPTIONS = {
         "whole",
         "digits",
         "nan",
-        *inside.OPTIONS,
+        *within_bin.OPTIONS,
     ),
     "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
     "derived": ("transform", "parts", "top", "by", "max"),

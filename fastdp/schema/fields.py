@@ -12,9 +12,9 @@ from .columns import MAX_CODES, OF_USERS, Categorical, Column, Integer, Numeric,
 from .decimal_places import DIGITS, Places
 from .derived import Derived, Timestamp, Transform
 from .entry import Entry, is_number, shown
-from .inside import Grid, parse_inside
 from .kind_of_text import TextKind
 from .pending import BINS, Pending
+from .within_bin import Grid, parse_inside
 
 Field = Column | Derived
 

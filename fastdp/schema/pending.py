@@ -16,7 +16,7 @@ from ..errors import SchemaError
 from . import dtypes, epoch, kind_of_text
 from .columns import Column, fail
 from .derived import Derived, Transform
-from .inside import EVEN, OPTIONS, PRIVATE as MEASURED
+from .within_bin import EVEN, OPTIONS, PRIVATE as MEASURED
 
 PRIVATE = "private"
 ANY = "any"

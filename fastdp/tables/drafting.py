@@ -27,7 +27,7 @@ from ..schema.fields import parse_field
 from ..schema.transforms import MIDNIGHT, STEPS
 from . import textkinds
 from .relations import Columns, plain, propose
-from .whole import other_encoding, parsed, read_whole, type_of_texts
+from .whole_table import other_encoding, parsed, read_whole, type_of_texts
 
 MOST_VALUES = 1000
 """The longest list of values that is drafted. A text column with more distinct values is taken for

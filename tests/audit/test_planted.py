@@ -19,7 +19,7 @@ from fastdp.privacy import budget, noise, scale
 from fastdp.privacy.accountant import Threshold
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
-from fastdp.release import distances, gateway, keyselect, noiseplan, reserve, wide
+from fastdp.release import distances, filtered_marginals, gateway, keyselect, noiseplan, reserve
 from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
 from fastdp.tables import bound, idvalues
@@ -215,7 +215,9 @@ PLANS = {
     "users": lambda: noiseplan.plan_users(3, 0.3, None),
     "pure": lambda: noiseplan.plan_users(3, None, 0.3),
     "guesses": lambda: distances.plan_guesses(SCHEMA.domain, CLIP, [("a", "b")], {}, 0.3, "g"),
-    "filtered": lambda: wide.plan_filtered(SCHEMA.domain, CLIP, ("a", "b"), 0.3, 1.0, 100, "f"),
+    "filtered": lambda: filtered_marginals.plan_filtered(
+        SCHEMA.domain, CLIP, ("a", "b"), 0.3, 1.0, 100, "f"
+    ),
     "keys": lambda: keyselect.release_keys(
         None, None, SCHEMA.columns["a"], SCHEMA, 1, Threshold(0.3, 1e-6), "k", None
     ),

@@ -15,7 +15,7 @@ from fastdp.errors import FastdpError, UsageError
 from fastdp.measurement import SCALE
 from fastdp.privacy import recompute, tail
 from fastdp.release import counts, gateway
-from fastdp.release.wide import FilterPlan
+from fastdp.release.filtered_marginals import FilterPlan
 
 from ..builders import open_ledger
 from . import checks

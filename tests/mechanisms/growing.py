@@ -12,7 +12,7 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.privacy.accountant import BoundedRange, mu_of
-from fastdp.release.wide import Filtered
+from fastdp.release.filtered_marginals import Filtered
 from fastdp.schema import Schema
 
 

@@ -18,7 +18,7 @@ from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
 from fastdp.mechanisms.shared.model_size import tree_size
-from fastdp.model.adjust import onto_simplex
+from fastdp.model.table_ops import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeModel, FakeSession
 

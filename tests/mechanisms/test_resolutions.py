@@ -18,7 +18,7 @@ from fastdp.mechanisms.shared.one_ways import effective_cells
 from fastdp.mechanisms.shared.screening import candidates, least_cells
 from fastdp.mechanisms.shared.steering import Steering
 from fastdp.queries import Binned
-from fastdp.release.wide import Filtered
+from fastdp.release.filtered_marginals import Filtered
 
 from .growing import RowsSession
 from .test_cliquetree import run

@@ -10,7 +10,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import FastdpError, SchemaError
-from fastdp.tables import whole
+from fastdp.tables import whole_table as whole
 
 ROWS = 3000
 

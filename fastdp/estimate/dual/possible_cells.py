@@ -4,7 +4,7 @@ import numpy as np
 
 from ...domain import Domain, Tables
 from ...errors import MeasurementError
-from ...model.adjust import laid
+from ...model.table_ops import laid
 from .raking import merge_codes
 from .region_graph import Regions
 

@@ -19,8 +19,8 @@ from msgspec import Struct
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
+from ...release.filtered_marginals import Filtered
 from ...release.gateway import Session
-from ...release.wide import Filtered
 from ...schema.constraints import FOLLOW_CELLS
 from .budget_split import portion
 from .code_compression import merge_rare

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
-from ...model.adjust import onto_simplex
 from ...model.graphical_model import Model
+from ...model.table_ops import onto_simplex
 from ..base import Job
 from .code_compression import Compression, Conditional, Expansion, alike, equal_rows, merge_outside
 from .halving import Halving

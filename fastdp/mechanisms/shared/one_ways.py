@@ -9,7 +9,7 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...estimate.total import average
 from ...measurement import Measurement, Request
-from ...model.adjust import onto_simplex
+from ...model.table_ops import onto_simplex
 from ...release.gateway import Session
 from .budget_split import divided_by
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Cliques, Domain, Tables
 from ...measurement import Measurement
-from ...model.adjust import onto_simplex
+from ...model.table_ops import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
 from .one_ways import estimate_total, independent, part_mu

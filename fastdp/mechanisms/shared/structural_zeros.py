@@ -12,8 +12,8 @@ from msgspec import Struct, field
 from ...codec.possible import Mask, known, merged_masks
 from ...domain import Clique, Domain
 from ...errors import SchemaError
-from ...model.adjust import laid
 from ...model.junction_tree import junction_tree
+from ...model.table_ops import laid
 from ...schema import Schema
 
 

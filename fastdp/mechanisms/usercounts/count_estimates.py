@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...measurement import Measurement
-from ...model.adjust import Margin, rake
+from ...model.table_ops import Margin, rake
 from ...privacy.scale import laplace_std
 from ...release.gateway import Session
 from ...userkeys import UserKey

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from ...model.adjust import rake, ratio
+from ...model.table_ops import rake, ratio
 from .. import ids
 from ..ids import Habits
 from .model import PublicModel

@@ -24,7 +24,7 @@ from fastdp.mechanisms.shared.screened_pairs import ScreenedPairs
 from fastdp.mechanisms.shared.screening import Candidate
 from fastdp.mechanisms.shared.structural_zeros import StructuralZeros
 from fastdp.mechanisms.shared.workload_weights import BASE, SPREAD, Workload, WorkloadItem
-from fastdp.release.wide import Filtered
+from fastdp.release.filtered_marginals import Filtered
 from fastdp.schema.constraints import FOLLOW_CELLS
 
 DOMAIN = Domain({"a": 2, "b": 3, "c": 4, "d": 5, "e": 2})
