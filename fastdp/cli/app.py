@@ -173,14 +173,14 @@ def simulate(
     """Simulated tables to try things on; no real record inside."""
     from .. import simulate as simulators
 
-    kinds = ("taxi", "incidents", "census", "flights", "households")
+    kinds = ("taxi", "incidents", "census", "flights", "households", "purchases")
     maker = getattr(simulators, kind, None) if kind in kinds else None
     if maker is None:
         raise UsageError(f"there is no simulator {kind!r}{did_you_mean(kind, kinds)}")
     if rows < 0:
         raise UsageError(f"--rows must be >= 0, got {rows}")
     extra = {} if year is None else {"year": year}
-    if extra and kind in ("census", "households"):
+    if extra and kind in ("census", "households", "purchases"):
         raise UsageError("--year is for taxi, incidents and flights")
     write_tables(maker(rows, seed=seed, **extra), out)
     if as_json:

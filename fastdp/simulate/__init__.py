@@ -6,6 +6,7 @@ from fastdp.simulate.census import census, census_cities
 from fastdp.simulate.flights import flights
 from fastdp.simulate.households import households
 from fastdp.simulate.incidents import incidents
+from fastdp.simulate.purchases import purchases
 from fastdp.simulate.taxi import taxi
 
-__all__ = ["census", "census_cities", "flights", "households", "incidents", "taxi"]
+__all__ = ["census", "census_cities", "flights", "households", "incidents", "purchases", "taxi"]

@@ -1,6 +1,8 @@
 """The simulators: domains, determinism, valid codes, and the structure a mechanism is meant to
 find."""
 
+from importlib import import_module
+
 import numpy as np
 import polars as pl
 import pytest
@@ -108,3 +110,37 @@ def test_details_refine_the_general_codes(people):
     ]:
         pairs = np.unique(np.stack([people[part], people[whole]]), axis=1)
         assert len(np.unique(pairs[0])) == pairs.shape[1], (part, whole)
+
+
+def test_purchases_have_the_planted_cohorts_decline_tail_and_levels():
+    """What `bench.users` asks for back: each figure within four standard errors of the plan."""
+    plan = import_module("fastdp.simulate.purchases")
+    table = simulate.purchases(20_000, seed=4)
+    assert table.equals(simulate.purchases(20_000, seed=4))
+    assert simulate.purchases(0).schema == table.schema
+    people = (
+        pl.from_arrow(table)
+        .group_by("customer")
+        .agg(
+            pl.len().alias("rows"),
+            pl.col("month").min().alias("first"),
+            pl.col("country").n_unique().alias("countries"),
+            pl.col("amount").sum().alias("spent"),
+        )
+    )
+    assert people["countries"].max() == 1 and people["first"].max() == plan.LAST_START
+    for first, (count, again) in enumerate(
+        people.group_by("first")
+        .agg(pl.len(), (pl.col("rows") > 1).mean().alias("again"))
+        .sort("first")
+        .select("len", "again")
+        .iter_rows()
+    ):
+        assert abs(again - plan.AGAIN[first]) < 4 * 0.5 / count**0.5
+    spent = people["spent"].sort(descending=True)
+    assert spent.head(len(spent) // 10).sum() > 0.5 * spent.sum()
+    between = plan.BETWEEN**2 / (plan.BETWEEN**2 + plan.WITHIN**2)
+    many = pl.from_arrow(table).filter(pl.len().over("customer") > 1)
+    two = many.group_by("customer").agg(pl.col("amount").log().head(2))
+    pairs = np.array(two["amount"].to_list())
+    assert abs(np.corrcoef(pairs.T)[0, 1] - between) < 0.05  # shops and countries add a little
