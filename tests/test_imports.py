@@ -22,7 +22,7 @@ FLOORS = [
     {"errors", "_core"},
     {"domain", "_util"},
     {"queries", "userkeys", "measurement", "schema"},
-    {"codec", "privacy", "model", "simulate", "users"},
+    {"codec", "privacy", "model", "simulate", "users", "numbers"},
     {"tables", "estimate", "answers"},
     {"engines"},
     {"public"},

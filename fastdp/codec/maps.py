@@ -119,7 +119,7 @@ class Source(Struct, frozen=True):
             return values[at], good[at] | empty, null[at] | empty
         null = np.asarray(array.is_null())
         if self.form == "time":
-            values, bad = _local_seconds(array, getattr(dtypes.arrow(item.dtype), "tz", None))
+            values, bad = local_seconds(array, zone_of(item.dtype))
             return values, ~bad, null
         x = np.asarray(self.plain(array).fill_null(0))
         good = np.ones(len(x), dtype=bool)
@@ -143,6 +143,11 @@ class Source(Struct, frozen=True):
         return x.astype(np.int64), good | null, null
 
 
+def zone_of(dtype: str) -> str | None:
+    """The zone of a type of times; None if it has none."""
+    return getattr(dtypes.arrow(dtype), "tz", None)
+
+
 def _unscaled(array: pa.Array) -> pa.Array:
     """A decimal column as int64 multiples of its last digit; numbers beyond int64 become its
     nearest end. A number may have more digits than its type declares."""
@@ -160,7 +165,7 @@ def _local_days(array: pa.Array, unit: int) -> pa.Array:
     """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can
     hold, become the smallest int64."""
 
-    seconds, bad = _local_seconds(array, None)
+    seconds, bad = local_seconds(array, None)
     days = np.where(bad, _I64.min, seconds // 86_400 * unit)
     return of_numpy(days, np.asarray(array.is_null()) if array.null_count else None)
 
@@ -182,7 +187,7 @@ def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
     return seconds, raw - seconds * unit, unit
 
 
-def _local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
+def local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Seconds since 1970 on the local clock, and which rows lie beyond the calendar. A source with
     a zone is read on the clock of `tz` (its own where None); one without a zone is local already.
     """

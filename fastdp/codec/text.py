@@ -172,7 +172,7 @@ def _code_of(column: Column, value: Any) -> int | None:
     return column.code_of(value)
 
 
-def _local_moment(text: bytes, tz: str | None) -> int | None:
+def local_moment(text: bytes, tz: str | None) -> int | None:
     """Seconds since 1970 on the local clock that a text spells."""
     moment = _moment(text)
     if moment is None:
@@ -197,7 +197,7 @@ def parsed(
         if text is None or is_missing(text):
             null[i] = True
         elif timely:
-            seconds = _local_moment(text, getattr(dtypes.arrow(item.dtype), "tz", None))
+            seconds = local_moment(text, getattr(dtypes.arrow(item.dtype), "tz", None))
             good[i] = seconds is not None
             values[i] = seconds or 0
         else:

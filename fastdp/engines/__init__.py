@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from ..domain import Clique
+from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..userkeys import UserKey, View
 
@@ -47,4 +48,9 @@ class Counter(Protocol):
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
         """int64 [key.size]: number of users per key, in units of 1/key.units users; each user adds
         at most 1 to each of at most `cap` keys (for `Agreement`: to each of `key.numbers`)."""
+        ...
+
+    def user_sums(self, plan: SumsPlan) -> np.ndarray:
+        """int64 [plan.size]: the sum over users of the vectors that the plan's encoding makes of
+        their values in the plan's number."""
         ...

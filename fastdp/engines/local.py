@@ -15,11 +15,12 @@ from .._util import threads as _threads
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
+from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..tables import bound
 from ..tables.table import Table, code_dtype
 from ..userkeys import UserKey, View
-from . import counting_plan as planning, user_histograms as users
+from . import asked_numbers, counting_plan as planning, user_histograms as users
 
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
@@ -168,6 +169,10 @@ class LocalCounter:
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""
         return users.histogram(self.table, key, cap, self.threads)
+
+    def user_sums(self, plan: SumsPlan) -> np.ndarray:
+        """See `Counter.user_sums`."""
+        return asked_numbers.user_sums(self.table, plan, self.threads)
 
 
 def local(table: Table, threads: int | None = None) -> LocalCounter:

@@ -13,7 +13,7 @@ import numpy as np
 from .. import errors
 from ..errors import DataError
 from ..userkeys import KEYS, VIEWS
-from .partitioned import Answer, MarginalRequest, Request, UserRequest
+from .partitioned import Answer, MarginalRequest, NumberRequest, Request, UserRequest
 
 _ARRAY, _KIND = 1, 8
 """The extension type of an array, and the bytes in which it says its dtype."""
@@ -49,6 +49,8 @@ def of_request(request: Request) -> dict[str, Any]:
             "recode": list(request.recode.items()),
         }
         return plain | {"view": view}
+    if isinstance(request, NumberRequest):
+        return {"number": request.plain, "size": request.size}
     return {"key": _described(request.key), "cap": request.cap}
 
 
@@ -58,6 +60,8 @@ def to_request(message: dict[str, Any]) -> Request:
         cliques = tuple(tuple(clique) for clique in message["cliques"])
         view = None if message["view"] is None else _rebuilt(message["view"], VIEWS)
         return MarginalRequest(cliques, message["clip"], dict(message["recode"]), view)
+    if "number" in message:
+        return NumberRequest(message["number"], message["size"])
     return UserRequest(_rebuilt(message["key"], KEYS), message["cap"])
 
 

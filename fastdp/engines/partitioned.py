@@ -17,17 +17,18 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import DataError, UsageError
+from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..tables import bound
 from ..tables.table import Table
 from ..userkeys import UserKey, View
-from . import counting_plan as planning, user_histograms as user_keys
+from . import asked_numbers, counting_plan as planning, user_histograms as user_keys
 from .local import LocalCounter
 
 CellSums = tuple[np.ndarray, np.ndarray]
@@ -80,7 +81,25 @@ class UserRequest:
         return [user_keys.histogram(table, self.key, self.cap, threads)]
 
 
-Request = MarginalRequest | UserRequest
+@dataclass(frozen=True, eq=False)
+class NumberRequest:
+    """The sum over users of their vectors in a number; `plain`: a plan without its schema."""
+
+    plain: dict[str, Any]
+    size: int
+
+    def sizes(self, domain: Domain) -> list[int]:
+        return [self.size]
+
+    def digest(self) -> str:
+        return _digest(["number", self.plain, self.size])
+
+    def count(self, table: Table, threads: int) -> list[np.ndarray]:
+        plan = SumsPlan.from_plain(self.plain, table.schema)
+        return [asked_numbers.user_sums(table, plan, threads)]
+
+
+Request = MarginalRequest | UserRequest | NumberRequest
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,6 +239,15 @@ class PartitionedCounter:
         request = UserRequest(key, int(cap))
         (sums,) = added(
             self.partitions.answers(request), request, self.partitions.count, [key.size]
+        )
+        return sums
+
+    def user_sums(self, plan: SumsPlan) -> np.ndarray:
+        """See `Counter.user_sums`."""
+        asked_numbers.check_read(self.schema, plan)
+        request = NumberRequest(plan.to_plain(), plan.size)
+        (sums,) = added(
+            self.partitions.answers(request), request, self.partitions.count, [plan.size]
         )
         return sums
 

@@ -68,7 +68,11 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         where = np.where(users.valid, where, by_user(bound.hash_rows(columns, rows), partitions))
     order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
     columns = [column.take(order) for column in columns]
-    width, kind = sum(column.itemsize for column in columns), {}
+    exact = [
+        np.concatenate([piece.exact[name] for piece in pieces]).take(order)
+        for name in pieces[0].exact
+    ]
+    width, kind = sum(column.itemsize for column in (*columns, *exact)), {}
     ids: dict[str, np.ndarray] = {}
     if users is not None:
         kind = {"kind": users.kind}
@@ -90,6 +94,7 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
             content = {
                 "rows": part.stop - part.start,
                 "codes": [column[part] for column in columns],
+                "exact": [column[part] for column in exact],
                 **kind,
             }
             yield (
@@ -123,6 +128,7 @@ class Joined:
 
     def __init__(self, schema: Schema, users: UserIndex):
         self._names = list(schema.domain)
+        self._exact = list(schema.amounts)
         self._gathering = Gathering(schema, None if schema.user is None else users)
         self._waiting: list[Encoded] = []
         self._rows = 0
@@ -130,12 +136,13 @@ class Joined:
     def add(self, piece: bytes) -> None:
         message = messages.unpacked(piece)
         codes = dict(zip(self._names, message.get("codes", ()), strict="codes" in message))
+        exact = dict(zip(self._exact, message.get("exact", ()), strict="exact" in message))
         user = None
         if "key" in message:
             key = np.ascontiguousarray(message["key"], np.uint64)
             user = Prepared(message["kind"], key, message.get("hash"), message.get("valid"))
         left_out = message.get("dropped", 0), message.get("null_ids", 0)
-        self._waiting.append(Encoded(codes, user, message["rows"], *left_out))
+        self._waiting.append(Encoded(codes, user, message["rows"], *left_out, exact))
         self._rows += message["rows"]
         if self._rows >= BATCH_ROWS:
             self._join()
@@ -145,10 +152,12 @@ class Joined:
         full = [piece for piece in pieces if piece.rows]
         names = self._names if full else ()
         codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in names}
+        exact = self._exact if full else ()
+        numbers = {name: np.concatenate([piece.exact[name] for piece in full]) for name in exact}
         users = _users([piece.user for piece in full if isinstance(piece.user, Prepared)])
         rows = sum(piece.rows for piece in full)
         dropped, null_ids = sum(p.dropped for p in pieces), sum(p.null_ids for p in pieces)
-        self._gathering.add(Encoded(codes, users, rows, dropped, null_ids))
+        self._gathering.add(Encoded(codes, users, rows, dropped, null_ids, numbers))
 
     def table(self) -> Table:
         self._join()
@@ -157,8 +166,11 @@ class Joined:
 
 def fingerprint(table: Table) -> str:
     """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a
-    hash of each row's codes and its user."""
+    hash of each row's codes, exact numbers and its user."""
     columns, users, total = list(table.codes.values()), None, 0
+    for numbers in table.exact.values():
+        words = np.ascontiguousarray(numbers).view(np.uint32).reshape(-1, 2)
+        columns += [words[:, 0], words[:, 1]]
     if table.user is not None and table.user_hash is not None:
         users = bound.hash_words(table.user_hash)
     for start in range(0, table.rows, HASH_ROWS):
@@ -177,6 +189,7 @@ def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...]
     width."""
     kinds: list[tuple[tuple[str, ...], np.dtype, int]]
     kinds = [(("codes", name), code_dtype(size), rows) for name, size in schema.domain.items()]
+    kinds += [(("exact", name), np.dtype(np.int64), rows) for name in schema.amounts]
     if schema.user is not None:
         words, longs = np.dtype(np.uint32), np.dtype(np.uint64)
         kinds += [(("user",), words, rows), (("hash",), longs, users), (("rows",), words, users)]
@@ -188,6 +201,7 @@ def blobs(table: Table) -> Iterator[bytes]:
     arrays: dict[tuple[str, ...], Any] = {
         ("codes", name): codes for name, codes in table.codes.items()
     }
+    arrays |= {("exact", name): numbers for name, numbers in table.exact.items()}
     arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
     head = {
         "rows": table.rows,
@@ -230,7 +244,8 @@ class Tables:
         codes = {name: arrays["codes", name] for name in self.schema.domain}
         counts = {name: self.head[name] for name in ("rows", "users", "dropped", "null_ids")}
         user, hashes = arrays.get(("user",)), arrays.get(("hash",))
-        table = Table(self.schema, codes, user=user, user_hash=hashes, **counts)
+        exact = {name: arrays["exact", name] for name in self.schema.amounts}
+        table = Table(self.schema, codes, user=user, user_hash=hashes, exact=exact, **counts)
         table._rows_per_user = arrays.get(("rows",))
         return table
 

@@ -144,6 +144,9 @@ class LaterEngine:
     def user_histogram(self, key, cap):
         return self._opened().user_histogram(key, cap)
 
+    def user_sums(self, plan):
+        return self._opened().user_sums(plan)
+
     def close(self) -> None:
         self._stack.close()
         self._engine = None

@@ -8,6 +8,7 @@ import numpy as np
 from ..domain import Clique
 from ..engines import Counter
 from ..errors import PrivacyError, UsageError
+from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..userkeys import VIEWS, UserKey, View
 
@@ -38,6 +39,9 @@ class ViewCounter:
         if self.view.per_user:
             raise UsageError("a view has one row per user, so it has no histograms of users")
         return self.engine.user_histogram(key, cap)
+
+    def user_sums(self, plan: SumsPlan) -> np.ndarray:
+        raise UsageError("numbers are asked of the table itself, not of a view")
 
 
 def viewed(engine: Counter, view: View) -> ViewCounter:

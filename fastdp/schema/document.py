@@ -51,6 +51,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     dialect: Any = {}
     outputs: dict[str, Output] = {}
     constraints: Any = ()
+    exact: list[str] = []
 
 
 def _dtype(where: str, named: str) -> str:
@@ -107,6 +108,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         "dialect": Dialect.from_plain(made.dialect),
         "constraints": constraints.parse(made.constraints),
         "learnt": tuple(sorted(set(made.learnt))),
+        "exact": tuple(sorted(set(made.exact))),
     }
 
 

@@ -22,6 +22,7 @@ from .._util.texttable import plural
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
 from . import constraints as public_knowledge, document, importers, ordering, sdv
+from .amounts import Amount, amount_of
 from .builtin import nist
 from .columns import Column, Numeric
 from .constraints import Constraint
@@ -45,7 +46,8 @@ class Schema:
     order, most significant first. `dialect` is the dialect of text files. `constraints` say which
     rows can occur (docs/guide/constraints.md); `modelled` is the domain without the columns that
     are computed from others when rows are written. `learnt` names the lines that a draft took from
-    data and nobody has replaced since.
+    data and nobody has replaced since. `exact` names the fields that are also read as exact
+    numbers, beside their codes; like the dialect it is not part of the digest.
     """
 
     fields: Mapping[str, Field]
@@ -60,6 +62,7 @@ class Schema:
     constraints: tuple[Constraint, ...] = ()
     learnt: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -97,6 +100,9 @@ class Schema:
                 )
         if self.constraints:
             public_knowledge.check(self)
+        for name in self.exact:
+            if name not in self.fields:
+                raise SchemaError(f"exact: the schema has no column {name!r}")
 
     @cached_property
     def columns(self) -> dict[str, Column]:
@@ -110,6 +116,12 @@ class Schema:
                     )
                 columns[column.name] = column
         return columns
+
+    @cached_property
+    def amounts(self) -> dict[str, Amount]:
+        """How the fields in `exact` are read as exact numbers."""
+        found = {name: amount_of(self.fields[name]) for name in self.exact}
+        return {name: amount for name, amount in found.items() if amount is not None}
 
     @cached_property
     def order_columns(self) -> tuple[str, ...]:
@@ -208,7 +220,9 @@ class Schema:
         outputs = {k: o for k, o in self.outputs.items() if o.of in kept}
         held = [c for c in self.constraints if set(public_knowledge.columns_of(self, c)) <= kept]
         order = self.order if set(self.order) <= set(fields) else ()
-        return replace(self, fields=fields, outputs=outputs, constraints=tuple(held), order=order)
+        exact = tuple(name for name in self.exact if name in fields)
+        changed: dict[str, Any] = {"fields": fields, "outputs": outputs, "exact": exact}
+        return replace(self, constraints=tuple(held), order=order, **changed)
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
@@ -219,6 +233,14 @@ class Schema:
     def with_dialect(self, dialect: Dialect | Mapping[str, Any] | None) -> Schema:
         """The same schema with another dialect of text files; None leaves the dialect unchanged."""
         return self if dialect is None else replace(self, dialect=Dialect.from_plain(dialect))
+
+    def with_exact(self, names: Iterable[str]) -> Schema:
+        """The same schema, by which these fields are also read as exact numbers."""
+        exact = tuple(sorted(set(names)))
+        for name in exact:
+            if name in self.fields and amount_of(self.fields[name]) is None:
+                raise SchemaError(f"exact: {name!r} is not a column of numbers, dates or times")
+        return self if exact == self.exact else replace(self, exact=exact)
 
     def of_users(self) -> dict[str, str]:
         """What is declared of columns' values in the rows of one user: constant, repeated or
@@ -268,6 +290,8 @@ class Schema:
             plain["outputs"] = {name: o.to_plain() for name, o in self.outputs.items()}
         if self.constraints:
             plain["constraints"] = [c.to_plain() for c in self.constraints]
+        if self.exact:
+            plain["exact"] = list(self.exact)
         return plain
 
     def digest(self) -> str:
@@ -279,6 +303,7 @@ class Schema:
     def _digest(self) -> str:
         plain = self.to_dict()
         plain.pop("dialect", None)
+        plain.pop("exact", None)
         plain["order"] = list(self.fields)
         text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
         return hashlib.sha256(text.encode()).hexdigest()

@@ -26,6 +26,7 @@ from .._util import threads as _threads
 from .._util.arrow import flags
 from .._util.lazy import pa
 from ..codec import encode
+from ..codec.exact_numbers import exact_numbers
 from ..errors import DataError, nearest, redact_errors
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
@@ -45,14 +46,15 @@ time."""
 
 
 class Encoded(Struct, frozen=True, eq=False):
-    """One encoded batch: codes and user ids of the rows that are kept, and the numbers of dropped
-    rows and of rows without a user id (dropped or not)."""
+    """One encoded batch: codes, exact numbers and user ids of the rows that are kept, and the
+    numbers of dropped rows and of rows without a user id (dropped or not)."""
 
     codes: dict[str, np.ndarray]
     user: Prepared | Found | None
     rows: int
     dropped: int
     null_ids: int = 0
+    exact: dict[str, np.ndarray] = {}
 
 
 class _Column:
@@ -104,6 +106,7 @@ def read(
     *,
     public: bool = False,
     columns: Sequence[str] | None = None,
+    exact: Sequence[str] = (),
     dialect: Dialect | Mapping[str, Any] | None = None,
     threads: int | None = None,
 ) -> Table:
@@ -121,6 +124,9 @@ def read(
         True if the rows are public: then error texts may quote them, and choices may be made from them.
     columns : sequence of str, optional
         Read only these columns of the schema.
+    exact : sequence of str
+        Fields of numbers, dates or times whose exact values are read too, for numbers that are asked of a
+        table which was read before the run (docs/reference/numbers.md).
     dialect : Dialect or mapping, optional
         The dialect of text files, in place of the schema's. Every line of a text file is read independently;
         a line that cannot be parsed is malformed and does not affect other lines.
@@ -136,6 +142,8 @@ def read(
     schema = as_schema(schema).with_dialect(dialect)
     if columns is not None:
         schema = schema.select(columns)
+    if exact:
+        schema = schema.with_exact([*schema.exact, *exact])
 
     def work() -> Table:
         return read_parts(sources.open_parts(source, schema.dialect), schema, public, threads)
@@ -182,6 +190,7 @@ class Gathering:
         self.schema, self.users, self.threads = schema, users, threads
         self.rows = self.dropped = self.null_ids = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
+        self._exact = {name: _Column(np.dtype(np.int64)) for name in schema.amounts}
         self._places = _Column(np.dtype(np.uint32))
 
     def add(self, piece: Encoded) -> None:
@@ -190,6 +199,8 @@ class Gathering:
         self.null_ids += piece.null_ids
         for name, codes in piece.codes.items():
             self._columns[name].append(codes)
+        for name, numbers in piece.exact.items():
+            self._exact[name].append(numbers)
         if self.users is not None and piece.user is not None:
             found = piece.user if isinstance(piece.user, Found) else self.users.find(piece.user)
             self.users.settle(found)
@@ -203,7 +214,7 @@ class Gathering:
             for places in self._places.chunks:
                 self.users.number(places)
         try:
-            for column in (*self._columns.values(), self._places):
+            for column in (*self._columns.values(), *self._exact.values(), self._places):
                 column.spill()
         except OSError as error:
             where = tempfile.gettempdir()
@@ -214,10 +225,12 @@ class Gathering:
     def table(self, public: bool = False, malformed: int = 0) -> Table:
         team = Team(self.threads)
         codes = dict(zip(self._columns, _finished(list(self._columns.values()), team)))
+        exact = [_finished([column], team)[0] for column in self._exact.values()]
         about: dict[str, Any] = {
             "dropped": self.dropped,
             "null_ids": self.null_ids,
             "malformed": malformed,
+            "exact": dict(zip(self._exact, exact)),
         }
         if (users := self.users) is not None:
             spilled, (numbers,) = self._places.file is not None, _finished([self._places], team)
@@ -374,6 +387,8 @@ def _encode(
     if part.text or part.any_name:
         batch = pa.record_batch(parsed(batch, part, source_types(schema)))
     codes, keep = encode.encode_batch(schema, batch)
+    amounts = schema.amounts
+    exact = {name: exact_numbers(a, batch.column(a.source)) for name, a in amounts.items()}
     ids, null_ids = None, 0
     if users is not None:
         ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
@@ -383,12 +398,13 @@ def _encode(
     rows = batch.num_rows
     if keep is not None and not keep.all():
         codes = {name: column[keep] for name, column in codes.items()}
+        exact = {name: column[keep] for name, column in exact.items()}
         ids = None if ids is None else ids.filter(flags(keep))
         rows = int(np.count_nonzero(keep))
     user: Any = None if users is None else users.prepare(ids)
     if users is not None and find:
         user = users.find(user, position)
-    return Encoded(codes, user, rows, batch.num_rows - rows, null_ids)
+    return Encoded(codes, user, rows, batch.num_rows - rows, null_ids, exact)
 
 
 def parsed(batch: pa.RecordBatch, part: Part, types: Mapping[str, str]) -> dict[str, pa.Array]:

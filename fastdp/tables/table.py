@@ -39,7 +39,8 @@ class Table:
     codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped); user: uint32 user
     number of each row (0..users-1), None if each row is its own user; user_hash: uint64 hash of
     each user's id value; every choice among the rows of a user is keyed by it; null_ids: how many
-    rows of the source have no user id, dropped or not (private unless public).
+    rows of the source have no user id, dropped or not (private unless public); exact: int64 exact
+    numbers of the fields in `schema.exact` (`codec.exact_numbers`), beside their codes.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Table:
         dropped: int = 0,
         null_ids: int = 0,
         malformed: int = 0,
+        exact: Mapping[str, np.ndarray] | None = None,
     ):
         if rows > MAX_ROWS:
             raise DataError(
@@ -70,6 +72,7 @@ class Table:
         self._dropped = dropped
         self.null_ids = null_ids
         self._malformed = malformed
+        self.exact = dict(exact or {})
         self._rows_per_user: np.ndarray | None = None
 
     @classmethod
@@ -164,6 +167,7 @@ class Table:
     def close(self) -> None:
         """Release the columns and the files they are mapped from, as garbage collection does."""
         self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
+        self.exact = {}
 
     def __enter__(self) -> Table:
         return self

@@ -44,6 +44,9 @@ class Swap:
     def user_histogram(self, key, cap):
         return local(self.content, 1).user_histogram(key, cap)
 
+    def user_sums(self, plan):
+        return local(self.content, 1).user_sums(plan)
+
 
 @contextmanager
 def quick_accountant():

@@ -1,0 +1,103 @@
+"""Sums over users of a number's values (`numbers`), on one machine.
+
+Users are divided into blocks, which threads evaluate and encode; sums of integers do not depend on
+how users are divided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from ..errors import DataError
+from ..numbers.sums_plan import SumsPlan
+from ..numbers.typed import columns_of
+from ..numbers.user_values import Block
+from ..schema import Schema
+from ..schema.amounts import MISSING
+from ..schema.columns import Integer
+from ..tables.table import Table
+from .user_evaluation import user_values
+
+BLOCK_ROWS = 1 << 22
+"""Rows of a block of users, on average. It takes about 100 bytes a row while it is evaluated; a
+block of one user may have more rows. A matter of memory and time."""
+
+
+def user_sums(table: Table, plan: SumsPlan, threads: int) -> np.ndarray:
+    """int64[plan.size]: see `Counter.user_sums`."""
+    number = plan.number
+    check_read(table.schema, plan)
+    codes = {name: table.codes[name] for name in columns_of(number) if name in table.codes}
+    exact = {name: _exact(table, name) for name in number.amounts}
+    total = np.zeros(plan.size, np.int64)
+
+    def sums(block: Block) -> np.ndarray:
+        return plan.encoding.add_up(user_values(number, block))
+
+    blocks = _blocks(table, codes, exact)
+    if threads == 1:
+        for block in blocks:
+            total += sums(block)
+        return total
+    with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-numbers") as pool:
+        waiting = []
+        for block in blocks:
+            waiting.append(pool.submit(sums, block))
+            if len(waiting) > threads:
+                total += waiting.pop(0).result()
+        for one in waiting:
+            total += one.result()
+    return total
+
+
+def check_read(schema: Schema, plan: SumsPlan) -> None:
+    """Raise DataError if the rows were read without a column's exact numbers."""
+    for name in plan.number.amounts:
+        if name not in schema.amounts and not isinstance(schema.fields.get(name), Integer):
+            raise DataError(
+                f"number {plan.number.text!r}: the exact numbers of {name!r} were not read; pass "
+                "the source itself to synthesize, or read the table with exact=[...]"
+            )
+
+
+def _exact(table: Table, name: str) -> np.ndarray:
+    """The exact numbers of a field. Where only codes were read, those of whole numbers say the
+    same, but for values outside the domain, which are missing."""
+    if name in table.exact:
+        return table.exact[name]
+    column = table.schema.columns[name]
+    assert isinstance(column, Integer), "checked by check_read"
+    values = np.full(column.size, MISSING)
+    values[: column.base] = np.arange(column.base) + column.min
+    return values[table.codes[name]]
+
+
+def _blocks(table: Table, codes: dict, exact: dict) -> Iterator[Block]:
+    """The table's rows by users."""
+    if table.user is None:
+        for start in range(0, table.rows, BLOCK_ROWS):
+            part = slice(start, min(start + BLOCK_ROWS, table.rows))
+            size = part.stop - part.start
+            yield _block(size, np.arange(size, dtype=np.uint32), codes, exact, part)
+        return
+    count = -(-table.rows // BLOCK_ROWS)
+    if count <= 1:
+        yield Block(table.users, table.user, codes, exact)
+        return
+    ends = np.linspace(0, table.users, count + 1).astype(np.int64)
+    for first, end in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True):
+        rows = np.flatnonzero((table.user >= first) & (table.user < end))
+        user = (table.user[rows] - np.uint32(first)).astype(np.uint32)
+        yield _block(end - first, user, codes, exact, rows)
+
+
+def _block(users: int, user: np.ndarray, codes: dict, exact: dict, rows) -> Block:
+    return Block(
+        users,
+        user,
+        {name: column[rows] for name, column in codes.items()},
+        {name: column[rows] for name, column in exact.items()},
+    )

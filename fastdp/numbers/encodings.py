@@ -1,0 +1,5 @@
+"""The encodings that engines know by name."""
+
+from .encoding import ClampedSums, Encoding
+
+ENCODINGS: tuple[type[Encoding], ...] = (ClampedSums,)

@@ -1,0 +1,508 @@
+"""The language of numbers: `share of users where rows > 1`, `sum(amount) by month`.
+
+Grammar (keywords in any case; `[x]` is optional, `{x}` repeated, `|` separates alternatives):
+
+    number     = head ["per user"] {"where" condition | "by" group {"," group}}
+    head       = "count" ["of" ("rows" | "users")]
+               | "share" "of" ("rows" | "users")
+               | ("sum" | "mean" | "median") "(" value ")"
+               | "quantile" "(" value "," decimal ")"
+    group      = column | ("first" | "last") "(" column ")"
+    condition  = both {"or" both}
+    both       = negation {"and" negation}
+    negation   = "not" negation | comparison
+    comparison = value [("=" | "!=" | "<" | "<=" | ">" | ">=") value
+                 | ["not"] "in" "(" constant {"," constant} ")" | "is" ["not"] "null"]
+    value      = product {("+" | "-") product}
+    product    = factor {"*" factor}
+    factor     = "-" factor | constant | "rows" | function | column | "(" condition ")"
+    function   = ("sum" | "min" | "max" | "first" | "last" | "distinct") "(" value ")"
+               | "any" "(" condition ")"
+    constant   = decimal ["days" | "hours" | "minutes" | "seconds" | "weeks"]
+               | "'" text "'" | "true" | "false"
+    column     = name | "`" any text "`"
+
+Functions inside a number aggregate the rows of one user. A number is of users where it says `per
+user` or `of users`, else of rows. `render` writes a number in this grammar; parsing its text gives
+the same number.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ..errors import UsageError
+
+MAX_LENGTH = 2000
+MAX_DEPTH = 40
+"""Parentheses, functions and `not` inside each other; Python's stack holds many more."""
+
+HEADS = ("count", "share", "sum", "mean", "median", "quantile")
+FUNCTIONS = ("sum", "min", "max", "first", "last", "distinct", "any")
+DURATIONS = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+"""Seconds in each unit of time."""
+COMPARISONS = ("<=", ">=", "!=", "=", "<", ">")
+RESERVED = frozenset(
+    ["where", "by", "per", "and", "or", "not", "in", "is", "null", "rows", "true", "false"]
+)
+"""Words that name a column only between backticks."""
+
+
+class Column(Struct, frozen=True, tag=True):
+    """The value of a column in one row."""
+
+    name: str
+    at: int = 0
+
+
+class Constant(Struct, frozen=True, tag=True):
+    """A decimal number (`unit`: of a duration, or empty), or a text."""
+
+    value: Decimal | str
+    unit: str = ""
+    at: int = 0
+
+
+class Aggregate(Struct, frozen=True, tag=True):
+    """A function of one user's rows; `rows` has no argument."""
+
+    function: str
+    argument: Node | None = None
+    at: int = 0
+
+
+class Arithmetic(Struct, frozen=True, tag=True):
+    """`+`, `-` or `*` of two values."""
+
+    op: str
+    left: Node
+    right: Node
+    at: int = 0
+
+
+class Comparison(Struct, frozen=True, tag=True):
+    """A comparison of two values; false where one of them is missing."""
+
+    op: str
+    left: Node
+    right: Node
+    at: int = 0
+
+
+class Membership(Struct, frozen=True, tag=True):
+    """Whether a value is one of a list."""
+
+    operand: Node
+    values: tuple[Constant, ...]
+    at: int = 0
+
+
+class Missing(Struct, frozen=True, tag=True):
+    """Whether a value is missing."""
+
+    operand: Node
+    at: int = 0
+
+
+class Logical(Struct, frozen=True, tag=True):
+    """`and` or `or` of conditions."""
+
+    op: str
+    items: tuple[Node, ...]
+    at: int = 0
+
+
+class Not(Struct, frozen=True, tag=True):
+    """The opposite of a condition."""
+
+    item: Node
+    at: int = 0
+
+
+Node = (
+    Column | Constant | Aggregate | Arithmetic | Comparison | Membership | Missing | Logical | Not
+)
+Item = TypeVar("Item", bound=Struct)
+
+
+class Number(Struct, frozen=True):
+    """A question, parsed.
+
+    aggregate: count, share, sum, mean or quantile; of: "rows" or "users"; value: what is aggregated
+    (None for count and share); q: of a quantile; by: columns; pick: for each of them "first",
+    "last", or "" where a row's own value is meant; text: as asked.
+    """
+
+    aggregate: str
+    of: str
+    value: Node | None = None
+    q: Decimal | None = None
+    where: Node | None = None
+    by: tuple[str, ...] = ()
+    pick: tuple[str, ...] = ()
+    text: str = ""
+
+
+class _Token(Struct, frozen=True):
+    kind: str
+    text: str
+    at: int
+
+
+_TOKENS = re.compile(
+    r"""(?P<space>\s+)
+    |(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d{1,2})?)
+    |(?P<name>[^\W\d]\w*)
+    |(?P<quoted>`[^`]+`)
+    |(?P<text>'(?:[^']|'')*'|"(?:[^"]|"")*")
+    |(?P<sign><=|>=|!=|<>|==|[-=<>+*(),\[\]])""",
+    re.VERBOSE,
+)
+
+
+def error(text: str, at: int, why: str) -> UsageError:
+    """An error that shows where in the text of a number it lies."""
+    shown = text if len(text) <= MAX_LENGTH else text[:60] + " ..."
+    return UsageError(f"number {shown!r}, at character {at + 1}: {why}")
+
+
+def _tokens(text: str) -> list[_Token]:
+    out, at = [], 0
+    while at < len(text):
+        found = _TOKENS.match(text, at)
+        if found is None:
+            quote = text[at] in "'\"`"
+            why = "the quote is not closed" if quote else f"{text[at]!r} has no meaning here"
+            raise error(text, at, f"{why}; the grammar is in docs/reference/numbers.md")
+        kind = str(found.lastgroup)
+        if kind != "space":
+            out.append(_Token(kind, found.group(), at))
+        at = found.end()
+    return [*out, _Token("end", "", len(text))]
+
+
+class _Parser:
+    def __init__(self, text: str):
+        self.text, self.tokens, self.place, self.depth = text, _tokens(text), 0, 0
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.place]
+
+    def fail(self, expected: str, token: _Token | None = None) -> UsageError:
+        token = token or self.next
+        got = f"got {token.text!r}" if token.text else "the text ends"
+        return error(self.text, token.at, f"expected {expected}, {got}")
+
+    def is_word(self, *words: str, ahead: int = 0) -> bool:
+        place = min(self.place + ahead, len(self.tokens) - 1)
+        token = self.tokens[place]
+        return token.kind == "name" and token.text.lower() in words
+
+    def is_sign(self, *signs: str, ahead: int = 0) -> bool:
+        place = min(self.place + ahead, len(self.tokens) - 1)
+        token = self.tokens[place]
+        return token.kind == "sign" and token.text in signs
+
+    def take(self) -> _Token:
+        token = self.next
+        self.place += token.kind != "end"
+        return token
+
+    def word(self, *words: str) -> str:
+        if not self.is_word(*words):
+            raise self.fail(" or ".join(repr(w) for w in words))
+        return self.take().text.lower()
+
+    def sign(self, *signs: str) -> str:
+        if not self.is_sign(*signs):
+            raise self.fail(" or ".join(repr(s) for s in signs))
+        return self.take().text
+
+    def number(self) -> Number:
+        aggregate, of, value, q = self.head()
+        if self.is_word("per") or (of == "rows" and value is not None and self.is_word("of")):
+            self.per_user(aggregate)
+            of = "users"
+        where: Node | None = None
+        by: list[tuple[str, str]] = []
+        while self.next.kind != "end":
+            if self.is_word("where") and where is None:
+                self.take()
+                where = self.condition()
+            elif self.is_word("by") and not by:
+                self.take()
+                by = self.groups()
+            else:
+                raise self.fail("'where', 'by' or the end")
+        if aggregate == "share" and where is None:
+            raise self.fail("'where' and a condition: a share needs one")
+        names, picks = tuple(n for n, _ in by), tuple(p for _, p in by)
+        return Number(aggregate, of, value, q, where, names, picks, self.text)
+
+    def head(self) -> tuple[str, str, Node | None, Decimal | None]:
+        if not self.is_word(*HEADS):
+            raise self.fail("'" + "', '".join(HEADS) + "' at the start")
+        head = self.word(*HEADS)
+        if head == "count" and not self.is_word("of"):
+            return head, "rows", None, None
+        if head in ("count", "share"):
+            self.word("of")
+            return head, self.word("rows", "users"), None, None
+        self.sign("(")
+        value = self.value()
+        q = Decimal("0.5") if head == "median" else None
+        if head == "quantile":
+            self.sign(",")
+            q = self.quantile()
+        self.sign(")")
+        return ("quantile" if q is not None else head), "rows", value, q
+
+    def quantile(self) -> Decimal:
+        token = self.next
+        if token.kind != "number" or not 0 < Decimal(token.text) < 1:
+            raise self.fail("a number between 0 and 1, such as 0.9")
+        return Decimal(self.take().text)
+
+    def per_user(self, aggregate: str) -> None:
+        if aggregate in ("count", "share"):
+            raise self.fail(f"'where', 'by' or the end: write '{aggregate} of users'")
+        if self.word("per", "of") == "per":
+            self.word("user")
+        else:
+            self.word("users")
+
+    def groups(self) -> list[tuple[str, str]]:
+        out = [self.group()]
+        while self.is_sign(","):
+            self.take()
+            out.append(self.group())
+        if len({name for name, _ in out}) < len(out):
+            raise self.fail("each column once after 'by'")
+        return out
+
+    def group(self) -> tuple[str, str]:
+        if self.is_word("first", "last") and self.is_sign("(", ahead=1):
+            pick = self.word("first", "last")
+            self.sign("(")
+            name = self.column().name
+            self.sign(")")
+            return name, pick
+        return self.column().name, ""
+
+    def column(self) -> Column:
+        token = self.next
+        if token.kind == "quoted":
+            return Column(self.take().text[1:-1], token.at)
+        if token.kind != "name" or token.text.lower() in RESERVED:
+            raise self.fail("the name of a column (between backticks if it is a keyword)")
+        return Column(self.take().text, token.at)
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise error(self.text, self.next.at, f"more than {MAX_DEPTH} levels; simplify it")
+
+    def condition(self) -> Node:
+        return self.joined("or")
+
+    def joined(self, op: str) -> Node:
+        at = self.next.at
+        inner = self.negation if op == "and" else (lambda: self.joined("and"))
+        items = [inner()]
+        while self.is_word(op):
+            self.take()
+            items.append(inner())
+        return items[0] if len(items) == 1 else Logical(op, tuple(items), at)
+
+    def negation(self) -> Node:
+        if not self.is_word("not"):
+            return self.comparison()
+        at = self.take().at
+        self.deeper()
+        item = Not(self.negation(), at)
+        self.depth -= 1
+        return item
+
+    def comparison(self) -> Node:
+        left, at = self.value(), self.next.at
+        if self.is_sign("=", "==", "!=", "<>", "<", "<=", ">", ">="):
+            sign = self.take().text
+            op = {"==": "=", "<>": "!="}.get(sign, sign)
+            return Comparison(op, left, self.value(), at)
+        if self.is_word("is"):
+            self.take()
+            negated = self.is_word("not") and bool(self.take())
+            self.word("null")
+            return Not(Missing(left, at), at) if negated else Missing(left, at)
+        if self.is_word("in") or (self.is_word("not") and self.is_word("in", ahead=1)):
+            negated = self.word("not", "in") == "not"
+            if negated:
+                self.word("in")
+            inside = Membership(left, self.constants(), at)
+            return Not(inside, at) if negated else inside
+        return left
+
+    def constants(self) -> tuple[Constant, ...]:
+        closing = {"(": ")", "[": "]"}[self.sign("(", "[")]
+        out = [self.constant()]
+        while self.is_sign(","):
+            self.take()
+            out.append(self.constant())
+        self.sign(closing)
+        return tuple(out)
+
+    def constant(self) -> Constant:
+        at = self.next.at
+        minus = self.is_sign("-") and bool(self.take())
+        token = self.next
+        if token.kind == "number":
+            self.take()
+            unit = ""
+            if self.is_word(*DURATIONS, *(name[:-1] for name in DURATIONS)):
+                unit = self.take().text.lower().rstrip("s") + "s"
+            value = Decimal(token.text)
+            return Constant(-value if minus else value, unit, at)
+        if token.kind == "text" and not minus:
+            self.take()
+            quote = token.text[0]
+            return Constant(token.text[1:-1].replace(quote * 2, quote), "", at)
+        if self.is_word("true", "false") and not minus:
+            return Constant(self.take().text.lower(), "", at)
+        raise self.fail("a number, or a text between quotes")
+
+    def value(self) -> Node:
+        left = self.product()
+        while self.is_sign("+", "-"):
+            token = self.take()
+            left = Arithmetic(token.text, left, self.product(), token.at)
+        return left
+
+    def product(self) -> Node:
+        left = self.factor()
+        while self.is_sign("*"):
+            at = self.take().at
+            left = Arithmetic("*", left, self.factor(), at)
+        return left
+
+    def factor(self) -> Node:
+        token = self.next
+        negative = token.text == "-" and self.tokens[min(self.place + 1, len(self.tokens) - 1)]
+        if token.kind in ("number", "text") or self.is_word("true", "false"):
+            return self.constant()
+        if negative and negative.kind == "number":
+            return self.constant()
+        self.deeper()
+        if self.is_sign("-"):
+            self.take()
+            out: Node = Arithmetic("*", Constant(Decimal(-1)), self.factor(), token.at)
+        elif self.is_sign("("):
+            self.take()
+            out = self.condition()
+            self.sign(")")
+        elif self.is_word("rows"):
+            self.take()
+            out = Aggregate("rows", None, token.at)
+        elif self.is_word(*FUNCTIONS) and self.is_sign("(", ahead=1):
+            out = self.function()
+        elif token.kind == "name" and self.is_sign("(", ahead=1):
+            raise self.fail("one of the functions rows, " + ", ".join(FUNCTIONS))
+        else:
+            out = self.column()
+        self.depth -= 1
+        return out
+
+    def function(self) -> Node:
+        token = self.take()
+        name = token.text.lower()
+        self.sign("(")
+        argument = self.condition() if name == "any" else self.value()
+        self.sign(")")
+        return Aggregate(name, argument, token.at)
+
+
+def parse(text: str) -> Number:
+    """The number that a text asks for; UsageError says what is wrong and where."""
+    if not isinstance(text, str):
+        raise UsageError(f"numbers: expected texts, got {type(text).__name__}")
+    if not text.strip():
+        raise UsageError("numbers: expected a question such as 'count of users', got no text")
+    if len(text) > MAX_LENGTH:
+        raise error(text, MAX_LENGTH, f"more than {MAX_LENGTH} characters; shorten it")
+    return _Parser(text.strip()).number()
+
+
+def unplaced(item: Item) -> Item:
+    """A node or number without places in a text, so that equal ones compare equal."""
+
+    def plain(value):
+        if isinstance(value, Struct):
+            return unplaced(value)
+        return tuple(plain(one) for one in value) if isinstance(value, tuple) else value
+
+    changed = {name: plain(getattr(item, name)) for name in item.__struct_fields__}
+    return msgspec.structs.replace(item, **(changed | ({"at": 0} if "at" in changed else {})))
+
+
+_PLAIN = re.compile(r"[^\W\d]\w*")
+
+
+def _name(name: str) -> str:
+    words = RESERVED | set(DURATIONS) | {unit[:-1] for unit in DURATIONS}
+    plain = _PLAIN.fullmatch(name) and name.lower() not in words
+    return name if plain else f"`{name}`"
+
+
+def _rendered(node: Node) -> str:
+    def inside(item: Node) -> str:
+        text = _rendered(item)
+        return text if isinstance(item, Column | Constant | Aggregate) else f"({text})"
+
+    match node:
+        case Column(name=name):
+            return _name(name)
+        case Constant(value=str() as value):
+            return "'" + value.replace("'", "''") + "'"
+        case Constant(value=value, unit=unit):
+            return f"{value:f} {unit}".rstrip()
+        case Aggregate(function=function, argument=argument):
+            return function if argument is None else f"{function}({_rendered(argument)})"
+        case Arithmetic(op=op, left=left, right=right) | Comparison(op=op, left=left, right=right):
+            return f"{inside(left)} {op} {inside(right)}"
+        case Membership(operand=operand, values=values):
+            return f"{inside(operand)} in ({', '.join(_rendered(v) for v in values)})"
+        case Missing(operand=operand):
+            return f"{inside(operand)} is null"
+        case Logical(op=op, items=items):
+            return f" {op} ".join(inside(item) for item in items)
+        case Not(item=item):
+            return f"not {inside(item)}"
+    raise TypeError(type(node).__name__)
+
+
+def render_node(node: Node) -> str:
+    """A part of a number as a text of the grammar."""
+    return _rendered(node)
+
+
+def render(number: Number) -> str:
+    """The number as a text of the grammar."""
+    if number.value is None:
+        text = f"{number.aggregate} of {number.of}"
+    else:
+        value = _rendered(number.value)
+        more = "" if number.q is None else f", {number.q:f}"
+        text = f"{number.aggregate}({value}{more})"
+        text += " per user" if number.of == "users" else ""
+    if number.where is not None:
+        text += f" where {_rendered(number.where)}"
+    if number.by:
+        names = [_name(name) for name in number.by]
+        picked = [f"{p}({n})" if p else n for n, p in zip(names, number.pick, strict=True)]
+        text += f" by {', '.join(picked)}"
+    return text
