@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -18,9 +19,15 @@ from ..measurement import SCALE
 from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..tables import bound
+from ..tables.ingest import read
+from ..tables.sources.source import Source
 from ..tables.table import Table, code_dtype
 from ..userkeys import UserKey, View
 from . import asked_numbers, counting_plan as planning, user_histograms as users
+from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
+
+if TYPE_CHECKING:
+    from ..tables.linked_tables import Links
 
 SPARSE_CELLS = 1 << 27
 """With sparse=None, a clique of more cells than this (1 GiB of int64) is counted sparsely."""
@@ -178,3 +185,29 @@ class LocalCounter:
 def local(table: Table, threads: int | None = None) -> LocalCounter:
     """The engine for tables on this machine. threads=None: all cores."""
     return LocalCounter(table, threads)
+
+
+@ENGINES.add("local")
+class LocalEngine(Engine):
+    """Threads of this process count one table in memory."""
+
+    name = "local"
+
+    def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
+        if source.encoded is not None:
+            counter = local(source.encoded, options.threads)
+            return OpenCounter(counter, source.encoded, lambda: None)
+        table = read(source, schema, threads=options.threads)
+        numbers = reading(table.rows, table.users, table._dropped, table._malformed)
+        return OpenCounter(local(table, options.threads), table, table.close, numbers)
+
+    def open_linked(
+        self, sources: Mapping[str, Source], links: Links, options: EngineOptions
+    ) -> list[OpenCounter]:
+        from ..tables.linked_tables import read_linked
+
+        tables, numbers = read_linked(sources, links, options.threads)
+        return [
+            OpenCounter(local(table, options.threads), table, lambda: None, number)
+            for table, number in zip(tables, numbers.values())
+        ]

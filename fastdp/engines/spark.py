@@ -32,10 +32,12 @@ from ..schema import Schema
 from ..tables import ingest
 from ..tables.linked_tables import Links
 from ..tables.parts import Part
+from ..tables.sources.source import Source
 from ..tables.table import MAX_ROWS
 from ..tables.userids import UserIndex
 from . import messages, sparkfiles, sparktasks as tasks
 from .build import build
+from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
 from .partitioned import Answer, PartitionedCounter, Request
 from .sparkcheck import MAX_PARTITIONS, check_partitions
 
@@ -316,3 +318,31 @@ def linked_spark(
         [frames[name] for name in schemas], list(schemas.values()), partitions, links
     )
     return [PartitionedCounter(s, kept.of_table(number)) for number, s in enumerate(links.schemas)]
+
+
+@ENGINES.add("spark")
+class SparkEngine(Engine):
+    """Spark's executors read, keep and count the rows."""
+
+    name = "spark"
+    counts = "a Spark DataFrame"
+    divides = True
+    holds_rows = False
+
+    def check(self, options: EngineOptions) -> None:
+        if options.partitions is not None:
+            check_partitions(options.partitions)
+
+    def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
+        return _opened(spark(source.given, schema, options.partitions))
+
+    def open_linked(
+        self, sources: Mapping[str, Source], links: Links, options: EngineOptions
+    ) -> list[OpenCounter]:
+        frames = {name: source.given for name, source in sources.items()}
+        return [_opened(counter) for counter in linked_spark(frames, links, options.partitions)]
+
+
+def _opened(counter: PartitionedCounter) -> OpenCounter:
+    kept: Any = counter.partitions
+    return OpenCounter(counter, None, kept.close, reading(kept.rows, kept.users, kept.dropped, 0))

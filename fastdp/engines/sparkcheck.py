@@ -1,17 +1,8 @@
 """What can be said of Spark's part in a run without importing its engine."""
 
-from typing import Any
-
 from ..errors import UsageError, is_whole
 
 MAX_PARTITIONS = 1 << 15
-
-
-def is_spark(source: Any) -> bool:
-    """Whether a source is a Spark DataFrame, of either kind (not pandas' on Spark). Does not import
-    Spark."""
-    kind = type(source)
-    return kind.__module__.startswith("pyspark.sql.") and kind.__name__ == "DataFrame"
 
 
 def check_partitions(partitions: int) -> int:

@@ -26,8 +26,8 @@ from msgspec.structs import replace
 
 from .._util.lazy import pa, pq
 from ..errors import DataError
-from ..tables import sources
 from ..tables.parts import Part, Unit
+from ..tables.sources.file_paths import row_groups
 
 MAX_FILES = 10_000
 """The driver reads the footer of every file; of more files than this, rows are taken from Spark."""
@@ -142,7 +142,7 @@ def parts(groups: Sequence[Group]) -> list[Part]:
         chosen.setdefault((path, mark), []).append(group)
     out = []
     for (path, mark), numbers in chosen.items():
-        part = sources.row_groups(path, numbers)
+        part = row_groups(path, numbers)
         if signature(pq.read_metadata(path)) != mark:
             raise DataError(f"file {path!r} differs between Spark's executors and the driver")
         out.append(replace(part, units=partial(_units, part)))

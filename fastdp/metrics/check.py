@@ -29,9 +29,9 @@ from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived
 from ..schema.dialect import Dialect
-from ..tables import idvalues, ingest, sources, textkinds
+from ..tables import idvalues, ingest, textkinds
 from ..tables.parts import Part
-from ..tables.table import Table
+from ..tables.sources.source import source_of
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
 from ..tables.whole_table import other_encoding
@@ -179,7 +179,8 @@ def check(
         Print it, or take `to_dict()`.
     """
 
-    if isinstance(source, Table):
+    source = source_of(source)
+    if source.encoded is not None:
         raise UsageError(
             "check needs values, and a fastdp.Table holds codes; pass the source that was read"
         )
@@ -190,7 +191,7 @@ def check(
         recipes.check_config(
             recipes.load(mechanism).config(1.0).resolved(likely, 1.0, 1e-6), schema
         )
-    parts = sources.open_parts(source, schema.dialect)
+    parts = source.parts(schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
     bare, types = _with_codes(schema), ingest.source_types(schema)

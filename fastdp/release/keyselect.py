@@ -39,8 +39,9 @@ from ..privacy.unit import Unit
 from ..schema import Schema, dtypes
 from ..schema.columns import Column, Numeric
 from ..schema.pending import MOST_KEYS_PER_USER
-from ..tables import idvalues, sources, textvalues
+from ..tables import idvalues, reading, textvalues
 from ..tables.parts import Part
+from ..tables.sources.source import open_parts
 from ..tables.userids import UserIndex
 from .steps import Steps
 
@@ -313,10 +314,10 @@ def _batches(
     """Batches of (values, user ids or None). Rows without a value are left out, and rows without a
     user where the schema drops them."""
     wanted = [name] if schema.user is None else [name, schema.user]
-    for part in sources.open_parts(source, schema.dialect):
+    for part in open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype, places)
-        for unit in sources.guarded(part.where, part.units(wanted, schema.user)):
-            for batch in sources.guarded(part.where, unit()):
+        for unit in reading.guarded(part.where, part.units(wanted, schema.user)):
+            for batch in reading.guarded(part.where, unit()):
                 keys = keys_of(idvalues.normal(batch.column(name)), dtype, places)
                 keep = keys.is_valid()
                 ids = None

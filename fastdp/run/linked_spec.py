@@ -24,10 +24,10 @@ from ..privacy.recompute import LESS, MORE
 from ..schema.linked_schema import LinkedSchema
 from ..tables.ingest import checked_columns
 from ..tables.linked_tables import Links
-from ..tables.sources import open_parts
+from ..tables.sources.source import Source
 from ..tables.userids import UserIndex
 from .counter import engine_for
-from .source import check_source, is_table, opens_again
+from .source_checks import check_source
 from .spec import RunOptions, RunSpec
 from .status import RunStatus
 from .validate import check_sources, checked_epsilons, checked_values
@@ -80,18 +80,18 @@ class LinkedSpec(RunSpec):
                 tables[name] |= {"parent": linked.parent, "orphans": linked.orphans[name]}
         return {"tables": tables, "epsilon": self.epsilon}
 
-    def check_source(self, source: Any) -> None:
+    def check_source(self, source: Mapping[str, Source]) -> None:  # type: ignore[override]
         index = UserIndex(self.links.linked.key)
         for name, schema in self.links.linked.tables.items():
             one = source[name]
-            if is_table(one):
+            if one.encoded is not None:
                 raise UsageError(
                     f"table {name!r}: give a file, frame, stream or query, not a fastdp.Table"
                 )
             check_source(one, schema)
-            if opens_again(one):  # keys of all tables must be of one kind
+            if one.opens_freely:  # keys of all tables must be of one kind
                 index.column = str(schema.user)
-                checked_columns(open_parts(one, schema.dialect), schema, index)
+                checked_columns(one.parts(schema.dialect), schema, index)
 
     def arguments(self) -> dict:
         facts = {

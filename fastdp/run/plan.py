@@ -27,6 +27,7 @@ from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_neede
 from ..release.keyselect import remaining_delta
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
+from ..tables.sources.source import source_of
 from ..tables.table import Table
 from .early_stop import plan_note
 from .linked_spec import divided, links_of
@@ -367,4 +368,6 @@ def public_table(
     """Public data read by the schema a run would use."""
     recipe = recipes.load(mechanism)
     own_schema = resolve_schema(schema, recipe).with_dialect(dialect)
-    return read_public(source, own_schema, recipe.config(1.0).public_relabel, threads=threads)
+    return read_public(
+        source_of(source), own_schema, recipe.config(1.0).public_relabel, threads=threads
+    )

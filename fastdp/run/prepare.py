@@ -13,7 +13,7 @@ from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.with_users import check_users
 from .folder import RunFolder
 from .public_data import read_public
-from .source import check_source, is_table
+from .source_checks import check_source
 from .spec import RunSpec
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def check_ahead(spec: RunSpec) -> None:
     """Raise the errors of `prepare` that hold for any domain that the run may find. A column whose
     domain is not found yet counts as one code, the fewest it can have."""
     likely, public = spec.schema.stand_in(), spec.options.public
-    if is_table(public):
+    if public is not None and public.encoded is not None:
         raise UsageError(
             "public=: the run finds its schema; give the public source, not a table read before"
         )

@@ -6,7 +6,6 @@ so that every public row would lie outside its domain. How values are moved depe
 data and the schema alone, never on private rows.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,24 +16,25 @@ from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError
 from ..schema import Schema
 from ..schema.columns import Categorical, Integer, Policy
-from ..tables import sources, textvalues
+from ..tables import reading, textvalues
 from ..tables.ingest import read
+from ..tables.sources.source import Source
 from ..tables.table import Table
 
 
 def read_public(
-    source: Any, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
+    source: Source, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
 ) -> Table:
     """The public table. A column of `relabel` for which the schema lists one value gets that value
     in every row; whole numbers with several values are shifted so that the largest of the public
     data becomes the largest of the schema."""
 
-    if isinstance(source, Table):
-        if source.schema.columns != schema.columns:
+    if source.encoded is not None:
+        if source.encoded.schema.columns != schema.columns:
             raise UsageError(
                 "public=: the table has another schema; read it with that of the private data"
             )
-        return source
+        return source.encoded
     if not relabel:
         return read(source, schema, public=True, threads=threads)
     fields = dict(schema.fields)
@@ -51,7 +51,7 @@ def read_public(
     return table
 
 
-def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | Integer:
+def _moved(field: Any, name: str, source: Source, schema: Schema) -> Categorical | Integer:
     """The column with values of the public data in the place of the schema's, code by code."""
     if isinstance(field, Categorical | Integer) and field.base == 1:
         only = field.values[0] if isinstance(field, Categorical) else field.min
@@ -70,13 +70,13 @@ def _moved(field: Any, name: str, source: Any, schema: Schema) -> Categorical | 
     return replace(field, values=tuple(int(v) - shift for v in listed), other=None)
 
 
-def _latest(source: Any, column: str, schema: Schema) -> int:
+def _latest(source: Source, column: str, schema: Schema) -> int:
     """The largest whole number of a column of the public data."""
 
     latest: list[int] = []
-    for part in sources.open_parts(source, schema.dialect):
-        for unit in sources.guarded(part.where, part.units([column], None)):
-            for batch in sources.guarded(part.where, unit()):
+    for part in source.parts(schema.dialect):
+        for unit in reading.guarded(part.where, part.units([column], None)):
+            for batch in reading.guarded(part.where, unit()):
                 values = batch.column(0)
                 if part.is_text(column):
                     values = textvalues.parse(values, "int64")
@@ -92,11 +92,9 @@ def _latest(source: Any, column: str, schema: Schema) -> int:
     return int(np.max(latest))
 
 
-def public_entry(public: Any, relabel: Sequence[str] = ()) -> dict[str, str]:
+def public_entry(public: Source, relabel: Sequence[str] = ()) -> dict[str, str]:
     """The statement's entry on public data: a name without the path of its folder."""
     use = "user ids, starts and choices of the mechanism"
     if relabel:
         use += f"; {', '.join(relabel)} relabelled to the schema's values"
-    if isinstance(public, str | os.PathLike):
-        return {"name": os.path.basename(os.path.normpath(os.fspath(public))), "use": use}
-    return {"name": f"a {type(public).__name__} in memory", "use": use}
+    return {"name": public.label, "use": use}

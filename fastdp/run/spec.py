@@ -18,9 +18,10 @@ from ..privacy.ledger import Ledger, opened
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema
+from ..tables.sources.source import Source
 from .folder import RunFolder
 from .public_data import public_entry
-from .source import check_source
+from .source_checks import check_source
 from .status import RunStatus
 
 Path = str | os.PathLike[str]
@@ -126,7 +127,7 @@ class RunSpec:
         """What the statement says of the run beside its recipe."""
         return {}
 
-    def check_source(self, source: Any) -> None:
+    def check_source(self, source: Source) -> None:
         """Raises, before anything is charged, if the source cannot be read by the schema."""
         check_source(source, self.schema)
 

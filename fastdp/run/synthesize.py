@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias, Unpack, overload
 
-from ..errors import Cancelled, RunError
+from ..errors import Cancelled, RunError, UsageError
 from ..mechanisms.base import Config
+from ..schema import Schema
 from ..schema.linked_schema import is_linked
+from ..tables.sources.source import Source, source_of
 from .execute import execute, load_finished
 from .folder import RunFolder
 from .result import LinkedRun, Run
@@ -173,18 +175,20 @@ def watched(
         from .linked_run import measure_linked
         from .linked_spec import validate_linked
 
-        linked = validate_linked(table, mechanism, epsilon, delta, given, status)
+        source: Any = _sources(table)
+        linked = validate_linked(source, mechanism, epsilon, delta, given, status)
         spec: RunSpec = linked
         links, measure = linked.links, measure_linked
     else:
-        spec = validate(table, mechanism, epsilon, delta, given, status)
+        source = _source(table)
+        spec = validate(source, mechanism, epsilon, delta, given, status)
     out = spec.options.out
     folder = None if out is None else RunFolder(out, resume=spec.options.resume).open()
     try:
         if folder is not None and folder.finished:
             done = load_finished(spec, folder)
         else:
-            done = execute(spec, table, folder, measure)
+            done = execute(spec, source, folder, measure)
         if links is not None and isinstance(done, list):
             place = None if folder is None else folder.out
             return LinkedRun(dict(zip(links.names, done)), links.linked, place)
@@ -199,3 +203,17 @@ def watched(
             why = getattr(error, "strerror", None) or str(error)
             raise RunError(f"{why}; {charged()}") from None
         raise
+
+
+def _source(table: Any) -> Source:
+    """The door of a run: what comes after it asks the source, and not what the caller gave."""
+    if isinstance(table, Schema):
+        raise UsageError("the first argument must be the data; pass the schema as schema=")
+    return source_of(table)
+
+
+def _sources(tables: Any) -> Any:
+    """The same for linked tables; anything but a mapping is refused later."""
+    if not isinstance(tables, Mapping):
+        return tables
+    return {name: source_of(one) for name, one in tables.items()}

@@ -13,7 +13,6 @@ import numpy as np
 from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
 from .._util.threads import resolve
-from ..engines.sparkcheck import is_spark
 from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..privacy.clip import PRIVATE
@@ -21,20 +20,18 @@ from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..tables.identity import overlap
 from ..tables.ingest import guarded
-from ..tables.objects import read_once
 from ..tables.source_columns import schema_of_source
+from ..tables.sources.source import Source, source_of
 from .counter import engine_for
-from .source import check_rereading, is_table
+from .source_checks import check_rereading
 from .spec import FLAGS, RunOptions, RunSpec
 from .status import RunStatus
 
 
 def validate(
-    table: Any, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions, status: RunStatus
+    table: Source, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions, status: RunStatus
 ) -> RunSpec:
     """The spec of a run. Raises before any row is read and before anything is charged."""
-    if isinstance(table, Schema):
-        raise UsageError("the first argument must be the data; pass the schema as schema=")
     epsilons = checked_epsilons(epsilon, delta)
     options = checked_values(options)
     check_sources(table, options)
@@ -64,28 +61,23 @@ def validate(
     )
 
 
-def check_sources(table: Any, options: RunOptions) -> None:
+def check_sources(table: Source | None, options: RunOptions) -> None:
     """Raise UsageError if public data is the private data, or if rows must be read twice and cannot
     be."""
     public = options.public
     if public is not None:
-        same = public is table and not (is_table(public) and public.public)
-        if same or (public is not table and overlap(public, table)):
+        same = table is not None and public.given is table.given
+        shared = table is not None and not same and overlap(public, table)
+        if shared or (same and not public.public):
             raise UsageError("public= is the private data, or shares a file or memory with it")
     if (options.resume or options.report or options.diagnose) and options.out is None:
         raise UsageError("resume, report and diagnose need out= (the run folder)")
     if options.diagnose:
-        if is_spark(table):
-            raise UsageError(
-                "diagnose reads values in this process; Spark's rows stay on the cluster"
-            )
-        if is_table(table) or read_once(table):
-            raise UsageError(
-                "diagnose reads the values twice: give a path or frame, not a Table or stream"
-            )
+        if table is not None and (why := table.why_not_diagnosed()):
+            raise UsageError(why)
 
 
-def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
+def _schema(table: Source, options: RunOptions, recipe: recipes.Recipe) -> Schema:
     """The schema of a run. With `domain="private"` and without a schema it has the source's columns
     and types, all with private domains. UsageError if the arguments do not fit together."""
     schema, user = options.schema, options.user
@@ -108,7 +100,7 @@ def _schema(table: Any, options: RunOptions, recipe: recipes.Recipe) -> Schema:
                 'columns to find with domain = "private" (docs/guide/domains.md), or leave the '
                 "schema out"
             )
-    if is_table(table):
+    if table.schema is not None:
         schema = table.schema
     return resolve_schema(schema, recipe).with_dialect(options.dialect)
 
@@ -180,8 +172,9 @@ def checked_values(options: RunOptions) -> RunOptions:
             "seed= is for tests, because it fixes the noise; it cannot be used with a ledger"
         )
     resolve(options.threads)
+    public = None if options.public is None else source_of(options.public)
     whole: dict[str, Any] = {name: int(value) for name, value in numbers.items()}
-    return replace(options, **whole)
+    return replace(options, public=public, **whole)
 
 
 def _short(value: Any) -> str:

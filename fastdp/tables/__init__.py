@@ -1,4 +1,4 @@
-"""Reads sources and encodes them as tables of codes: `sources` and `objects` (as `parts`),
+"""Reads sources and encodes them as tables of codes: `sources/` (as `parts`),
 `textblocks`, `textlines`, `textvalues`, `identity`, `ingest`, `table`, `idvalues`, `userids`,
 `bound`.
 

@@ -1,81 +1,48 @@
 """Whether two sources share rows: the same files (by device and inode), or frames that share
 memory."""
 
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from .._util.lazy import pa, pl
-from ..errors import DataError
-from . import sources
+from .sources.source import Source, module_of
 
 
-def overlap(one: Any, other: Any) -> bool:
+def overlap(one: Source, other: Source) -> bool:
     """Whether both sources contain the same file (also through a folder, a glob or a link) or the
     same rows in memory.
 
     Compares files and memory addresses, never values: it does not recognise a copy, nor the rows
     that a query (a LazyFrame, a relation) will read.
     """
-    same = one is other or bool(_files(one) & _files(other))
-    return same or _meet(sorted(_rows(one)), sorted(_rows(other)))
+    same = one.given is other.given or bool(one.files() & other.files())
+    return same or _meet(_addresses(one), _addresses(other))
 
 
-def _files(source: Any) -> set[tuple[int, int]]:
-    """(device, inode) of every file of a source."""
-    if isinstance(source, list | tuple):
-        return set().union(*map(_files, source))
-    names: list[str] = []
-    if isinstance(source, str | os.PathLike):
-        try:
-            names = [path for path, _ in sources.files(os.fspath(source))]
-        except DataError:  # there is no such file: opening the source will raise this error again
-            return set()
-    elif type(source).__module__.startswith("pyarrow") and isinstance(
-        getattr(source, "files", None), list
-    ):
-        names = source.files
-    places = set()
-    for name in names:
-        try:
-            status = os.stat(name)
-        except OSError:
-            continue
-        places.add((status.st_dev, status.st_ino))
-    return places
+def _addresses(source: Source) -> list[tuple[int, int]]:
+    return sorted(place for column in source.held() for place in _column(column))
 
 
-def _rows(source: Any) -> Iterator[tuple[int, int]]:
-    """Address ranges [start, end) in memory of the values of frames, series and arrays, by column;
-    none for any other object."""
-    module, parts = type(source).__module__.split(".")[0], list[Any]()
-    if isinstance(source, pa.Array):
-        yield from _array(source)
-    elif isinstance(source, np.ndarray) and source.size:
-        yield np.lib.array_utils.byte_bounds(source)
-    elif isinstance(source, list | tuple):
-        parts = [part for part in source if not isinstance(part, str | int | float)]
-    elif isinstance(source, Mapping):
-        parts = list(source.values())
-    elif isinstance(source, pa.Table | pa.RecordBatch):
-        parts = source.columns
-    elif isinstance(source, pa.ChunkedArray):
-        parts = source.chunks
-    elif module == "polars" and hasattr(source, "get_columns"):
-        parts = source.get_columns()
-    elif module == "polars" and hasattr(source, "get_chunks"):
-        parts = [
-            chunk.to_arrow(compat_level=pl.CompatLevel.newest()) for chunk in source.get_chunks()
-        ]
-    elif module == "pandas" and hasattr(source, "columns"):
-        parts = [source.iloc[:, position] for position in range(source.shape[1])]
+def _column(column: Any) -> Iterator[tuple[int, int]]:
+    """Address ranges [start, end) in memory of the values of a series or array; none for any other
+    object."""
+    module, pieces = module_of(column), list[Any]()
+    if isinstance(column, pa.Array):
+        yield from _array(column)
+    elif isinstance(column, np.ndarray) and column.size:
+        yield np.lib.array_utils.byte_bounds(column)
+    elif isinstance(column, pa.ChunkedArray):
+        pieces = column.chunks
+    elif module == "polars" and hasattr(column, "get_chunks"):
+        newest = pl.CompatLevel.newest()
+        pieces = [chunk.to_arrow(compat_level=newest) for chunk in column.get_chunks()]
     elif module == "pandas":
-        held = source.array
-        parts = [held._pa_array if hasattr(held, "_pa_array") else _plain(held)]
-    for part in parts:
-        yield from _rows(part)
+        held = column.array
+        pieces = [held._pa_array if hasattr(held, "_pa_array") else _plain(held)]
+    for piece in pieces:
+        yield from _column(piece)
 
 
 def _plain(held: Any) -> np.ndarray | None:

@@ -30,8 +30,9 @@ from ..codec.exact_numbers import exact_numbers
 from ..errors import DataError, nearest, redact_errors
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
-from . import idvalues, sources, textvalues
+from . import idvalues, reading, textvalues
 from .parts import Part, Unit
+from .sources.source import open_parts
 from .table import Table, as_schema, code_dtype
 from .userids import POSITION, Found, Prepared, UserIndex
 
@@ -146,7 +147,7 @@ def read(
         schema = schema.with_exact([*schema.exact, *exact])
 
     def work() -> Table:
-        return read_parts(sources.open_parts(source, schema.dialect), schema, public, threads)
+        return read_parts(open_parts(source, schema.dialect), schema, public, threads)
 
     return work() if public else guarded(work)
 
@@ -292,8 +293,8 @@ def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
     """Raise DataError if offsets or indices of Arrow tables and files point outside their
     buffers."""
     for part in parts:
-        for unit in sources.guarded(part.where, part.units(wanted, None)) if part.arrow else ():
-            for _ in sources.guarded(part.where, unit()):
+        for unit in reading.guarded(part.where, part.units(wanted, None)) if part.arrow else ():
+            for _ in reading.guarded(part.where, unit()):
                 pass
 
 
@@ -324,12 +325,12 @@ def of_batches(
     Parquet) go to other threads, too, but no more than `spare` at a time. Where there are twice as
     many threads as units, several share the columns of each."""
     units = (
-        (p, unit) for p in parts for unit in sources.guarded(p.where, p.units(wanted, schema.user))
+        (p, unit) for p in parts for unit in reading.guarded(p.where, p.units(wanted, schema.user))
     )
     found = ((part, unit, number * POSITION) for number, (part, unit) in enumerate(units, 1))
 
     def batches(part: Part, unit: Unit, position: int, *shared: Any) -> Iterator[tuple]:
-        for batch in sources.guarded(part.where, unit(*shared)):
+        for batch in reading.guarded(part.where, unit(*shared)):
             yield batch, part, position
             position += batch.num_rows
 

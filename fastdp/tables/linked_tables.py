@@ -37,7 +37,7 @@ from ..schema.derived import Derived
 from ..schema.linked_schema import LinkedSchema
 from ..users.people import size_bins
 from .ingest import guarded, read_parts, source_types
-from .sources import open_parts
+from .sources.source import open_parts
 from .table import Table, code_dtype
 from .userids import UserIndex
 

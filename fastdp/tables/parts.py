@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -75,6 +77,21 @@ def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     for column in batch.columns:
         _as_stored(column).validate(full=True)
     yield from cut(batch)
+
+
+def each(batches: Iterable[Any], work: Callable[[Any], Any] = cut) -> Iterator[Unit]:
+    """A unit for each batch."""
+    for batch in batches:
+        yield partial(work, batch)
+
+
+def of_batches(
+    where: str, schema: pa.Schema, batches: Callable[[list[str]], Any], arrow=False
+) -> Part:
+    """The part of an untrusted producer; batches(columns): its Arrow batches with these columns."""
+    return Part(
+        where, schema, lambda columns, user: each(batches(list(columns)), checked), arrow=arrow
+    )
 
 
 def _as_stored(array: pa.Array) -> pa.Array:

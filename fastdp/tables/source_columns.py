@@ -3,7 +3,6 @@ are public, and reads no row."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from .._util.lazy import pa
@@ -11,7 +10,7 @@ from .._util.progress import LOG
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
-from . import sources
+from .sources.source import source_of
 
 
 def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
@@ -19,15 +18,15 @@ def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = No
     type suggests; a boolean column is complete, since its values are public. What the texts of a
     column are, is found in the run; in text files, which have no types, of every column. A column
     whose type suggests no kind, such as a list or nothing but nulls, is left out with a warning."""
-    first = sources.open_parts(source, dialect)[0]
+    source = source_of(source)
+    first = source.parts(Dialect() if dialect is None else dialect)[0]
     if first.hint and (dialect is None or dialect.delimiter is None):
         raise DataError(f"{first.where}: {first.hint.removeprefix('; ')}")
     columns: dict[str, Any] = {}
-    untyped = first.text if type(source).__module__.split(".")[0] == "pandas" else frozenset()
     for field in first.schema:
         if field.name == user:
             continue
-        entry = _entry(field, first.is_text(field.name) or field.name in untyped)
+        entry = _entry(field, first.is_text(field.name))
         if entry is not None and field.name:
             columns[field.name] = entry
             continue
@@ -45,8 +44,8 @@ def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = No
     plain: dict[str, Any] = {"provenance": "columns and types of the source", "columns": columns}
     if user is not None:
         plain["user"] = {"column": user}
-    if isinstance(source, str):
-        plain["name"] = Path(source).stem
+    if source.title is not None:
+        plain["name"] = source.title
     return Schema.from_dict(plain).with_dialect(dialect)
 
 

@@ -8,7 +8,6 @@ this way.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,8 @@ from .._util.lazy import pa, pl
 from ..errors import DataError
 from ..schema import dtypes
 from ..schema.dialect import Dialect
-from . import sources, textblocks, textkinds, textlines, textvalues
+from . import reading, textblocks, textkinds, textlines, textvalues
+from .sources.source import open_parts, source_of
 
 MISSING = ("blank text", "word for missing (NA, null, ...)")
 WHOLE_DIGITS = 18
@@ -26,11 +26,7 @@ WHOLE_DIGITS = 18
 def other_encoding(source: Any) -> str | None:
     """The encoding that text files seem to have where more lines are not UTF-8 than are UTF-8
     beyond ASCII; None elsewhere. For the data's owner: it looks at all bytes."""
-    if isinstance(source, list | tuple):
-        return next((found for item in source if (found := other_encoding(item)) is not None), None)
-    if not isinstance(source, str | os.PathLike):
-        return None
-    for path, _ in sources.files(os.fspath(source)):
+    for path in source_of(source).paths():
         if textlines.kind_of(path) is None:
             continue
         with open(path, "rb") as file:
@@ -60,7 +56,7 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
-    for part in sources.open_parts(source, style):
+    for part in open_parts(source, style):
         if part.hint and style.delimiter is None:
             raise DataError(f"{part.where}: {part.hint.removeprefix('; ')}")
         nested: list[str] = []
@@ -69,8 +65,8 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
             names, nested = _keys(part.where)
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{part.where}: column {twice[0]!r} occurs more than once; rename one")
-        units = sources.guarded(part.where, part.units(names, None))
-        batches = [batch for unit in units for batch in sources.guarded(part.where, unit())]
+        units = reading.guarded(part.where, part.units(names, None))
+        batches = [batch for unit in units for batch in reading.guarded(part.where, unit())]
         if not batches:
             types = [
                 pa.binary() if part.any_name else part.schema.field(name).type for name in names

@@ -20,7 +20,8 @@ from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import FastdpError, SchemaError
 from fastdp.schema import Schema, dtypes
-from fastdp.tables import ingest, sources
+from fastdp.tables import ingest
+from fastdp.tables.sources.source import open_parts
 
 WORDS = [
     0,
@@ -155,7 +156,7 @@ def codes(array, schema) -> list[int] | None:
     """None where the schema cannot be read from the type, which is said before a row is read."""
     table = pa.table({"x": array})
     try:
-        ingest.checked_columns(sources.open_parts(table), schema)
+        ingest.checked_columns(open_parts(table), schema)
     except FastdpError:
         return None
     return next(iter(fastdp.read(table, schema, threads=1).codes.values())).tolist()

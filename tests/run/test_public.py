@@ -9,7 +9,8 @@ import pytest
 
 import fastdp
 from fastdp.errors import DataError, FastdpError, SchemaError, UsageError
-from fastdp.run.public_data import read_public
+from fastdp.run import public_data
+from fastdp.tables.sources.source import source_of
 from tests.builders import killed_at
 from tests.cli.test_app import fastdp_cli
 
@@ -17,6 +18,10 @@ from .test_cliquetree import SIZES, data
 
 MECHANISMS = ("cliquetree", "mst", "adagrid")
 SCHEMA = fastdp.Schema.from_domain(SIZES)
+
+
+def read_public(source, schema, relabel):
+    return public_data.read_public(source_of(source), schema, relabel)
 
 
 @pytest.fixture(scope="module")

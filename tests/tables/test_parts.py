@@ -17,7 +17,8 @@ import fastdp
 from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
 from fastdp.release.keyselect import count_keys
-from fastdp.tables.identity import overlap
+from fastdp.tables import identity
+from fastdp.tables.sources.source import source_of
 from fastdp.tables.textvalues import parse
 from tests.builders import schema_with_users
 
@@ -32,6 +33,10 @@ try:
 except DataError as error:
     sys.exit(f"refused: {error}")
 """
+
+
+def overlap(one, other):
+    return identity.overlap(source_of(one), source_of(other))
 
 
 def crafted(path, make, kind):

@@ -1,7 +1,7 @@
-"""Opens sources as parts, whose units give Arrow record batches with only the requested columns.
+"""Files, folders and globs as sources: Parquet, Arrow, delimited text, JSON lines.
 
-Opening a source reads names and types only, so that errors in them are raised before any row is
-read. The texts of Arrow's errors can quote rows, so they are never passed on.
+Opening one reads names and types only, so that errors in them are raised before any row is read.
+The texts of Arrow's errors can quote rows, so they are never passed on.
 """
 
 from __future__ import annotations
@@ -9,44 +9,49 @@ from __future__ import annotations
 import glob
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from .._util.files import check_source_path
-from .._util.lazy import pa, pq
-from ..errors import DataError, UsageError
-from ..schema.dialect import Dialect
-from . import objects, parts, textlines
-from .parts import Part, Unit, checked
+from ..._util.files import check_source_path
+from ..._util.lazy import pa, pq
+from ...errors import DataError
+from ...schema.dialect import Dialect
+from .. import parts, textlines
+from ..parts import Part, Unit, checked
+from ..reading import broken
+from .source import SOURCES, Source
 
 SHARED_ROWS = 1 << 20
 """The most rows of a row group whose columns are read by several threads: all of them are in memory
 then."""
 
 
-def open_parts(source: Any, dialect: Dialect | None = None) -> list[Part]:
-    """The parts of a source in a fixed order (files by name). DataError if one cannot be opened.
-    dialect: the dialect of text files."""
-    dialect = Dialect() if dialect is None else dialect
-    if isinstance(source, str | os.PathLike):
-        return [
-            _open_file(path, partition, dialect) for path, partition in files(os.fspath(source))
-        ]
-    if isinstance(source, Mapping):
-        return [objects.of_table(pa.table(dict(source)))]
-    if isinstance(source, list | tuple):
-        if not source:
-            raise UsageError("the list of sources is empty")
-        if isinstance(source[0], Mapping):
-            raise UsageError(
-                "a list of dicts states no types; use polars.DataFrame(rows, schema=...)"
-            )
-        return [part for item in source for part in open_parts(item, dialect)]
-    return [objects.open_object(source)]
+@SOURCES.add("files")
+class Files(Source):
+    """A file, a folder of files (with Hive partitions) or a glob."""
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return isinstance(given, str | os.PathLike)
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        found = files(os.fspath(self.given))
+        return [_open_file(path, partition, dialect) for path, partition in found]
+
+    @property
+    def label(self) -> str:
+        return os.path.basename(os.path.normpath(os.fspath(self.given)))
+
+    @property
+    def title(self) -> str | None:
+        return Path(self.given).stem if isinstance(self.given, str) else None
+
+    def paths(self) -> Iterable[str]:
+        return [path for path, _ in files(os.fspath(self.given))]
 
 
 def files(path: str) -> list[tuple[str, dict[str, str]]]:
@@ -103,28 +108,8 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
                 )
         list(part.schema.names)  # raises where a name is not UTF-8
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise _broken(path, error) from None
+        raise broken(path, error) from None
     return _with_partition(part, partition) if partition else part
-
-
-def _broken(where: str, error: BaseException) -> DataError | MemoryError:
-    if isinstance(error, MemoryError) or "worker thread" in str(error):
-        return MemoryError(f"not enough memory, or no thread, to read {where!r}")
-    if isinstance(error, OSError) and error.strerror:
-        return DataError(f"file {where!r} cannot be read: {error.strerror}")
-    return DataError(
-        f"{where!r} is damaged, truncated or not what its name says ({type(error).__name__})"
-    )
-
-
-def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; an error while reading them becomes a DataError that names the source but
-    no row, a lack of memory a MemoryError, after which a run can be resumed."""
-
-    try:
-        yield from batches
-    except (pa.ArrowException, OSError, EOFError, zlib.error) as error:
-        raise _broken(where, error) from None
 
 
 def row_groups(path: str, groups: Sequence[int]) -> Part:
@@ -133,7 +118,7 @@ def row_groups(path: str, groups: Sequence[int]) -> Part:
     try:
         return _parquet(path, groups)
     except (pa.ArrowException, OSError) as error:
-        raise _broken(path, error) from None
+        raise broken(path, error) from None
 
 
 def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:

@@ -1,0 +1,74 @@
+"""An engine is one object: which rows it can count, where it runs, and how it is opened.
+
+A module of this folder defines a subclass of `Engine` and registers it with `@ENGINES.add(NAME)`.
+`synthesize(engine=NAME)` chooses it; without a name the source's first engine counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec import Struct, field
+
+from .._util.registries import Registry
+from ..errors import UsageError
+from ..schema import Schema
+from ..tables.sources.source import Source
+from ..tables.table import Table
+from . import Counter
+
+if TYPE_CHECKING:
+    from ..tables.linked_tables import Links
+
+
+class EngineOptions(Struct, frozen=True):
+    """Options of a run that an engine is given; `synthesize` documents both."""
+
+    threads: int | None = None
+    partitions: int | None = None
+
+
+class OpenCounter(Struct):
+    """An engine over a run's rows. table: the rows, where the engine holds them in this process.
+    reading: PRIVATE numbers of rows and users that were read; empty if nothing was read."""
+
+    counter: Counter
+    table: Table | None
+    close: Callable[[], None]
+    reading: Mapping[str, int] = field(default_factory=dict)
+
+
+class Engine:
+    """Counts a run's rows. name: as it is registered. counts: the sources that it takes, for error
+    texts; a source names its engines. divides: it has `partitions`. holds_rows: the rows are in this
+    process while it is open, so that a report can use them."""
+
+    name: ClassVar[str]
+    counts: ClassVar[str] = "a source that this process can read"
+    divides: ClassVar[bool] = False
+    holds_rows: ClassVar[bool] = True
+
+    def check(self, options: EngineOptions) -> None:
+        """Raise UsageError if the engine has no such option, or its value is out of range."""
+        if options.partitions is not None and not self.divides:
+            dividing = [engine.name for engine in ENGINES if engine.divides]
+            raise UsageError(f"partitions= needs engine={' or '.join(map(repr, dividing))}")
+
+    def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
+        """Read the source and count over it. The caller closes it after the last count."""
+        raise NotImplementedError
+
+    def open_linked(
+        self, sources: Mapping[str, Source], links: Links, options: EngineOptions
+    ) -> list[OpenCounter]:
+        """The same of linked tables: over the parents' table and over each child's table."""
+        raise UsageError(f"engine={self.name!r} cannot count linked tables; use engine='local'")
+
+
+ENGINES: Registry[type[Engine]] = Registry("engine", __package__)
+
+
+def reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:
+    """The PRIVATE numbers of what was read, for the data's owner."""
+    return {"rows": rows, "users": users, "dropped_rows": dropped, "malformed_lines": malformed}

@@ -1,0 +1,80 @@
+"""Arrow tables, batches and datasets as sources, and mappings from names to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..._util.lazy import pa
+from ...errors import UsageError
+from ...schema.dialect import Dialect
+from .. import parts
+from ..parts import Part, of_batches
+from .source import SOURCES, Source, module_of
+
+
+@SOURCES.add("arrow")
+class ArrowFrame(Source):
+    """A pyarrow Table or RecordBatch."""
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return module_of(given) == "pyarrow" and isinstance(given, pa.Table | pa.RecordBatch)
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        whole = isinstance(self.given, pa.Table)
+        return [of_table(self.given if whole else pa.Table.from_batches([self.given]))]
+
+    def held(self) -> Iterable[Any]:
+        return self.given.columns
+
+
+@SOURCES.add("mapping")
+class ColumnMapping(Source):
+    """A mapping from names to columns."""
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return isinstance(given, Mapping)
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        return [of_table(pa.table(dict(self.given)))]
+
+    def held(self) -> Iterable[Any]:
+        return self.given.values()
+
+
+@SOURCES.add("dataset")
+class ArrowDataset(Source):
+    """A pyarrow dataset of files that have types."""
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return module_of(given) == "pyarrow" and hasattr(given, "get_fragments")
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        kind = type(getattr(self.given, "format", None)).__name__
+        if kind in ("CsvFileFormat", "JsonFileFormat"):
+            raise UsageError(
+                "an Arrow dataset of text files cannot be read: one damaged line can hide others;"
+                " give the paths of the files, and a dialect if they need one"
+            )
+        sizes = {"batch_size": parts.BATCH_ROWS, "batch_readahead": 4, "fragment_readahead": 1}
+
+        def batches(columns: list[str]) -> Any:
+            return self.given.to_batches(columns=columns, **sizes)
+
+        return [of_batches(f"<pyarrow.{self.kind}>", self.given.schema, batches)]
+
+    def paths(self) -> Iterable[str]:
+        names = getattr(self.given, "files", None)
+        return names if isinstance(names, list) else ()
+
+
+def of_table(table: pa.Table) -> Part:
+    """An Arrow table."""
+
+    def batches(columns: list[str]) -> list[pa.RecordBatch]:
+        return table.select(columns).to_batches(parts.BATCH_ROWS)
+
+    return of_batches("<pyarrow.Table>", table.schema, batches, arrow=True)

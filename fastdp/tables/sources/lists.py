@@ -1,0 +1,44 @@
+"""Several sources as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...errors import UsageError
+from ...schema.dialect import Dialect
+from ..parts import Part
+from .source import SOURCES, Source, source_of
+
+
+@SOURCES.add("list")
+class SourceList(Source):
+    """A list of sources with the same columns, read one after the other."""
+
+    def __init__(self, given: Any):
+        super().__init__(given)
+        self.members = [source_of(item) for item in given]
+        self.again = all(member.again for member in self.members)
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return isinstance(given, list | tuple)
+
+    @property
+    def single(self) -> list[Source]:
+        if not self.members:
+            raise UsageError("the list of sources is empty")
+        if isinstance(self.given[0], Mapping):
+            raise UsageError(
+                "a list of dicts states no types; use polars.DataFrame(rows, schema=...)"
+            )
+        return [one for member in self.members for one in member.single]
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        return [part for one in self.single for part in one.parts(dialect)]
+
+    def paths(self) -> Iterable[str]:
+        return [path for member in self.members for path in member.paths()]
+
+    def held(self) -> Iterable[Any]:
+        return [column for member in self.members for column in member.held()]

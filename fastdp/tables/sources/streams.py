@@ -1,0 +1,54 @@
+"""Streams of Arrow data as sources, and what is no source at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..._util.lazy import pa
+from ...errors import UsageError
+from ...schema.dialect import Dialect
+from ..parts import Part, of_batches
+from .source import SOURCES, Source, module_of
+
+
+@SOURCES.add("stream")
+class Stream(Source):
+    """Any object with `__arrow_c_stream__`, which may give its rows only once."""
+
+    last = True
+    again = False
+    opens_freely = False
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return hasattr(given, "__arrow_c_stream__")
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        return [of_reader(pa.RecordBatchReader.from_stream(self.given), self.given)]
+
+
+@SOURCES.add("unknown")
+class Unknown(Source):
+    """Anything else: opening it raises."""
+
+    last = True
+    again = False
+
+    @classmethod
+    def takes(cls, given: Any) -> bool:
+        return not Stream.takes(given)
+
+    def parts(self, dialect: Dialect) -> list[Part]:
+        raise UsageError(
+            f"cannot read a {self.kind}: give a path, a list of paths, a polars, pandas or"
+            " pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or an object with"
+            " __arrow_c_stream__"
+        )
+
+
+def of_reader(reader: pa.RecordBatchReader, given: Any) -> Part:
+    """The part of a reader of what was given."""
+    where = f"<{module_of(given)}.{type(given).__name__}>"
+    return of_batches(
+        where, reader.schema, lambda columns: (batch.select(columns) for batch in reader)
+    )
