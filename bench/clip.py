@@ -43,7 +43,7 @@ def extra_errors(rows: int, epsilons: list[float], draws: int) -> list[dict]:
         )
         noise = clip_rules.unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
         grid = clip_rules.candidates(200)
-        rule = {"displaced": clip_rules.SHIFTED, "alone": clip_rules.ALONE}
+        rule = {"displaced": clip_rules.TV_PER_LOST_ROW, "alone": clip_rules.TV_WITHOUT_MARGINAL}
         best = clip_rules.choose(sizes.tolist(), users.tolist(), noise, grid, **rule)
         error = {line.clip: line.error / best.line.error - 1 for line in best.lines}
         sigma = 1 / (mu * math.sqrt(0.02))

@@ -7,7 +7,7 @@ Every table is made with the clip set to each of a grid in turn; everything else
 chooses. Error: half the L1 distance of the counts from the truth, relative to the rows, so that a
 wrong total counts; mean over single columns and over pairs of at most 20,000 cells. Then the clip
 that the rule takes from the same noisy histogram, and how far its error is above the least, for
-several values of `ALONE`.
+several values of `TV_WITHOUT_MARGINAL`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .coverage import binned, chicago, codes_of, schema_of, simulated
 
 DELTA = 1e-6
 GRID = (1, 2, 3, 4, 6, 8, 13, 16, 23, 32, 64, 128)
-ALONE = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+TRIED_DISTANCES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -159,7 +159,7 @@ def errors(
 
 def excess(by_clip: dict[int, float], choices: list[dict], alone: float) -> tuple[float, list[int]]:
     """(error of the clips that the rule takes over the least, these clips)."""
-    with patch.object(clip_rules, "ALONE", alone):
+    with patch.object(clip_rules, "TV_WITHOUT_MARGINAL", alone):
         keys = ("users", "noise", "bound", "sigma", "displaced")
         rule = [clip_rules.from_release(*(c[k] for k in keys)).clip for c in choices]
     at = np.interp(np.log(rule), np.log(list(by_clip)), list(by_clip.values()))
@@ -186,7 +186,7 @@ def main() -> None:
             for epsilon in options.epsilons:
                 got = {c: errors(table, mechanism, epsilon, c, options.seeds) for c in GRID}
                 by_clip = {c: e for c, (e, _) in got.items()}
-                tried = {a: excess(by_clip, got[1][1], a) for a in ALONE}
+                tried = {a: excess(by_clip, got[1][1], a) for a in TRIED_DISTANCES}
                 cases.append([e for e, _ in tried.values()])
                 best = min(by_clip, key=lambda c: by_clip[c])
                 texts = "  ".join(f"{a:g}: {e:.0%} {clips}" for a, (e, clips) in tried.items())
@@ -194,8 +194,8 @@ def main() -> None:
                     f"{name}, {mechanism}, {epsilon:g}: best {best} ({by_clip[best]:.4f})  {texts}",
                     flush=True,
                 )
-    means = "  ".join(f"{a:g}: {m:.1%}" for a, m in zip(ALONE, np.mean(cases, axis=0)))
-    print(f"mean excess by ALONE, {len(cases)} cases: {means}")
+    means = "  ".join(f"{a:g}: {m:.1%}" for a, m in zip(TRIED_DISTANCES, np.mean(cases, axis=0)))
+    print(f"mean excess by TV_WITHOUT_MARGINAL, {len(cases)} cases: {means}")
 
 
 if __name__ == "__main__":

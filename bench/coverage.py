@@ -36,7 +36,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 PAIRS, MEANS = 12, 40
 """Pairs of each kind, and pairs for means, looked at in each run."""
 CELLS = ("single column", "measured pair", "unmeasured pair")
-KINDS = (
+QUESTION_KINDS = (
     *CELLS,
     "merged value",
     "share",
@@ -47,7 +47,7 @@ KINDS = (
     "bounded",
     "coefficient",
 )
-KINDS += ("any pair",)
+QUESTION_KINDS += ("any pair",)
 SIZES = {
     "0": (-1, 0),
     "1-10": (0, 10),
@@ -294,7 +294,7 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
 
 
 def empty():
-    return {(who, kind): Tally() for who in WHO for kind in KINDS}
+    return {(who, kind): Tally() for who in WHO for kind in QUESTION_KINDS}
 
 
 def job(name, epsilon, seed, data):

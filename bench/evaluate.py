@@ -47,7 +47,7 @@ def numpy_codes(table: Any) -> tuple[np.ndarray, list[np.ndarray], list[int]]:
         np.maximum(values("dropoff_community_area"), 0),
         values("payment_type") + 1,
     ]
-    columns += [np.clip(values(name) // step + 1, 0, 10) for name, step in deid2.STEPS.items()]
+    columns += [np.clip(values(name) // step + 1, 0, 10) for name, step in deid2.BIN_WIDTHS.items()]
     return group, columns, [57, 78, 10, *[11] * 5]
 
 

@@ -13,7 +13,7 @@ RADIUS = 4.0
 """Of a point."""
 
 
-def beside(
+def label_boxes(
     points: Sequence[tuple[float, float]],
     texts: Sequence[str],
     panel: Box,

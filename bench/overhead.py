@@ -26,7 +26,7 @@ from . import machine
 
 COLUMNS = 15
 SIZES = (2, 8, 16, 27)
-STEPS = 300
+ORACLE_CALLS = 300
 ROUNDS = 7
 
 
@@ -65,7 +65,7 @@ def stepped(domain: dict[str, int], asked: list[fastdp.Measurement], method: str
         threads=1,
         method=method,
         stop="iters",
-        iters=STEPS,
+        iters=ORACLE_CALLS,
         callback=lambda *_: marks.append(time.thread_time()),
     )
     return model, marks[-1] - marks[0]

@@ -35,7 +35,7 @@ import numpy as np
 import fastdp
 
 from . import machine
-from .labels import CHARACTER, RADIUS, beside
+from .labels import CHARACTER, RADIUS, label_boxes
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 DELTA = 1e-9
@@ -322,7 +322,7 @@ def svg(lines, epsilon=1.0) -> str:
         texts = [
             f"fastdp {line['who']}" if line["who"] in OURS else line["who"] for line in of_table
         ]
-        boxes = beside(points, texts, (x0, y0, x0 + wide, y0 + high), taken)
+        boxes = label_boxes(points, texts, (x0, y0, x0 + wide, y0 + high), taken)
         for line, (x, y), text, box in zip(of_table, points, texts, boxes):
             colour = COLOURS.get(line["who"], "#34495e")
             parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS:g}" fill="{colour}"/>')

@@ -34,7 +34,7 @@ from .measurements import load, prepare, to_fastdp
 ROOT = Path(__file__).parents[1]
 FORECAST = (1, 2, 4, 8, 16)
 FITS = 3
-STEPS = {"stop": "iters", "iters": 40, "method": "accelerated"}
+FIXED_CALLS = {"stop": "iters", "iters": 40, "method": "accelerated"}
 BARRIER = 2e-6  # seconds for all to have seen the end of a phase, where they run and spin
 LOOPS = ("clear", "copy", "inside", "ratios", "rescale", "slices up", "deliver", "down")
 
@@ -101,7 +101,7 @@ def timed(problem, total: float, asked, threads: int, tables: str) -> float:
     best = float("inf")
     for _ in range(FITS):
         model = fastdp.fit(
-            problem.domain, asked, total=total, threads=threads, tables=tables, **STEPS
+            problem.domain, asked, total=total, threads=threads, tables=tables, **FIXED_CALLS
         )
         steps = np.diff(np.array(model.trace), axis=0)
         best = min(best, float(np.median(steps[:, 2] / steps[:, 0])))
@@ -128,7 +128,7 @@ def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
     descent_solver.Engine, average = Traced, optimisers.average
     optimisers.average = module.average
     try:
-        model = fastdp.fit(problem.domain, asked, total=total, threads=1, **STEPS)
+        model = fastdp.fit(problem.domain, asked, total=total, threads=1, **FIXED_CALLS)
     finally:
         descent_solver.Engine, optimisers.average = kept, average
     steps = np.diff(np.array(model.trace), axis=0)

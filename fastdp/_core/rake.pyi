@@ -4,7 +4,7 @@ from numpy import float64, int32, int64
 from numpy.typing import NDArray
 
 LANE_CELLS: int
-KINDS: dict[str, int]
+ALONG_KINDS: dict[str, int]
 
 class View:
     rows: int

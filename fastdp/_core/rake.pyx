@@ -49,7 +49,7 @@ cnp.import_array()
 LANE_CELLS = 4096
 """Cells of a lane where nothing is added up."""
 
-KINDS = {"row": 0, "cell": 1, "map": 2}
+ALONG_KINDS = {"row": 0, "cell": 1, "map": 2}
 
 
 cdef class View:
@@ -73,11 +73,11 @@ cdef class View:
             self.base = base
             self.at.base = &self.base[0]
         if isinstance(along, str):
-            self.at.kind = KINDS[along]
+            self.at.kind = ALONG_KINDS[along]
         else:
             if len(along) != cols:
                 raise ValueError("one entry of the map per column")
-            self.map, self.at.kind = along, KINDS["map"]
+            self.map, self.at.kind = along, ALONG_KINDS["map"]
             self.at.map = &self.map[0]
         reach = (int(np.max(base)) if base is not None else 0)
         reach += {"row": 0, "cell": cols - 1}[along] if isinstance(along, str) else int(np.max(along))

@@ -17,7 +17,7 @@ from ..schema import Schema
 from .best_linear import Table, estimate, map_between
 from .clipping import Clipping, clipping_of
 from .evidence import Marginal, code_maps, marginals_of
-from .misfit import expected_sizes, misfit, shrunk
+from .misfit import empirical_bayes, expected_sizes, misfit
 
 MOST_CELLS = 1 << 22
 """Cells of the largest table that an answer is made from."""
@@ -26,7 +26,7 @@ MOST_CELLS = 1 << 22
 @dataclass(frozen=True, eq=False)
 class Facts:
     """`codes`: code -> merged code of columns with merged values. `distances`: L1 distance of the
-    finished model from the data, in rows that count, by set of columns (see `misfit.shrunk`).
+    finished model from the data, in rows that count, by set of columns (see `misfit.empirical_bayes`).
     `sums`: noise of the sums inside the bins of a column, in rows, where the run released them.
     `missing`: (share of the rows outside the domain that the run found, standard error) by column.
     """
@@ -64,8 +64,8 @@ class Facts:
         )
         released = _distances(tables.get("distances"))
         sizes = expected_sizes(released, marginals, codes)
-        distances = shrunk({s: d for s, d in released.items() if s <= own}, sizes)
-        near = shrunk({s: d for s, d in released.items() if not s <= own}, sizes)
+        distances = empirical_bayes({s: d for s, d in released.items() if s <= own}, sizes)
+        near = empirical_bayes({s: d for s, d in released.items() if not s <= own}, sizes)
         groups = [] if model is None else [a for a in model.domain if a not in own]
         told = [
             (a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near

@@ -32,7 +32,7 @@ POWER = 1.2
 """At 1, cells of more than 100 rows are covered less than smaller ones (89 and 98 % on adult at
 epsilon 10); at 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
 VARIED = 0.4
-"""Standard deviation of the ratio of distance to size (see `shrunk`) from set to set, relative to
+"""Standard deviation of the ratio of distance to size (see `empirical_bayes`) from set to set, relative to
 its mean, at least: where noise is small (epsilon 10) it is .12 to .44 on the first three tables,
 and .37 to .47 on the others. Cells of one set are taken to differ as much."""
 DOUBT = 1.38
@@ -45,7 +45,7 @@ DENSE = 1 << 33
 Distances = Mapping[frozenset[str], tuple[float, float]]
 
 
-def shrunk(
+def empirical_bayes(
     distances: Distances, sizes: Mapping[frozenset[str], float]
 ) -> dict[frozenset[str], float]:
     """Distances to make intervals of, from noisy ones. `sizes`: the distance in proportion to which
@@ -72,7 +72,7 @@ def shrunk(
 def expected_sizes(
     sets: Iterable[frozenset[str]], marginals: Sequence[Marginal], codes: Mapping[str, np.ndarray]
 ) -> dict[frozenset[str], float]:
-    """`sizes` of `shrunk`: the square roots of the cells of each set, over merged codes, added up,
+    """`sizes` of `empirical_bayes`: the square roots of the cells of each set, over merged codes, added up,
     as if its columns were independent and given their margins."""
     roots, rows = {}, 1.0
     for a in {a for names in sets for a in names}:

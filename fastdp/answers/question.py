@@ -17,7 +17,6 @@ from ..schema.constraints import ordered_columns, sources_of
 from ..schema.derived import Derived
 from .values import Selection, select
 
-KINDS = ("count", "share", "mean", "sum")
 _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
 _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
 

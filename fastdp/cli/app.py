@@ -89,7 +89,7 @@ def synth(
     if out is None:
         if tables or not data or data[0].startswith("table:") or "://" in data[0]:
             raise UsageError("--out is required: it names the run folder")
-        out = common.beside(data[0], ".synthetic")
+        out = common.sibling_path(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
         schema = common.schema_beside(data[0])
     given |= {

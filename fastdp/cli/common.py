@@ -101,7 +101,7 @@ def dialect_of(text: str | None) -> Dialect | None:
     return None if text is None else Dialect.from_text(text)
 
 
-def beside(data: str, suffix: str) -> Path:
+def sibling_path(data: str, suffix: str) -> Path:
     """A path in the same folder as the data (a file, folder or glob), with the data's name and this
     suffix."""
     path = Path(data)
@@ -116,5 +116,6 @@ def schema_beside(data: str) -> str | None:
     """The schema file in the same folder as the data and with the same name; None if there is
     none."""
     return next(
-        (str(p) for p in (beside(data, ".toml"), beside(data, ".json")) if p.exists()), None
+        (str(p) for p in (sibling_path(data, ".toml"), sibling_path(data, ".json")) if p.exists()),
+        None,
     )

@@ -26,8 +26,11 @@ FLAGS: dict[str, Callable[[], None]] = {}
 COMMANDS: dict[tuple[str, ...], Callable[..., None]] = {}
 """By name: ("synth",), or group and name: ("ledger", "open")."""
 Command = TypeVar("Command", bound=Callable[..., None])
-KINDS: dict[Any, tuple[str, str]] = {int: ("N", "a whole number"), float: ("NUMBER", "a number")}
-KINDS |= {str: ("TEXT", ""), Path: ("PATH", "")}
+OPTION_TYPES: dict[Any, tuple[str, str]] = {
+    int: ("N", "a whole number"),
+    float: ("NUMBER", "a number"),
+}
+OPTION_TYPES |= {str: ("TEXT", ""), Path: ("PATH", "")}
 WIDTH = 100
 """Characters of a line of help, at most."""
 
@@ -89,7 +92,7 @@ def parser_of(path: tuple[str, ...]) -> _Parser:
         given["action"] = "store_true" if kind is bool else "append" if many else "store"
         parser.add_argument(*called, dest=name, required=required, **given)
         if name not in said.get("hidden", ()):
-            parser.options[*called] = text.strip(), "" if kind is bool else KINDS[kind][0]
+            parser.options[*called] = text.strip(), "" if kind is bool else OPTION_TYPES[kind][0]
     parser.add_argument("-h", "--help", action="help")
     parser.options["-h", "--help"] = "Show this message and exit.", ""
     return parser
@@ -129,7 +132,9 @@ def _value(kind: type) -> Callable[[str], Any]:
         try:
             return kind(text)
         except ValueError:
-            raise argparse.ArgumentTypeError(f"expected {KINDS[kind][1]}, got {text!r}") from None
+            raise argparse.ArgumentTypeError(
+                f"expected {OPTION_TYPES[kind][1]}, got {text!r}"
+            ) from None
 
     return parse
 

@@ -27,7 +27,7 @@ from ..schema.epoch import per_unit, since_1970
 from .bins import Bins, bins_of, digits, on_grid
 from .code_values import drawn_overflow, stored_per_number
 from .ordered import Item, OrderGroup
-from .possible import known
+from .possible import compiled_constraints
 from .violations import numbers_of
 
 # Rows decoded at a time by each of several threads, and by one alone: each of 16 threads that write
@@ -125,13 +125,13 @@ def _decode_rows(
         name: _inside(schema.columns[name], column, seed, row) for name, column in codes.items()
     }
     settled: dict[str, np.ndarray] = {}
-    for group in known(schema).orders if schema.constraints else ():
+    for group in compiled_constraints(schema).orders if schema.constraints else ():
         if all(c in codes for item in group.items for c in item.columns):
             settled |= _settled(schema, group, codes, seed, row)
-    for follows in known(schema).follows if schema.constraints else ():
+    for follows in compiled_constraints(schema).follows if schema.constraints else ():
         if follows.numbers is not None and all(s in codes for s in follows.sources):
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
-    computed = known(schema).computed if schema.constraints else {}
+    computed = compiled_constraints(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
         have, numbers = [part for part in item.parts if part.name in codes], settled.get(item.name)
         if (
@@ -197,7 +197,7 @@ def _settled(
                 np.float64
             )
         assert isinstance(field, Numeric)
-        bins = _book(schema, field).bins
+        bins = _decode_table(schema, field).bins
         assert bins is not None
         return _numbers(field, bins, codes[field.name], seed, row, stream) / stored_per_number(
             field
@@ -268,10 +268,10 @@ def _stored_times(dtype: str, seconds: np.ndarray) -> np.ndarray:
     return seconds // day * per_unit(dtype)
 
 
-def _book(schema: Schema, column: Column) -> _Book:
-    cache = schema.__dict__.setdefault("_decode_books", {})
+def _decode_table(schema: Schema, column: Column) -> DecodeTable:
+    cache = schema.__dict__.setdefault("_decode_tables", {})
     if column.name not in cache:
-        cache[column.name] = _Book(column)
+        cache[column.name] = DecodeTable(column)
     return cache[column.name]
 
 
@@ -287,7 +287,7 @@ def _values(
         values = np.where(codes < column.base, codes, 0) + np.int64(column.min)
         values *= 10 ** dtypes.decimal_scale(column.dtype)
         return _array(values, codes >= column.base, column.dtype)
-    book = _book(schema, column)
+    book = _decode_table(schema, column)
     null = None if book.never_null else _looked_up(codes, book.null).view(bool)
     if book.bins is not None and isinstance(column, Numeric):
         if numbers is None:
@@ -313,7 +313,7 @@ def _looked_up(codes: np.ndarray, table: np.ndarray) -> np.ndarray:
     return out
 
 
-class _Book:
+class DecodeTable:
     """What a column's codes decode to: a table of values or texts, or bins to draw in."""
 
     def __init__(self, column: Column):

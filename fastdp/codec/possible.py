@@ -52,7 +52,7 @@ class Mask(Struct, frozen=True, eq=False):
     numbers: tuple[int, ...] = ()
 
 
-class Known:
+class CompiledConstraints:
     """What a schema's constraints say. `masks`: over modelled columns only. `follows`: one entry
     for every column that follows from others, modelled or not; each stands after the columns that
     it follows from."""
@@ -128,12 +128,12 @@ class Known:
         return [m for m in out if m.impossible.any()]
 
 
-def known(schema: Schema) -> Known:
-    """The `Known` of a schema; computed once per schema."""
+def compiled_constraints(schema: Schema) -> CompiledConstraints:
+    """The `CompiledConstraints` of a schema; computed once per schema."""
     cache = schema.__dict__
-    if "_known" not in cache:
-        cache["_known"] = Known(schema)
-    return cache["_known"]
+    if "_compiled_constraints" not in cache:
+        cache["_compiled_constraints"] = CompiledConstraints(schema)
+    return cache["_compiled_constraints"]
 
 
 def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:

@@ -13,10 +13,10 @@ from ..schema.derived import Derived
 from ..schema.epoch import EPOCH, since_1970
 from ..schema.kind_of_text import (
     DATE,
-    KINDS,
     NUMBER,
     TEXT,
     TIME,
+    VALUE_KINDS,
     WHOLE,
     ZONED,
     TextKind,
@@ -100,7 +100,7 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
     kind = dtypes.family(column.dtype)
     other, null = other_code(column), null_code(column)
     if isinstance(column, TextKind):
-        return lambda text: null if is_missing(text) else KINDS.index(text_kind(text))
+        return lambda text: null if is_missing(text) else VALUE_KINDS.index(text_kind(text))
     if isinstance(column, Categorical) and kind == "string":
         code_of = {str(v).encode(): code for code, v in enumerate(column.values)}
         return lambda text: code_of.get(text, other)

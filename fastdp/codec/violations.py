@@ -17,7 +17,7 @@ from .code_values import as_numbers
 from .encode import encode_batch
 from .maps import Source
 from .ordered import Item
-from .possible import known
+from .possible import compiled_constraints
 
 
 def broken_codes(schema: Schema, codes: Columns) -> list[int]:
@@ -45,7 +45,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
         return {}
     codes, keep = encode_batch(schema, batch, present)
     broken = _breaking(schema, codes)
-    for group in known(schema).orders:
+    for group in compiled_constraints(schema).orders:
         if not all(c in codes for item in group.items for c in item.columns):
             continue
         values = [_numbers(schema, item, codes, batch) for item in group.items]
@@ -59,7 +59,9 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
                         strict = schema.constraints[number].strict
                         rows |= values[a] >= values[b] if strict else values[a] > values[b]
     for number, constraint in enumerate(schema.constraints):
-        item = next((f for f in known(schema).follows if f.column == constraint.column), None)
+        item = next(
+            (f for f in compiled_constraints(schema).follows if f.column == constraint.column), None
+        )
         if (
             item is None
             or item.numbers is None
@@ -74,7 +76,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
             values
         )  # nan: nothing follows
         broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
-    for name, expression in known(schema).computed.items():
+    for name, expression in compiled_constraints(schema).computed.items():
         if all(c in codes for c in (*ordered_columns(schema, name), *expression.columns)):
             number = next(i for i, c in enumerate(schema.constraints) if c.column == name)
             broken[number] = _other_number(schema, name, expression, codes, batch)
@@ -86,7 +88,7 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
 def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
     """bool per row, by constraint number: whether the row breaks the constraint by its codes
     alone."""
-    facts = known(schema)
+    facts = compiled_constraints(schema)
     rows = len(next(iter(codes.values()))) if codes else 0
     out: dict[int, np.ndarray] = {}
 

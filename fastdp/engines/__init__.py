@@ -1,10 +1,12 @@
 """Engines count private tables for the sessions of `release`; `truth` counts tables that are
 public, or that the caller hands over as the truth.
 
-`plan` says what to count, `local` counts it on this machine, `users` counts users. An engine never
-decides what is released; it returns exact integers, and all engines agree to the bit. Imports
-`tables` and the kernels; only `release`, `run`, `metrics`, `report` and the fits on public data
-import it.
+`counting_plan` says what to count, `local` counts it on this machine, and `user_histograms` counts
+users. `partitioned` adds up the counts of partitions, which `spark` has made on a cluster. An
+engine never decides what is released. It returns exact integers, and all engines agree to the bit.
+
+Engines import `tables` and the kernels. Only `release`, `run`, `metrics`, `report` and the fits on
+public data import engines.
 """
 
 from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from .descent.descent_solver import DescentSolver
 from .dual.dual_solver import DualSolver
 from .fit_options import Options
 from .flow.flow_solver import FlowSolver
-from .solver import Callback, Clock, Solution
+from .solver import Callback, Clock, Solution, Solver
 from .task import Task
 
 
@@ -96,12 +96,8 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     return domain, measurements
 
 
-SOLVERS: Sequence[Any] = (FlowSolver(), DualSolver(), DescentSolver())
-"""In the order in which they are asked. A solver has `methods`, the values of `fit(method=)` that
-allow it; `takes`, what it can solve, for the error where a caller insists on it; `applies(task,
-options)`, whether it suits the measurements and the stopping rule (cheap); `plan(task, options)`,
-everything that `run` needs, or None if the task is too large for it; `run(plan, clock)`, the fit,
-which reports each oracle call."""
+SOLVERS: Sequence[Solver] = (FlowSolver(), DualSolver(), DescentSolver())
+"""In the order in which `solve` asks them."""
 
 
 def solve(task: Task, options: Options, clock: Clock) -> Solution:

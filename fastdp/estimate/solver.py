@@ -1,12 +1,13 @@
-"""What a solver returns, and the clock through which all of them report."""
+"""What a solver is, what it returns, and the clock through which all of them report."""
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from ..model.graphical_model import Measured, Model, Node
+from .fit_options import Options
 from .task import Task
 
 Callback = Callable[[int, float, float], object]
@@ -50,3 +51,29 @@ class Solution(Struct, frozen=True):
         return Model(
             task.domain, self.nodes, total=total, trace=clock.trace, measured=measured, **about
         )
+
+
+class Solver(Protocol):
+    """One way to fit a model. `estimator.solve` asks its solvers in turn."""
+
+    @property
+    def methods(self) -> Sequence[str]:
+        """The values of `fit(method=)` that allow this solver."""
+        ...
+
+    @property
+    def takes(self) -> str:
+        """What it can solve, for the error text where a caller insists on this solver."""
+        ...
+
+    def applies(self, task: Task, options: Options) -> bool:
+        """Whether it suits the measurements and the stopping rule. Cheap."""
+        ...
+
+    def plan(self, task: Task, options: Options) -> Any | None:
+        """Everything that `run` needs, or None if the task is too large for this solver."""
+        ...
+
+    def run(self, plan: Any, clock: Clock) -> Solution:
+        """Fit the model. Report each oracle call to `clock`, which may cancel the fit."""
+        ...

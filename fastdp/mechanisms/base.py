@@ -26,7 +26,7 @@ from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
 from ..release.gateway import Session
 from ..schema import Schema
-from .registry import those
+from .registry import names_where
 from .shared import size_limits
 from .shared.structural_zeros import StructuralZeros, derived_hint
 
@@ -178,7 +178,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Raise UsageError if the schema has constraints that this mechanism cannot keep."""
         if self.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
-            keeping = " or ".join(those(lambda config: not config.no_constraints))
+            keeping = " or ".join(names_where(lambda config: not config.no_constraints))
             why = f"{self.no_constraints}. Use {keeping}, or a schema without constraints"
             raise UsageError(
                 f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}"

@@ -58,7 +58,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         users = measure_users(self, session, job)
         one, choice, pair = self.split(len(session.domain), 1 - users.share)
 
-        ones = measure_ones(session, one, weight=alike)
+        ones = measure_ones(session, one, weight=unit_weight)
         job.after_ones(ones)
         public = PublicMarginals.of(job.public)
         best = ones if public is None else public.ones(ones)
@@ -113,7 +113,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         taken = users_share(self, public=public, user=user)
         one, choice, pair = self.split(len(domain), 1 - taken)
         charges = [("rows per user", taken)] if taken else []
-        shares = ones_shares(domain, one, alike)
+        shares = ones_shares(domain, one, unit_weight)
         ones = tuple(Planned((a,), shares[a], domain[a], note="1-ways") for a in domain)
         if not pair:
             return Outline(ones, tuple(charges))
@@ -128,7 +128,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outline((*ones, pairs), tuple(charges), (), tuple(notes))
 
 
-def alike(clique: Clique) -> float:
+def unit_weight(clique: Clique) -> float:
     """The weight of a marginal where all matter equally: 1."""
     return 1.0
 

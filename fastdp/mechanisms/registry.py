@@ -36,6 +36,6 @@ def get(name: str) -> Any:
     return getattr(import_module(f"{__package__}.{module}"), attribute)
 
 
-def those(fit: Callable[[Any], bool]) -> list[str]:
+def names_where(fit: Callable[[Any], bool]) -> list[str]:
     """The mechanisms whose config classes fit."""
     return [name for name in _CONFIGS if fit(get(name))]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .._util.threads import resolve
 from ..errors import UsageError
 from ..measurement import Measurement
-from ..privacy.clip import GROUPED, SHIFTED, choice_bound, size_edges
+from ..privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ..release.gateway import Session
 from ..schema import Schema
 from ..schema.columns import Categorical
@@ -186,7 +186,8 @@ class _Users:
         if not self.config.may_choose_clip:
             return rows, job
         grouped = self.config.users_by_default
-        counted = measure_users(self.config, rows, job, displaced=GROUPED if grouped else SHIFTED)
+        displaced = TV_PER_LOST_ROW_GROUPED if grouped else TV_PER_LOST_ROW
+        counted = measure_users(self.config, rows, job, displaced=displaced)
         if counted.histogram is not None:
             bound, values, mu = (
                 choice_bound(job.schema),

@@ -2,6 +2,6 @@
 
 `junction_tree` and `layout` say which cliques a model has and where their tables lie,
 `graphical_model` answers and samples (`marginals`, `out_of_clique`, `sampler`), `array_file` stores
-arrays, `adjust` moves tables to given sums. `estimate/` fits models. Never sees private data:
+arrays, `table_ops` moves tables to given sums. `estimate/` fits models. Never sees private data:
 imports no schema, no table, nothing of privacy.
 """

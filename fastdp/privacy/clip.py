@@ -9,8 +9,8 @@ has standard deviation s per cell, let
 
 x is the expected total variation distance that the noise causes, relative to the rows that are
 kept. `d` is the distance per share of rows lost: 1 where lost rows are missing from the output;
-`SHIFTED` where the total is corrected. So y is the error of a model that follows the marginal. A
-model can also do without it, at an error of `a`: `ALONE` where it then takes columns as
+`TV_PER_LOST_ROW` where the total is corrected. So y is the error of a model that follows the marginal. A
+model can also do without it, at an error of `a`: `TV_WITHOUT_MARGINAL` where it then takes columns as
 independent, 1 where it has nothing else. A fit uses both, the better one more: its error a y / (a +
 y) is at most the smaller of the two, and at least half of it. The clip of least mean error over all
 planned marginals is chosen. Marginals that are noise at any clip, such as pairs with daily dates,
@@ -36,18 +36,20 @@ PRIVATE = "private"
 MAX_CHOSEN = 1 << 14
 """The largest clip a run may choose where the schema states no bound."""
 
-SHIFTED = 0.2
+TV_PER_LOST_ROW = 0.2
 """Total variation distance between the kept rows and all rows, divided by the share of rows lost.
 Measured as the mean over all pairs of columns: Chicago taxis of 2022, 0.13 to 0.19; simulated
 taxis, whose habits hardly depend on how much they drive, 0.02 to 0.04."""
-GROUPED, MOST_LOST = 0.07, 0.6
+TV_PER_LOST_ROW_GROUPED = 0.07
 """The same in runs whose model of rows may tell groups of users by rows apart, which puts most rows
-back where they belong. Chosen on the tables of docs/guide/users.md: below 0.07 what users do comes
-out better still, but intervals of large counts become wide (docs/research/users.md). Such a clip
-leaves out at most MOST_LOST of the rows, or what SHIFTED would leave out: from 0.5 to 2/3 rows of
-generated tables hardly change, what users do gets better, and rows of few users get worse."""
+back where they belong. Chosen on the tables of docs/guide/users.md. Below 0.07 synthetic users
+become more accurate still, but intervals of large counts become wide (docs/research/users.md)."""
+MAX_LOST_SHARE = 0.6
+"""The largest share of rows that a clip chosen with TV_PER_LOST_ROW_GROUPED may leave out, unless
+TV_PER_LOST_ROW would leave out more. From 0.5 to 2/3, rows of generated tables hardly change;
+synthetic users become more accurate, and rows of few users less."""
 
-ALONE = 0.2
+TV_WITHOUT_MARGINAL = 0.2
 """Total variation distance of a marginal from what a model says without it: pairs of columns are
 0.08 (adult) and 0.2 (Chicago trips) from independent ones in the mean. Tried on eight tables with
 two mechanisms and epsilons 1 and 5 (docs/research/measured.md): from 0.1 to 0.3 the errors of runs
@@ -219,16 +221,18 @@ def from_release(
     noise: Sequence[float],
     bound: int,
     sigma: float,
-    displaced: float = SHIFTED,
+    displaced: float = TV_PER_LOST_ROW,
 ) -> ClipChoice:
     """The clip of a run that measured this noisy histogram: a function of what was released and of
     public numbers."""
     sizes, users = from_histogram(values, bound, sigma)
-    found = choose(sizes, users, noise, candidates(bound), displaced=SHIFTED, alone=ALONE)
-    if displaced == SHIFTED:
+    found = choose(
+        sizes, users, noise, candidates(bound), displaced=TV_PER_LOST_ROW, alone=TV_WITHOUT_MARGINAL
+    )
+    if displaced == TV_PER_LOST_ROW:
         return found
-    clips = [line.clip for line in found.lines if line.lost <= max(MOST_LOST, found.line.lost)]
-    return choose(sizes, users, noise, clips, displaced=displaced, alone=ALONE)
+    clips = [line.clip for line in found.lines if line.lost <= max(MAX_LOST_SHARE, found.line.lost)]
+    return choose(sizes, users, noise, clips, displaced=displaced, alone=TV_WITHOUT_MARGINAL)
 
 
 def described(
@@ -249,7 +253,10 @@ def problems(entry: dict[str, Any], clip: int, releases: Sequence[Any]) -> Itera
         yield "the histogram from which the clip was chosen is not the first release"
     if entry["sigma"] != first.get("sigma"):
         yield "the noise stated for the choice of the clip is not the histogram's noise"
-    if (displaced := entry.get("displaced", SHIFTED)) not in (SHIFTED, GROUPED):
+    if (displaced := entry.get("displaced", TV_PER_LOST_ROW)) not in (
+        TV_PER_LOST_ROW,
+        TV_PER_LOST_ROW_GROUPED,
+    ):
         yield f"no clip is chosen by an error of {displaced} for each share of rows lost"
         return
     chosen = from_release(entry["users"], entry["noise"], entry["bound"], entry["sigma"], displaced)

@@ -13,7 +13,7 @@ from typing import Any
 from ..errors import UsageError
 from ..schema import Schema
 
-KINDS = ("user", "row", "event")
+UNIT_KINDS = ("user", "row", "event")
 NULL_POLICIES = ("drop", "own")
 
 
@@ -33,8 +33,8 @@ class Unit:
     null: str | None = None
 
     def __post_init__(self):
-        if self.kind not in KINDS:
-            raise UsageError(f"unit: expected one of {', '.join(KINDS)}, got {self.kind!r}")
+        if self.kind not in UNIT_KINDS:
+            raise UsageError(f"unit: expected one of {', '.join(UNIT_KINDS)}, got {self.kind!r}")
         if self.kind == "row":
             if self.column is not None or self.null is not None:
                 raise UsageError("unit: 'row' takes no user column and no rule for nulls")
@@ -53,8 +53,8 @@ class Unit:
     @classmethod
     def of(cls, schema: Schema, kind: str = "user") -> Unit:
         """The unit of a run on this schema; without a user column, users and events are rows."""
-        if kind not in KINDS:
-            raise UsageError(f"unit must be one of {', '.join(KINDS)}, got {kind!r}")
+        if kind not in UNIT_KINDS:
+            raise UsageError(f"unit must be one of {', '.join(UNIT_KINDS)}, got {kind!r}")
         if schema.user is None or kind == "row":
             return cls("row")
         return cls(kind, schema.user, schema.null_user)

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
-from ..schema.transforms import MIDNIGHT, STEPS
+from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
 from ..schema.within_bin import after, unit_of
 
 ATOM = 1.0
@@ -411,11 +411,11 @@ def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
 
 def step_of(counts: Array, sigma: float) -> int:
     """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of
-    STEPS."""
+    CLOCK_STEPS."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
-        return STEPS[0]
+        return CLOCK_STEPS[0]
     found = digits_of(counts, sigma, LOUD_STEP)
-    return 1 if found is None else STEPS[found]
+    return 1 if found is None else CLOCK_STEPS[found]
 
 
 def is_clock(hours: Array, other: float, sigma: float) -> bool:

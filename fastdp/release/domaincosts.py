@@ -15,7 +15,7 @@ from ..privacy import clip as clip_rules
 from ..privacy.scale import least_threshold
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
-from ..schema.kind_of_text import KINDS as KIND_NAMES, TEXT
+from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
 from .cells import SURE
 
@@ -250,7 +250,7 @@ def keys_cap(schema: Schema, column: Column) -> int:
 
 
 def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
-    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.KINDS`: the
+    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.VALUE_KINDS`: the
     first that all rows are of but a share ODD, or no more than the noise. The noise must be below
     half of the rows, so that a column of one kind is misread only where a Gaussian exceeds SURE
     standard errors. Whole numbers are numbers, dates are times; times with and without a zone are

@@ -249,7 +249,7 @@ class Session:
         *,
         mu: float,
         label: str,
-        displaced: float = clip_rules.SHIFTED,
+        displaced: float = clip_rules.TV_PER_LOST_ROW,
     ) -> tuple[Measurement, clip_rules.ClipChoice]:
         """Measure the histogram of rows per user and choose `clip` from it, once. Only for runs
         that were opened with a clip to be chosen.
@@ -257,9 +257,10 @@ class Session:
         Unit user, add or remove: one user with any number of rows is in one of the public bins up
         to the schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger,
         mu-GDP. The clip is post-processing of it and of public numbers (`noise`: of the planned
-        marginals, by `clip_rules.unit_noise`; `displaced`: SHIFTED or GROUPED of `clip_rules`).
-        Later requests are chosen adaptively: each is as private as its own mu says at any clip, and
-        all compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
+        marginals, by `clip_rules.unit_noise`; `displaced`: one of
+        the constants `TV_PER_LOST_ROW` and `TV_PER_LOST_ROW_GROUPED` of `clip_rules`). Later
+        requests are chosen adaptively: each is as private as its own mu says at any clip, and all
+        compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
         """
         steps = self.__steps
         if steps.clip is not None:

@@ -109,7 +109,7 @@ class Learning(DomainSteps):
         for name, answer in answers.items():
             typed = "dtype" in self.columns[name].stated
             kind = costs.kind_of(
-                answer.values[: len(kind_of_text.KINDS)], float(np.max(answer.sigma)), typed
+                answer.values[: len(kind_of_text.VALUE_KINDS)], float(np.max(answer.sigma)), typed
             )
             self.columns[name] = self.columns[name].of_kind(kind)
 
@@ -243,7 +243,7 @@ class Learning(DomainSteps):
                 [u for _, u in kept],
                 clip_rules.unit_noise(mu, bins),
                 clip_rules.candidates(most),
-                displaced=clip_rules.SHIFTED,
+                displaced=clip_rules.TV_PER_LOST_ROW,
             )
             self.clip = choice.clip
 

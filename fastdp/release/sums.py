@@ -17,7 +17,7 @@ open bin reaches to the column's `min` or `max`, or to an edge that the run rele
 bound nothing is asked of it, and no value of the data sets a bound.
 
 Steps: of each column the rows in asked bins are counted by public classes of round numbers
-(`STEPS`); a row lies in one class. Ranks: of two columns the sum of weight * d * e is asked, where
+(`ROUND_NUMBERS`); a row lies in one class. Ranks: of two columns the sum of weight * d * e is asked, where
 d and e in [-1, 1] are the distances from the means that were released. One number, of at most the
 clip per user.
 """
@@ -60,7 +60,7 @@ errors of rows, among them the shapes of taxi fares and of the sales in `bench.n
 MISFIT, FAR = 0.5, 4.5
 """What a corner has is off from the fitted tail by about a part MISFIT of it; an answer further off
 than FAR standard errors is taken as it is."""
-STEPS = {
+ROUND_NUMBERS = {
     Decimal(1): (Grid(10), Grid(10, 5)),
     Decimal("0.01"): (Grid(1, 0.99), Grid(1, 0.95), Grid(1, 0.5), Grid(1), Grid(1, 0.49)),
 }
@@ -70,11 +70,14 @@ LEVELS = 5
 """Distances from the mean are counted in halves of a half bin, from -1 to 1: even values that are
 equal in both columns have a mean product of 3/8 of its largest value."""
 SURE = 3.0
-"""A rank is shared if its correlation is at least this many standard errors, and LEAST; a class of
-round numbers is kept if it has as many standard errors of rows more than even values, and LEAST of
-these more."""
-LEAST, SOME = 0.1, 0.025
-"""SOME: the smallest share of the rows that a class of round numbers is kept for."""
+"""Standard errors by which a finding must exceed chance: the correlation of two ranks, or the
+rows of a class of round numbers beyond those that evenly spread values would have."""
+MIN_CORRELATION = 0.1
+"""The smallest correlation at which two columns share a rank."""
+MIN_CLASS_EXCESS = 0.1
+"""A class of round numbers is kept if it has this share more rows than evenly spread values."""
+MIN_CLASS_SHARE = 0.025
+"""The smallest share of all rows that a class of round numbers is kept for."""
 
 
 class Cells(Struct, frozen=True, eq=False):
@@ -260,7 +263,7 @@ def steps_of(column: Numeric) -> Places | None:
     """The code column of the classes of round numbers that are counted; None if the schema says
     them, or where numbers are too large to have any."""
     unit = unit_of(column.dtype, column.whole, column.digits) or Decimal(0)
-    grids = STEPS.get(unit)
+    grids = ROUND_NUMBERS.get(unit)
     if grids is None or column.grids or not takes_steps(column, unit):
         return None
     return Places(
@@ -285,7 +288,10 @@ def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tupl
     out = []
     for grid, rows in zip(steps.grids, answer.values):
         even = total * unit / grid.step
-        if rows - even > max(SURE * sigma, LEAST * even) and rows > SOME * total:
+        if (
+            rows - even > max(SURE * sigma, MIN_CLASS_EXCESS * even)
+            and rows > MIN_CLASS_SHARE * total
+        ):
             out.append(Grid(grid.step, grid.at, min(1.0, float(rows) / total)))
     most = sum(g.share for g in out)
     return tuple(Grid(g.step, g.at, g.share / max(most, 1.0)) for g in out)
@@ -309,7 +315,7 @@ def shared_ranks(
         a, b = answer.clique
         size = (LEVELS // 2) ** 2 * min(rows[a], rows[b]) * 3 / 8
         alike, error = answer.values[0] / size, float(np.max(answer.sigma)) / size
-        if alike > max(LEAST, SURE * error):
+        if alike > max(MIN_CORRELATION, SURE * error):
             share[a, b] = share[b, a] = min(1.0, float(alike))
     if not share:
         return {}

@@ -12,7 +12,7 @@ from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
 from ..errors import UsageError
 from ..measurement import Measurement
-from ..mechanisms.registry import those
+from ..mechanisms.registry import names_where
 from .runs import get, promise, statement_of
 
 MOST_CODES = 5000
@@ -115,7 +115,7 @@ def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
     statement = statement_of(run)
     if statement is None:
         return []
-    makes_users = promise(statement)["mechanism"] in those(lambda config: config.makes_users)
+    makes_users = promise(statement)["mechanism"] in names_where(lambda config: config.makes_users)
     if facts is None:
         return [["users", text] for text in kept_of_users(user, statement, makes_users)]
     return [[topic, text] for topic, text in losses(facts, statement, makes_users)]

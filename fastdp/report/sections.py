@@ -128,7 +128,7 @@ def kinds(data: dict) -> str:
             said = Html(text(one["what"]) + (blocks.details("more", more) if more else ""))
             sample = "–" if one["sample"] is None else percent(one["sample"])
             wrong = blocks.strip([("n", 7, one["wrong"])]), blocks.bold(percent(one["wrong"]))
-            rows.append((words.KINDS[kind], said, *wrong, percent(one["mean"]), sample))
+            rows.append((words.TABLE_KINDS[kind], said, *wrong, percent(one["mean"]), sample))
         heads = ("", "at worst", "", "wrong", "mean", "10 % sample")
         return table_html(heads, rows, "worst kinds", ("", "says", "duo-cell")) if rows else ""
 

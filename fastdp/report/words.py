@@ -80,7 +80,7 @@ def strength(promise: dict) -> str:
 
 
 SAID = tomllib.loads(page_file("words.toml"))
-MADE, NO_STATEMENT, QUOTE, NOT_FOR, KINDS = (
+MADE, NO_STATEMENT, QUOTE, NOT_FOR, TABLE_KINDS = (
     SAID[key] for key in ("made", "no_statement", "quote", "not_for", "kinds")
 )
 CLOSE = {
@@ -116,7 +116,9 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
     if found:
         wrong, kinds = found["worst"]["wrong"], found["kinds"]
         means = [
-            f"{KINDS[k]} {percent(kinds[k]['mean'])}" for k in ("column", "pair") if k in kinds
+            f"{TABLE_KINDS[k]} {percent(kinds[k]['mean'])}"
+            for k in ("column", "pair")
+            if k in kinds
         ]
         rest = f" On average: {', '.join(means)} of the rows in a wrong place." if means else ""
         why = f"Worst: {found['worst']['what']}.{rest}"

@@ -1,6 +1,10 @@
-"""A whole run: arguments checked (`synthesize`), steps strung together (`steps`), rows written
-(`output`), a folder that appears whole or not at all (`folder`), what is handed back (`result`),
-what would happen (`plan`), and `verify`.
+"""A whole run, from arguments to files.
 
-Imports everything below it; private numbers reach it only through `release`.
+`synthesize` is the public function. `validate` checks its arguments and makes a `RunSpec` (`spec`
+lists the options). `execute` does the run: `prepare` checks what can fail without private data,
+`counter` reads and counts, `output` writes the rows, `finalize` writes the statement. `folder`
+makes the run folder appear complete or not at all, and `result` is what the caller gets back.
+`plan` says beforehand what a run would do; `verify` checks a finished folder.
+
+This package imports every folder below it. Private numbers reach it only through `release`.
 """

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from ..codec.possible import known
+from ..codec.possible import compiled_constraints
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..mechanisms.base import Outcome
@@ -120,7 +120,7 @@ def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int
 def _table(links: Links, i: int, codes: Codes, owner: np.ndarray) -> Table:
     """The synthetic rows of one table in the codes that were counted, for the report."""
     schema = links.schemas[i]
-    whole = known(schema).complete(codes) if schema.constraints else codes
+    whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
     return Table.from_codes(schema, whole, user=owner.astype(np.int64), public=True)
 
 

@@ -15,7 +15,7 @@ from .._util.progress import Reporter
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Ids
-from ..mechanisms.registry import those
+from ..mechanisms.registry import names_where
 from ..privacy import calibrate
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import epsilon_at
@@ -179,7 +179,7 @@ def divided(
         "deadline": options.deadline,
     }
     recipe = recipes.load(mechanism).limited(**limits)
-    if recipe.mechanism not in (linking := those(lambda config: config.for_linked)):
+    if recipe.mechanism not in (linking := names_where(lambda config: config.for_linked)):
         known = ", ".join(linking)
         raise UsageError(
             f"{recipe.mechanism} is not supported for linked tables; use auto, {known}"

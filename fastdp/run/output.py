@@ -23,7 +23,7 @@ from .._util.lazy import pa, pc, pq
 from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..codec.decode import decode
-from ..codec.possible import known
+from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
 from ..measurement import Measurement
@@ -103,7 +103,9 @@ class Output:
     def arrow_schema(self) -> pa.Schema:
         names = self.rows.columns
         names = tuple(self.schema.modelled) if names is None else names
-        empty = known(self.schema).complete({name: np.empty(0, np.uint32) for name in names})
+        empty = compiled_constraints(self.schema).complete(
+            {name: np.empty(0, np.uint32) for name in names}
+        )
         owner = np.empty(0, np.uint32) if self._has_user else None
         counts = None if self.outcome.counts is None else np.empty(0, np.int64)
         return self._completed(self._decode(empty, 0), owner, 0, counts).schema
@@ -235,7 +237,7 @@ class Output:
     def _shard(self, i: int) -> dict[str, np.ndarray]:
         """The codes of a shard, with the columns that follow from others. RunError if a row breaks
         a constraint of the schema, so that no such row is ever written."""
-        codes = known(self.schema).complete(self.rows.shard(i))
+        codes = compiled_constraints(self.schema).complete(self.rows.shard(i))
         broken = broken_codes(self.schema, codes)
         if broken:
             listed = ", ".join(f"{n + 1} ({self.schema.constraints[n].text})" for n in broken)

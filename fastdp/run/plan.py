@@ -19,7 +19,14 @@ from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
 from ..privacy.calibrate import mu_of_method
-from ..privacy.clip import ALONE, PRIVATE, SHIFTED, candidates, resolve as resolve_clip, unit_noise
+from ..privacy.clip import (
+    PRIVATE,
+    TV_PER_LOST_ROW,
+    TV_WITHOUT_MARGINAL,
+    candidates,
+    resolve as resolve_clip,
+    unit_noise,
+)
 from ..public.data import PublicTable
 from ..release import domaincosts
 from ..release.cells import SURE
@@ -312,7 +319,7 @@ def _clip(
         clip_criteria or not outline.measurements
     ):  # else only users are counted
         corrected = chosen or config.corrects_clipped_total
-        rule = {"displaced": SHIFTED, "alone": ALONE} if corrected else {}
+        rule = {"displaced": TV_PER_LOST_ROW, "alone": TV_WITHOUT_MARGINAL} if corrected else {}
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, also=(clip,), **rule)
         costs = {line.clip: (line.lost, line.error) for line in seen.lines}

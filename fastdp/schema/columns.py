@@ -26,7 +26,7 @@ OF_USERS = ("constant", "repeated", "free")
 """What a schema may say of a column's values in the rows of one user (docs/guide/users.md)."""
 
 
-def given(**options: Any) -> dict[str, Any]:
+def without_none(**options: Any) -> dict[str, Any]:
     """The options that are not None."""
     return {key: value for key, value in options.items() if value is not None}
 
@@ -64,7 +64,7 @@ class Tail:
     width: float | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        return given(law=self.law, mean=self.mean, width=self.width)
+        return without_none(law=self.law, mean=self.mean, width=self.width)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,9 +85,9 @@ class SourceColumn:
         """The TOML table: kind, source, dtype, the keys of the kind, policies, user and note."""
         source = None if self.source == self.name else self.source
         nan = None if self.nan == "null" else self.nan
-        head = given(kind=self.kind, source=source, dtype=self.dtype) | self._own_plain()
+        head = without_none(kind=self.kind, source=source, dtype=self.dtype) | self._own_plain()
         policies = {"null": self.null.to_plain(), "overflow": self.overflow.to_plain()}
-        return head | policies | given(nan=nan, user=self.user, note=self.note)
+        return head | policies | without_none(nan=nan, user=self.user, note=self.note)
 
     def _own_plain(self) -> dict[str, Any]:
         return {}
@@ -222,7 +222,7 @@ class Categorical(Column):
 
     def _own_plain(self) -> dict[str, Any]:
         names = None if self.names is None else list(self.names)
-        return given(values=list(self.values), names=names, other=self.other)
+        return without_none(values=list(self.values), names=names, other=self.other)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -396,8 +396,8 @@ class Numeric(Column):
             for e in (self.min, self.max)
         ]
         tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
-        plain |= given(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
-        return plain | given(whole=self.whole, digits=self.digits) | plain_inside(self)
+        plain |= without_none(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
+        return plain | without_none(whole=self.whole, digits=self.digits) | plain_inside(self)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from . import dtypes, epoch
-from .columns import Part, SourceColumn, fail, given
+from .columns import Part, SourceColumn, fail, without_none
 from .transforms import TRANSFORMS, NamedTransform, Split, Uniform
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -274,7 +274,7 @@ class Timestamp(Derived):
         return day * _DAY + hour * 3600 + second
 
     def _own_plain(self) -> dict[str, Any]:
-        span = given(parts=dict(self.names), min=self.min, max=self.max)
+        span = without_none(parts=dict(self.names), min=self.min, max=self.max)
         return span | {"step": self.step, "week_start": self.week_start, "output": self.output}
 
 
@@ -329,5 +329,5 @@ class Transform(Derived):
         return self._rule.join(self, [np.asarray(p, dtype=np.int64) for p in parts], uniform)
 
     def _own_plain(self) -> dict[str, Any]:
-        own = given(top=self.top, by=self.by, max=self.max)
+        own = without_none(top=self.top, by=self.by, max=self.max)
         return {"transform": self.transform, "parts": list(self.names), **own}

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from .columns import Column
 
-KINDS = ("whole number", "number", "date", "time", "time with a zone", "text")
-WHOLE, NUMBER, DATE, TIME, ZONED, TEXT = KINDS
+VALUE_KINDS = ("whole number", "number", "date", "time", "time with a zone", "text")
+WHOLE, NUMBER, DATE, TIME, ZONED, TEXT = VALUE_KINDS
 MISSING = r"(?i)^\s*(na|n/a|nan|null|none|nil|missing|unknown|\?|-+|\.)\s*$"
 """Words for missing values. They are public."""
 _BLANK = re.compile(rf"{MISSING}|^\s*$".encode())
@@ -22,13 +22,13 @@ def is_missing(text: bytes) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class TextKind(Column):
-    """Code i: the text is of the kind KINDS[i]. Missing texts are null. `codec.text` reads them."""
+    """Code i: the text is of the kind VALUE_KINDS[i]. Missing texts are null. `codec.text` reads them."""
 
     kind: ClassVar[str] = "textkind"
 
     @property
     def base(self) -> int:
-        return len(KINDS)
+        return len(VALUE_KINDS)
 
     @property
     def can_overflow(self) -> bool:

@@ -14,7 +14,7 @@ from .builtin import census1940
 from .columns import fail
 
 Uniform = Callable[[str], np.ndarray]
-STEPS = (86_400, 3600, 1800, 900, 300, 60, 1)
+CLOCK_STEPS = (86_400, 3600, 1800, 900, 300, 60, 1)
 """Grids, in seconds, that times of day may lie on. They are public."""
 MIDNIGHT = 0.8
 """Times of which this share is at midnight are days (senators' terms: 88 %)."""
@@ -78,18 +78,18 @@ class Clock(NamedTransform):
 
 
 class Step(NamedTransform):
-    """The number of the coarsest grid of the day in STEPS on which a time lies. It is only counted,
+    """The number of the coarsest grid of the day in CLOCK_STEPS on which a time lies. It is only counted,
     never written: a run finds the step of a private column by it."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
-        return (len(STEPS),)
+        return (len(CLOCK_STEPS),)
 
     def split(self, field: Any, values: np.ndarray) -> Split:
-        on = values[:, None] % np.array(STEPS) == 0
+        on = values[:, None] % np.array(CLOCK_STEPS) == 0
         return [on.argmax(axis=1)], np.ones(len(values), bool)
 
     def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
-        return np.array(STEPS)[parts[0]]
+        return np.array(CLOCK_STEPS)[parts[0]]
 
 
 TRANSFORMS: Mapping[str, NamedTransform] = {

@@ -25,7 +25,7 @@ STATES = dict(zip(_NAMES, sorted({*range(1, 57)} - {2, 3, 7, 11, 14, 15, 43, 52}
 """The 48 states of 1940 by their code in the birthplace and migration columns (birthplace detail:
 code x 100)."""
 COUNTIES = 63
-STEPS = {1: 16, 2: 6}
+STRETCHES = {1: 16, 2: 6}
 """By number of parents: into how many stretches a parent's list is cut; within one, all is alike.
 """
 _TENS = "METAREA OWNERSHP HIGRADE EDUC EMPSTAT CLASSWKR MIGRATE5 VETSTAT"
@@ -117,7 +117,7 @@ class _World:
         if kind == "~":
             # A stretch of the parents favours a stretch of the list; its first codes are common
             # everywhere.
-            groups = STEPS.get(len(names), 1) ** len(names)
+            groups = STRETCHES.get(len(names), 1) ** len(names)
             place, centre = np.linspace(0, 1, len(codes)), np.linspace(0, 1, groups)[:, None]
             near = np.exp(-(((place - centre) * 4) ** 2)) if names else 0.0
             table = lookup(
@@ -129,7 +129,7 @@ class _World:
         """The column of one rule."""
         group, steps = np.zeros(len(p["AGE"]), np.int64), len(rule.codes)
         if rule.table is not None:
-            steps = STEPS.get(len(rule.parents), 1)
+            steps = STRETCHES.get(len(rule.parents), 1)
         for parent in rule.parents:
             listed = self.codes[parent]
             at = np.minimum(np.searchsorted(listed, p[parent]), len(listed) - 1)

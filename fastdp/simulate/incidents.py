@@ -14,7 +14,7 @@ from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, loo
 from .._util.lazy import pa
 
 NEIGHBORHOODS, TYPES, MONTHS, MAX_CALLS = 278, 174, 12, 20
-KINDS = 8  # kinds of neighbourhoods
+NEIGHBORHOOD_KINDS = 8  # kinds of neighbourhoods
 _WORLD = 911
 
 
@@ -31,13 +31,15 @@ class World:
             t * fixed.normal(0.0, 0.02, NEIGHBORHOODS) + this_year.normal(0, 0.05, NEIGHBORHOODS)
         )
         self.size = lookup(size)
-        self.kind = fixed.integers(0, KINDS, NEIGHBORHOODS).astype(np.uint8)
+        self.kind = fixed.integers(0, NEIGHBORHOOD_KINDS, NEIGHBORHOODS).astype(np.uint8)
         # Neighbourhoods are arranged in a ring; a resident's second neighbourhood is a few steps
         # from the first.
         self.order = fixed.permutation(NEIGHBORHOODS).astype(np.uint16)
         self.place = np.argsort(self.order).astype(np.int32)
         self.month = lookup(1.0 + 0.18 * np.sin((np.arange(MONTHS) - 3.0) * np.pi / 6.0))
-        self.type = lookup(self._types(fixed, this_year, t).reshape(KINDS * MONTHS, TYPES))
+        self.type = lookup(
+            self._types(fixed, this_year, t).reshape(NEIGHBORHOOD_KINDS * MONTHS, TYPES)
+        )
 
     @staticmethod
     def _types(fixed: np.random.Generator, this_year: np.random.Generator, t: float) -> np.ndarray:
@@ -46,7 +48,7 @@ class World:
         rank = fixed.permutation(TYPES)
         base = 1.0 / (rank + 3.0) ** 1.3 + 2e-4
         base *= np.exp(t * fixed.normal(0.0, 0.04, TYPES) + this_year.normal(0.0, 0.06, TYPES))
-        kind = np.exp(fixed.normal(0.0, 0.7, (KINDS, 1, TYPES)))
+        kind = np.exp(fixed.normal(0.0, 0.7, (NEIGHBORHOOD_KINDS, 1, TYPES)))
         phase, depth = fixed.uniform(0, 2 * np.pi, TYPES), fixed.beta(1.0, 4.0, TYPES)
         season = 1.0 + depth * np.sin(np.arange(MONTHS)[:, None] * np.pi / 6.0 + phase)
         return base * kind * season

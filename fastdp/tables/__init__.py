@@ -1,7 +1,10 @@
-"""Reads sources and encodes them as tables of codes: `sources/` (as `parts`),
-`textblocks`, `textlines`, `textvalues`, `identity`, `ingest`, `table`, `idvalues`, `userids`,
-`bound`.
+"""Reads sources and encodes them as tables of codes.
+
+`sources/` has a module for each kind of source; each gives `parts`. Text files go through
+`textblocks`, `textlines` and `textvalues`. `ingest` reads all parts into a `Table` (`table`).
+`idvalues` and `userids` number the users, and `bound` weighs the rows of each. `linked_tables`
+reads tables that refer to each other, and `drafting` drafts a schema.
 
 A table is private unless it was read with `public=True`. Only `engines`, `release`, `run`,
-`evaluate`, `report` and the fits on public data import this folder.
+`metrics`, `report` and the fits on public data import this folder.
 """

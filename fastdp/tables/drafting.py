@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from .._util.lazy import pa, pl
-from ..codec.possible import known
+from ..codec.possible import compiled_constraints
 from ..errors import SchemaError, did_you_mean
 from ..schema import Schema, dtypes, toml_write
 from ..schema.dialect import Dialect
 from ..schema.fields import parse_field
-from ..schema.transforms import MIDNIGHT, STEPS
+from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
 from . import textkinds
 from .relations import Columns, plain, propose
 from .whole_table import other_encoding, parsed, read_whole, type_of_texts
@@ -244,7 +244,7 @@ def _constrained(
         for more in some:
             schema = Schema.from_dict({**document, "constraints": []})
             try:
-                known(schema.with_constraints([*kept, *more]))
+                compiled_constraints(schema.with_constraints([*kept, *more]))
                 kept += more
             except SchemaError as error:
                 refused += [str(error)] if len(some) > 1 or len(proposed) == 1 else []
@@ -451,7 +451,7 @@ class _Look:
                         f"{self.name!r}: {1 - midnight:.1%} have a time of day, left out."
                     )
             else:
-                step = next(s for s in STEPS if bool((seconds % s == 0).all()))
+                step = next(s for s in CLOCK_STEPS if bool((seconds % s == 0).all()))
         if days >= DAYS_LISTED and len(self.values) < ROWS_A_YEAR * years:
             wide = next(
                 w for w in (1, 2, 5, 10, 20, 50, 100, 1000, 10_000) if years <= w * self.bins

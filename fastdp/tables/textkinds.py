@@ -11,7 +11,7 @@ from .textvalues import to_text
 
 _DAY = r"\d{4}(-\d{2}-|/\d{2}/)\d{2}"
 _CLOCK = r"\d{2}:\d{2}(:\d{2}(\.\d+)?)?"
-KINDS = {
+TEXT_PATTERNS = {
     "blank text": r"^\s*$",
     "word for missing (NA, null, ...)": MISSING,
     "whole number": r"^\s*[+-]?\d+\s*$",
@@ -37,7 +37,11 @@ NUMBERS, _TIMES = (
     {"ISO date", "ISO time", "ISO time with a zone"},
 )
 READABLE = {"int": {"whole number"}, "float": NUMBERS, "decimal": NUMBERS, "date": _TIMES}
-READABLE |= {"timestamp": _TIMES, "bool": {"truth value", "whole number"}, "string": {*KINDS, WORD}}
+READABLE |= {
+    "timestamp": _TIMES,
+    "bool": {"truth value", "whole number"},
+    "string": {*TEXT_PATTERNS, WORD},
+}
 """By family of types (`schema.dtypes.family`): the kinds of text that are read as values of that
 family."""
 
@@ -56,7 +60,7 @@ def count_kinds(texts: pl.Series) -> dict[str, int]:
     """How many of the texts are of each kind; nulls are left out."""
     left = texts.drop_nulls()
     counts: dict[str, int] = {}
-    for kind, pattern in KINDS.items():
+    for kind, pattern in TEXT_PATTERNS.items():
         if not len(left):
             break
         match = left.str.contains(pattern).to_numpy()

@@ -53,7 +53,11 @@ def test_simulated_tables_are_covered_and_naive_intervals_of_users_rows_are_not(
     table = coverage.simulated(None, 60_000) if users else people(30_000)
     seeds = range(40, 44)
     found = tallies(table, epsilon, seeds)
-    lines = [(kind, found["answer", kind]) for kind in coverage.KINDS if ("answer", kind) in found]
+    lines = [
+        (kind, found["answer", kind])
+        for kind in coverage.QUESTION_KINDS
+        if ("answer", kind) in found
+    ]
     lines += [
         ((k, size), own)
         for k, r in lines

@@ -10,7 +10,7 @@ import fastdp
 from fastdp.answers.answer import answer
 from fastdp.answers.evidence import Marginal
 from fastdp.answers.facts import Facts
-from fastdp.answers.misfit import DOUBT, MEANS, NORMAL, VARIED, misfit, shrunk
+from fastdp.answers.misfit import DOUBT, MEANS, NORMAL, VARIED, empirical_bayes, misfit
 from fastdp.measurement import Measurement
 
 
@@ -36,18 +36,18 @@ def test_ratios_of_distance_to_size_are_drawn_together_as_far_as_they_are_noise(
     rng = np.random.default_rng(1)
     sizes = {frozenset((f"a{i}", "b")): 500.0 * (1 + i % 4) for i in range(200)}
     noisy = {s: (2 * size + 900 * rng.normal(), 900.0) for s, size in sizes.items()}
-    found = np.array([value / (2 * sizes[s]) for s, value in shrunk(noisy, sizes).items()])
+    found = np.array([value / (2 * sizes[s]) for s, value in empirical_bayes(noisy, sizes).items()])
     raw = np.array([d / (2 * sizes[s]) for s, (d, _) in noisy.items()])
     assert found.std() < raw.std() / 2, "all have the same ratio: what differs is noise"
     assert found.mean() == pytest.approx(np.hypot(1, DOUBT * VARIED), abs=0.15)
     apart = {frozenset((f"a{i}", "b")): (1000.0 * i, 100.0) for i in range(1, 50)}
     alike = dict.fromkeys(apart, 700.0)
-    for names, value in shrunk(apart, alike).items():
+    for names, value in empirical_bayes(apart, alike).items():
         least = 0.25 * 25_000
         assert value == pytest.approx(max(apart[names][0], least), rel=0.03), (
             "differences stand out"
         )
-    (alone,) = shrunk({frozenset("ab"): (-500.0, 100.0)}, {frozenset("ab"): 7.0}).values()
+    (alone,) = empirical_bayes({frozenset("ab"): (-500.0, 100.0)}, {frozenset("ab"): 7.0}).values()
     assert 25 < alone < 200, "noise alone: at least a part of it"
 
 

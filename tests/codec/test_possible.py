@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from fastdp.codec.code_values import drawn_overflow
 from fastdp.codec.decode import decode
 from fastdp.codec.ordered import order_groups
-from fastdp.codec.possible import impossible, known
+from fastdp.codec.possible import compiled_constraints, impossible
 from fastdp.codec.violations import broken_codes, count_violations
 from fastdp.errors import SchemaError
 from fastdp.schema import Schema
@@ -31,12 +31,12 @@ def combinations(schema):
     """Codes of every combination of the modelled columns, with what follows from them."""
     names = list(schema.modelled)
     grid = np.indices(schema.modelled.shape(names)).reshape(len(names), -1)
-    return known(schema).complete(dict(zip(names, grid)))
+    return compiled_constraints(schema).complete(dict(zip(names, grid)))
 
 
 def ruled_out(schema, codes):
     out = np.zeros(len(next(iter(codes.values()))), bool)
-    for clique, mask in known(schema).impossible.items():
+    for clique, mask in compiled_constraints(schema).impossible.items():
         out |= mask[tuple(codes[a] for a in clique)]
     return out
 
@@ -181,7 +181,9 @@ def test_orders_that_share_no_column_do_not_know_of_each_other():
     """Numbers and times in one group would have to lie on one grid."""
     orders = {"order": ["a", "b"]}, {"order": ["s", "t"]}
     schema = schema_of({"a": NUMERIC, "b": NUMERIC, "s": WHOLE, "t": WHOLE}, *orders)
-    assert [[item.name for item in group.items] for group in known(schema).orders] == [
+    assert [
+        [item.name for item in group.items] for group in compiled_constraints(schema).orders
+    ] == [
         ["a", "b"],
         ["s", "t"],
     ]
@@ -243,7 +245,7 @@ def test_mistakes_are_named(rules, text):
         "t": {**TIME, "parts": {"date": "d"}},
     }
     with pytest.raises(SchemaError, match=text):
-        known(Schema.from_dict({"columns": columns, "constraints": rules}))
+        compiled_constraints(Schema.from_dict({"columns": columns, "constraints": rules}))
 
 
 @pytest.mark.parametrize("dtype", ["date32", "timestamp[us]", "timestamp[ms, tz=Europe/Paris]"])
@@ -308,10 +310,10 @@ def test_a_number_of_a_bin_follows_exactly_from_a_public_table(tmp_path, source,
     number = {"kind": "numeric", "edges": [0, 10, 100, 1000], "null": "code", "overflow": "drop"}
     rule = {"column": "miles", "from": ["route"], "table": table, "model": model}
     schema = schema_of({"route": text, "miles": number}, rule)
-    codes = known(schema).complete({"route": np.array([0, 1, 2, 3, 1])})
+    codes = compiled_constraints(schema).complete({"route": np.array([0, 1, 2, 3, 1])})
     if model:
         codes = {"route": np.array([0, 1, 2, 3, 1]), "miles": np.array([1, 2, 0, 3, 2])}
-        assert known(schema).masks
+        assert compiled_constraints(schema).masks
     made = decode(schema, codes, 7)
     assert made["miles"].to_pylist() == [12.5, 337.0, 9.25, None, 337.0]
     assert count_violations(schema, made) == {0: 0}
@@ -381,7 +383,7 @@ def test_parts_of_a_number_are_possible_together_where_some_number_has_them(opti
     want[bases[0] :] = want[:, bases[1] :] = False
     if model:
         want |= beyond[0][:, None] != beyond[1]
-    mine = known(schema).impossible.get(("q", "r"), np.zeros_like(want))
+    mine = compiled_constraints(schema).impossible.get(("q", "r"), np.zeros_like(want))
     assert np.array_equal(mine, want)
 
 

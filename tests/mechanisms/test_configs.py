@@ -167,7 +167,7 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
 
 def test_lists_of_mechanisms_come_from_the_registry():
     assert registry.DEFAULT in registry.names()
-    keeping = registry.those(lambda config: not config.no_constraints)
+    keeping = registry.names_where(lambda config: not config.no_constraints)
     assert {"mst", "cliquetree"} <= set(keeping) < set(registry.names())
     with pytest.raises(
         UsageError, match=r"mst has no field 'deadline'; mechanisms that have it: cliquetree, aim"
@@ -315,11 +315,11 @@ def test_a_larger_epsilon_or_delta_never_adds_noise(name, fields):
 # Recipes: where they come from, fields that depend on epsilon, errors that name the field.
 
 
-STEPS = [{"up_to": 1, "value": 150}, {"up_to": 5, "value": 180}, {"value": 200}]
+CLIP_STEPS = [{"up_to": 1, "value": 150}, {"up_to": 5, "value": 180}, {"value": 200}]
 
 
 def test_a_field_may_depend_on_epsilon_also_deep_inside():
-    made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "clip": STEPS})
+    made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "clip": CLIP_STEPS})
     assert [made.config(e).clip for e in (0.1, 1, 1.01, 5, 6)] == [150, 150, 180, 180, 200]
     copies = [{"clique": ["a", "b"], "times": [{"up_to": 1, "value": 8}, {"value": 2}]}]
     made = recipe.load({"mechanism": "adagrid", "outer": [["a", "b"]], "copies": copies})

@@ -69,10 +69,10 @@ def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
 @pytest.mark.parametrize("noise", [0.0, 1.0, 30.0, 1e4])
 def test_groups_of_users_allow_for_a_lower_clip_that_leaves_out_not_too_much(noise):
     values = [40.0] * len(clip_rules.size_edges(200))
-    rules = (clip_rules.SHIFTED, clip_rules.GROUPED)
+    rules = (clip_rules.TV_PER_LOST_ROW, clip_rules.TV_PER_LOST_ROW_GROUPED)
     plain, grouped = (clip_rules.from_release(values, [noise], 200, 1.0, d) for d in rules)
     assert grouped.clip <= plain.clip and grouped.line.lost <= max(
-        clip_rules.MOST_LOST, plain.line.lost
+        clip_rules.MAX_LOST_SHARE, plain.line.lost
     )
     assert noise != 30.0 or grouped.clip < plain.clip
 

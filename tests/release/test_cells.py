@@ -14,7 +14,7 @@ from fastdp.release import cells
 from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
 from fastdp.release.partitions import Grid
 from fastdp.schema.columns import Numeric
-from fastdp.schema.transforms import MIDNIGHT, STEPS
+from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 
 SIGMA = 4.0
 
@@ -397,7 +397,7 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
     assert cells.digits_of(counts, sigma) == fewest_digits(counts, sigma, cells.LOUD)
     days = counts[0] - 3 * sigma > MIDNIGHT * sum(counts)
     found = 0 if days else fewest_digits(counts, sigma, cells.LOUD_STEP)
-    assert cells.step_of(counts, sigma) == (1 if found is None else STEPS[found])
+    assert cells.step_of(counts, sigma) == (1 if found is None else CLOCK_STEPS[found])
     total = sum(counts) + other
     near = max(3 * sigma * more, cells.FEW * total)
     clock = sum(sorted(counts)[-2:]) < total / 2 and other < near < cells.OTHERS * total

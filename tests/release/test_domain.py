@@ -270,7 +270,7 @@ def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, 
             break
     else:
         name = "text"
-    names = dict(zip(("int", "float", "date", "time", "zoned", "text"), kind_of_text.KINDS))
+    names = dict(zip(("int", "float", "date", "time", "zoned", "text"), kind_of_text.VALUE_KINDS))
     assert domaincosts.kind_of(np.array(counts, float), sigma, typed) == names[name]
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 
 import fastdp
-from fastdp.schema.transforms import MIDNIGHT, STEPS
+from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 from fastdp.tables import drafting
 from fastdp.tables.drafting import EMPTY, FEW, OFTEN, RANGE
 
@@ -205,7 +205,7 @@ def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less
     st.booleans(),
     st.sampled_from([40, 61, 120, 700]),
     st.sampled_from([59, 60, 369, 370, 371, 900, 40_000]),
-    st.sampled_from(STEPS),
+    st.sampled_from(CLOCK_STEPS),
     st.sampled_from([0.0, 0.79, 0.81, 0.9]),
     st.sampled_from([1, 3, 1600, 1999]),
     st.integers(2, 40),
@@ -233,7 +233,7 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
         assert [str(v) for v in field.values] == sorted({str(v) for v in values})
         return
     at = [p % 86_400 for p in passed]
-    found = next(s for s in STEPS if all(c % s == 0 for c in at))
+    found = next(s for s in CLOCK_STEPS if all(c % s == 0 for c in at))
     found = 86_400 if at.count(0) / rows >= MIDNIGHT else found
     listed = (max(times) - first).days < drafting.DAYS_LISTED
     assert any("time of day" in note for note in drafted.notes) == (

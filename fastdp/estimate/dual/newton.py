@@ -43,9 +43,10 @@ ROUGH, CLOSE, EXACT = 1.0, 0.1, 1e-6
 """When multipliers are good enough: the largest violation of a constraint, in standard errors of
 its own side. For a candidate, for the tables of a model, for least squares."""
 
-STEPS, PRODUCTS = 40, 60
-"""Newton steps, and products with the Hessian in each: bounds that are not reached (4 and 10 are
-usual)."""
+MAX_NEWTON_STEPS = 40
+"""A bound that is not reached: 4 steps are usual."""
+MAX_HESSIAN_PRODUCTS = 60
+"""Products with the Hessian in each step: a bound that is not reached, since 10 are usual."""
 
 FINEST = 1e-5
 """The least relative residual of a step: constraints say the same thing more than once, and far
@@ -115,11 +116,11 @@ class Dual:
         """Move the multipliers to where the constraints hold; returns per region |u - y|^2 /
         sigma^2 and the sum of phi'. Fills `cells` as the core does."""
         core, sums = self.core, self.evaluate(tau, kappa, cells)
-        for _ in range(STEPS):
+        for _ in range(MAX_NEWTON_STEPS):
             if core.worst <= tol:
                 break
             rest = max(FINEST, min(0.1, 0.3 * core.rms))
-            slope, length = abs(core.step(rest, PRODUCTS, self.x, self._ahead)), 1.0
+            slope, length = abs(core.step(rest, MAX_HESSIAN_PRODUCTS, self.x, self._ahead)), 1.0
             while True:
                 sums = self.evaluate(tau, kappa, cells, length)
                 if core.along <= ENOUGH * slope or length < SHORTEST:
@@ -141,7 +142,7 @@ class Dual:
     def freedom(self, sums: np.ndarray) -> np.ndarray:
         """Per region the divergence of u / sigma by y: the sum of phi', and what goes through the
         multipliers."""
-        return sums[:, 1] + self.core.probe(0, PROBE, PRODUCTS)
+        return sums[:, 1] + self.core.probe(0, PROBE, MAX_HESSIAN_PRODUCTS)
 
 
 def _table(

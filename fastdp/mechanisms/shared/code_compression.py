@@ -59,7 +59,7 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
     return bins
 
 
-def alike(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
+def equivalent_codes(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
     """A number for each code of a column, equal for two codes that every constraint treats alike;
     None if no constraint names the column. If codes are merged only with codes of the same number,
     the zeros are exact: either all combinations behind a merged one are impossible, or none is."""

@@ -38,7 +38,7 @@ MOST_LEVELS, MOST_WORK = 6, 1 << 26
 rows there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every
 halving leaves 0.7 of the chance that is left. Chosen on adult, the generated tables of
 `bench.tables` and `bench.small`."""
-STEPS = (1, 2)
+EXCHANGE_STRIDES = (1, 2)
 """Rows are offered an exchange with the next row of their group, then with the one after it. Two
 passes over all columns take less time than the last halving. After a single halving there are no
 exchanges: counts of twice as many rows are too rough a target. Chosen on the tables of
@@ -94,7 +94,7 @@ class Halving:
         if groups is None or not self._pairs or self.levels < 2 or not len(kept):
             return made
         return made | self._items.exchanged(
-            codes, kept, 1 << self.levels, STEPS, self.columns, made, groups
+            codes, kept, 1 << self.levels, EXCHANGE_STRIDES, self.columns, made, groups
         )
 
 

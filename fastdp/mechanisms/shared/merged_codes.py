@@ -25,7 +25,14 @@ from ...measurement import Measurement
 from ...model.graphical_model import Model
 from ...model.table_ops import onto_simplex
 from ..base import Job
-from .code_compression import Compression, Conditional, Expansion, alike, equal_rows, merge_outside
+from .code_compression import (
+    Compression,
+    Conditional,
+    Expansion,
+    equal_rows,
+    equivalent_codes,
+    merge_outside,
+)
 from .halving import Halving
 from .model_rows import ModelRows
 from .one_ways import averaged, estimate_total, independent, noise_tv
@@ -220,11 +227,11 @@ def merge(
     dependent: Collection[str] = (),
 ) -> Merged:
     """Merge what is rare in the 1-ways (one measurement per column, over all its codes).
-    `impossible`: public constraints over the codes. `towards_uniform`: weak 1-ways are shrunk, see
+    `impossible`: public constraints over the codes. `towards_uniform`: weak 1-ways are pseudo_bayes, see
     `shrunk_to_uniform`. `dependent`: columns that the model leaves out: all their values are
     merged."""
     impossible = impossible or {}
-    classes = {a: alike(impossible, a) for a in domain}
+    classes = {a: equivalent_codes(impossible, a) for a in domain}
     total, released = estimate_total(ones), tuple(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
     if towards_uniform:

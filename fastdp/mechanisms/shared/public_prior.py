@@ -114,7 +114,7 @@ class PublicMarginals:
                 total = float(estimate.sum())
                 raked = raked_to(counts + estimate / total, estimate)
                 out[clique] = PublicPrior(
-                    clique, shrunk(raked, estimate, self.rows), total / self.rows
+                    clique, pseudo_bayes(raked, estimate, self.rows), total / self.rows
                 )
         return out
 
@@ -146,7 +146,7 @@ def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
     return out
 
 
-def shrunk(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
+def pseudo_bayes(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
     """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in
     addition to the `rows` of `table`, K being the variance of a draw over the squared gap that such
     a draw does not explain."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
-from ...codec.possible import Mask, known, merged_masks
+from ...codec.possible import Mask, compiled_constraints, merged_masks
 from ...domain import Clique, Domain
 from ...errors import SchemaError
 from ...model.junction_tree import junction_tree
@@ -29,7 +29,7 @@ class StructuralZeros(Struct, frozen=True, eq=False):
         """Of a schema's constraints; SchemaError if these leave no row possible."""
         if not schema.constraints:
             return cls()
-        facts = known(schema)
+        facts = compiled_constraints(schema)
         modelled = schema.modelled
         settled = [(*f.sources, f.column) for f in facts.follows if len(f.sources) == 1]
         return cls(
@@ -47,7 +47,7 @@ def derived_hint(schema: Schema, config: Any) -> str:
     """Text to append to an error about a config that names a column which follows from others and
     is not modelled; else empty. `config`: the config's fields, as built-in types."""
     named = set(_texts(config))
-    for item in known(schema).derived if schema.constraints else ():
+    for item in compiled_constraints(schema).derived if schema.constraints else ():
         if item.column in named:
             return (
                 f"; {item.column!r} follows from {', '.join(item.sources)} and is derived when rows"
@@ -73,7 +73,7 @@ def check_possible(schema: Schema) -> None:
     values outside the domain satisfies all of them."""
     if not schema.constraints:
         return
-    masks = list(known(schema).masks)
+    masks = list(compiled_constraints(schema).masks)
     if _some_row(schema, masks):
         return
     left = sorted({n for m in masks for n in m.numbers})

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ...privacy.clip import PRIVATE, SHIFTED, size_edges, unit_noise
+from ...privacy.clip import PRIVATE, TV_PER_LOST_ROW, size_edges, unit_noise
 from ...release.gateway import Session
 from ...userkeys import RowsPerUser
 from ..base import Config, Ids, Job, Users
@@ -34,7 +34,9 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     return tuple(left * s / sum(shares) for s in shares)
 
 
-def measure_users(config: Config, session: Session, job: Job, displaced: float = SHIFTED) -> Users:
+def measure_users(
+    config: Config, session: Session, job: Job, displaced: float = TV_PER_LOST_ROW
+) -> Users:
     """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the
     clip where the run is to choose one, by its effect on the marginals that the config plans and on
     rows (`displaced`: see `privacy.clip`). Must be the first call on the session, unless the job

@@ -27,8 +27,8 @@ from . import conjunction
 
 PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
 CATEGORIES = ("company_id", DROPOFF, "payment_type")
-STEPS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
-PAIRED = (*CATEGORIES, *STEPS)
+BIN_WIDTHS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
+PAIRED = (*CATEGORIES, *BIN_WIDTHS)
 COLUMNS = (PICKUP, SHIFT, *PAIRED)
 BINS = 11  # code 0: below 0; codes 1..10: ten steps from 0 on, the last of them without upper end
 
@@ -151,7 +151,7 @@ def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
         names = (PICKUP, SHIFT, *CATEGORIES)
         both = truth, synthetic
         coded = dict(zip(names, pool.map(lambda n: codes_of_pair(truth[n], synthetic[n]), names)))
-        bins = list(pool.map(lambda n: [binned(t[n], STEPS[n], n) for t in both], STEPS))
+        bins = list(pool.map(lambda n: [binned(t[n], BIN_WIDTHS[n], n) for t in both], BIN_WIDTHS))
         taxi = list(pool.map(lambda t: taxi_numbers(t) if TAXI in t.column_names else None, both))
     pairs = [
         *(_narrow(*coded[name][:2], name) for name in CATEGORIES),

@@ -1,3 +1,6 @@
-"""Archetypes of users, learnt from public data alone: `fit` counts public tables, `model` holds
-what was learnt, `store` keeps it in a folder. Mechanisms import `model` and `options`, never `fit`.
+"""Archetypes of users, learnt from public data alone.
+
+`fit` counts public tables; `conditional`, `mixture` and `prior` are parts of that fit. `model`
+holds what was learnt and stores it in a folder. `archetype_users` draws users, and `options` are
+the settings. Mechanisms import `model` and `options`, never `fit`.
 """

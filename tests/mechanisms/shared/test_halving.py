@@ -126,7 +126,7 @@ def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
             for c in (("b", "c"), ("a", "c"))
         )
         if name == "all pairs":  # exchanges leave the counts of the model's own cliques
-            monkeypatch.setattr(halving, "STEPS", ())
+            monkeypatch.setattr(halving, "EXCHANGE_STRIDES", ())
             before = rows.shard(0)
             assert np.array_equal(
                 cells(domain, before, ("a", "b")), cells(domain, shards[0], ("a", "b"))

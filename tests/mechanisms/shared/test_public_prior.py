@@ -13,7 +13,7 @@ from fastdp.mechanisms.shared.public_prior import (
     PublicPrior,
     assess_public_prior,
     prior_as_measurement,
-    shrunk,
+    pseudo_bayes,
 )
 
 
@@ -105,7 +105,7 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     drawn = rng.multinomial(50, estimate / 50, 200).astype(float)
     off = np.array(
         [
-            [np.abs(t - estimate).sum(), np.abs(shrunk(t, estimate, 50) - estimate).sum()]
+            [np.abs(t - estimate).sum(), np.abs(pseudo_bayes(t, estimate, 50) - estimate).sum()]
             for t in drawn
         ]
     )
@@ -114,6 +114,6 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     p, gap = table / 50, 0.2  # squared, of the shares; chance explains (1 - 0.3) / rows of it
     for rows in (50, 10**6):
         weight = rows / (rows + (1 - np.square(p).sum()) / (gap - (1 - np.square(p).sum()) / rows))
-        assert shrunk(table, estimate, rows) == pytest.approx(
+        assert pseudo_bayes(table, estimate, rows) == pytest.approx(
             weight * table + (1 - weight) * estimate
         )
