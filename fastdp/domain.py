@@ -33,7 +33,7 @@ class Domain(Mapping[str, int]):
                 raise SchemaError(f"attribute names must be non-empty strings, got {name!r}")
             if not is_whole(n, 1):
                 raise SchemaError(
-                    f"attribute {name!r}: expected a size, a whole number >= 1, got {n!r}"
+                    f"attribute {name!r}: expected a size that is a whole number >= 1, got {n!r}"
                 )
         self._sizes = {name: int(n) for name, n in sizes.items()}
 

@@ -149,7 +149,7 @@ class _OverColumns(UserKey):
         shape = getattr(self, "shape", None)
         if shape is None:
             raise UsageError(
-                f"{type(self).__name__}: its size depends on the domain; call bind first"
+                f"{type(self).__name__}: its size depends on the domain; call bind(domain) first"
             )
         return int(np.prod(np.array(shape, object)))
 
@@ -381,7 +381,8 @@ class View:
         object.__setattr__(self, "edges", _edges(self.edges, 1))
         if self.edges[0] != 1:
             raise UsageError(
-                "edges: the edges of a view must start at 1: every user with rows is in a group"
+                "edges: the edges of a view must start at 1, so that every user with rows is "
+                "in a group"
             )
 
     def domain(self, domain: Domain) -> Domain:
@@ -396,7 +397,8 @@ class View:
     def _with_group(self, columns: dict[str, int]) -> Domain:
         if self.name in columns:
             raise SchemaError(
-                f"the view's column {self.name!r} is also one of the schema; give another name"
+                f"the view's column {self.name!r} is also a column of the schema; give it "
+                "another name"
             )
         return Domain({**columns, self.name: len(self.edges)})
 

@@ -231,7 +231,9 @@ def epsilons(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise UsageError(f"--epsilon: expected numbers separated by commas, got {text!r}") from None
+        raise UsageError(
+            f"--epsilon: expected a number, or several separated by commas, got {text!r}"
+        ) from None
 
 
 def version() -> None:

@@ -74,7 +74,8 @@ def ledger_release(path: str, run: str, as_json: bool = False) -> None:
     names = [run] if run in entries else [name for name in entries if name.startswith(run)]
     if len(names) != 1:
         raise UsageError(
-            f"{len(names) or 'no'} runs are named {run!r}; list them: fastdp ledger show"
+            f"this ledger has {len(names) or 'no'} runs named {run!r}; list them with: "
+            "fastdp ledger show"
         )
     (name,) = names
     dataset, already = entries[name]["dataset"], entries[name]["finished"]

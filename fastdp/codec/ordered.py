@@ -190,11 +190,15 @@ def _checked(group: OrderGroup) -> OrderGroup:
     names = ", ".join(item.name for item in group.items)
     if len({item.kind for item in group.items}) > 1:
         raise SchemaError(
-            f"order of {names}: numbers cannot be compared with times, nor times of two zones"
+            f"order of {names}: numbers cannot be compared with times, nor times of two "
+            "time zones with each other"
         )
     columns = [c for item in group.items for c in item.columns]
     if len(set(columns)) != len(columns):
-        raise SchemaError(f"order of {names}: a timestamp cannot be ordered against its own parts")
+        raise SchemaError(
+            f"order of {names}: a timestamp cannot be ordered against one of its own parts; "
+            "name one of them"
+        )
     free = [item for item in group.items if not item.fixed]
     if len(group.items) > 2 and free:
         steps = {item.step for item in free}
@@ -224,7 +228,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
         bins, without = bins_of(column)
         if bins.base is not None:
             raise SchemaError(
-                f"order: column {name!r} has bins beyond 2^53, where floats are not exact"
+                f"order: column {name!r} has bins beyond 2^53, where floating point cannot "
+                "order numbers exactly"
             )
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
@@ -248,7 +253,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
         kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
     elif values.dtype.kind not in "if":
         raise SchemaError(
-            f"order: column {name!r} holds texts; list the allowed combinations instead"
+            f"order: column {name!r} holds texts, which have no public order; list the "
+            "allowed combinations instead"
         )
     numbers = np.full(column.size, np.nan)
     numbers[: column.base] = values
@@ -259,7 +265,8 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
         raise SchemaError(
-            f"order: {field.name!r} has {math.prod(sizes):,} combinations; order its date"
+            f"order: {field.name!r} has {math.prod(sizes):,} combinations of parts; order "
+            "its date instead"
         )
     codes = np.indices(sizes).reshape(len(sizes), -1)
     none = np.any([c >= p.base for c, p in zip(codes, field.parts)], axis=0)

@@ -87,11 +87,13 @@ def _in_order(domain: Any, measurements: Any) -> tuple[Mapping[str, int], Sequen
     measurements = getattr(measurements, "measurements", measurements)
     if not isinstance(domain, Mapping):
         raise UsageError(
-            f"fit: expected a domain (column to codes) first, got {type(domain).__name__}"
+            "fit(domain, measurements): expected a domain (column to number of codes) "
+            f"first, got a {type(domain).__name__}"
         )
     if isinstance(measurements, Mapping | str) or not isinstance(measurements, Sequence):
         raise UsageError(
-            f"fit: expected a list of fastdp.Measurement, got {type(measurements).__name__}"
+            "fit(domain, measurements): expected a list of fastdp.Measurement, got a "
+            f"{type(measurements).__name__}"
         )
     return domain, measurements
 

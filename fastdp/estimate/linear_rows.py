@@ -33,7 +33,7 @@ def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> li
     for i, seen in enumerate(measurements):
         if not all(hasattr(seen, part) for part in ("clique", "values", "sigma", "query")):
             raise MeasurementError(
-                f"measurement {i}: expected a Measurement, got {type(seen).__name__}"
+                f"measurement {i}: expected a fastdp.Measurement, got {type(seen).__name__}"
             )
         name = f"measurement {i} on {seen.clique}"
         try:
@@ -58,7 +58,9 @@ def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> li
             raise MeasurementError(f"{name}: a value is NaN or infinite")
         sigma = np.asarray(seen.sigma, np.float64)
         if sigma.ndim > 1 or (sigma.ndim == 1 and sigma.size != query.rows):
-            raise MeasurementError(f"{name}: expected one sigma, or one for each row of the query")
+            raise MeasurementError(
+                f"{name}: expected sigma to be one number, or one for each row of the query"
+            )
         least, most = float(sigma.min(initial=DULLEST)), float(sigma.max(initial=SHARPEST))
         if not (least > 0 and most < np.inf):
             raise MeasurementError(f"{name}: sigma must be positive and finite")
@@ -66,7 +68,7 @@ def check(domain: Domain, measurements: Sequence, threads: int | Team = 1) -> li
             raise MeasurementError(f"{name}: sigma must lie between {SHARPEST:g} and {DULLEST:g}")
         if most_far > FARTHEST * least and (np.abs(y) > FARTHEST * sigma).any():
             raise MeasurementError(
-                f"{name}: a value exceeds {FARTHEST:g} times its sigma; check both"
+                f"{name}: a value is more than {FARTHEST:g} times its sigma; check values and sigma"
             )
         weight = 1.0 / (sigma * sigma)
         weight = weight if sigma.ndim else np.broadcast_to(weight, y.shape)

@@ -100,10 +100,13 @@ class Task(Struct, frozen=True):
         tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
         log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
         if log_z is None:
-            raise MeasurementError("zeros: no possible row is left; check them for a contradiction")
+            raise MeasurementError(
+                "zeros: the structural zeros leave no possible row; check them for a contradiction"
+            )
         if not np.isfinite(log_z):
             raise MeasurementError(
-                "the fit cannot start: potentials are not finite; check values and sigma"
+                "the fit cannot start: the initial potentials are not finite; check values and "
+                "sigma"
             )
         return tables
 
@@ -163,11 +166,11 @@ def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
         mask = np.asarray(mask)
         if mask.dtype != bool or mask.size != domain.cells(clique):
             raise MeasurementError(
-                f"zeros on {clique}: expected {domain.cells(clique)} bools, one per cell"
+                f"zeros on {clique}: expected one bool for each of its {domain.cells(clique)} cells"
             )
         if mask.all():
             raise MeasurementError(
-                f"zeros on {clique}: every combination is excluded; leave one possible"
+                f"zeros on {clique}: every combination is excluded; leave at least one possible"
             )
         out[clique] = mask.reshape(-1)
     return out

@@ -89,7 +89,10 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.max_rows < 1:
             raise ValueError("max_rows must be at least 1")
         if self.refine is not None and self.calibration == "classic-gaussian":
-            raise ValueError("refine: set calibration to 'gdp' or 'classic-rdp'")
+            raise ValueError(
+                "refine is not part of the published calibration; set calibration to 'gdp' or "
+                "'classic-rdp'"
+            )
         if self.features is not None:
             self.options()
 
@@ -192,7 +195,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """What to fit on public data; UsageError if the recipe does not say."""
         if self.features is None:
             raise UsageError(
-                "archetypes: `features` is missing; name the columns of a user's habits"
+                "archetypes: `features` is missing; name the columns that describe a user's habits"
             )
         names = [n for n in Options.__struct_fields__ if n != "seed"]
         return Options(**{n: getattr(self, n) for n in names if getattr(self, n) is not None})

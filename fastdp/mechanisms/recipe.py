@@ -105,7 +105,11 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
             raise UsageError(f"recipe {text}: cannot be read ({error})") from error
         return replace(_parse(_toml(source, text), text, path.parent), name=path.name)
     meant = did_you_mean(text, (AUTO, *names(), *builtin()))
-    raise UsageError(f"there is no mechanism, recipe or .toml file {text!r}{meant}")
+    choices = ", ".join((AUTO, *names(), *builtin()))
+    raise UsageError(
+        f"there is no mechanism or recipe {text!r}: choose one of {choices}, or give the path of a "
+        f".toml file{meant}"
+    )
 
 
 def check_config(config: Config, schema: Schema) -> StructuralZeros:
@@ -135,7 +139,7 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
     schema = fields.pop("schema", None)
     if schema is not None and not isinstance(schema, str):
         raise UsageError(
-            f"recipe {name}, field 'schema': expected a path, got {type(schema).__name__}"
+            f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
         )
     if schema and folder and (folder / schema).exists():
         schema = str(folder / schema)

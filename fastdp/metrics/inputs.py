@@ -147,7 +147,8 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         chunks = truth.cast(kind, safe=False).chunks + synthetic.cast(kind, safe=False).chunks
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DataError(
-            f"type {truth.type} in one table, {synthetic.type} in the other; cast one"
+            f"it has type {truth.type} in one table and {synthetic.type} in the other; cast "
+            "one of them"
         ) from error
     both = pa.chunked_array(chunks, type=kind).combine_chunks()
     if isinstance(both, pa.ChunkedArray):

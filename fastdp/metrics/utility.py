@@ -44,7 +44,8 @@ def score(pair: Pair, target: str | None = None, *, seed: int = 0) -> dict[str, 
         raise UsageError(f"target: there is no column {target!r}{did_you_mean(target, pair.names)}")
     if len(pair.names) < 2:
         raise UsageError(
-            "utility: the table has one column, so nothing can predict it; use more columns"
+            "utility: the table has one column, so nothing can predict it; use a table "
+            "with more columns"
         )
     if pair.rows[0] < 4 or pair.rows[1] < 2:
         return {"score": None, "target": target, "model": MODEL, "reason": "too few rows"}

@@ -90,7 +90,7 @@ def _write(path: Path, members: list[tuple[str, bytes]]) -> None:
                 archive.writestr(info, data)
     except OSError as error:
         raise RunError(
-            f"{path}: cannot be written ({error.strerror}); check folder and disk"
+            f"{path}: cannot be written ({error.strerror}); check the folder and the disk space"
         ) from error
 
 
@@ -120,7 +120,8 @@ def _head(
     if head.get("version") != VERSION:
         version = head.get("version")
         raise DataError(
-            f"{path}: format version {version!r}, not {VERSION}; use the fastdp that wrote it"
+            f"{path}: this fastdp reads format version {VERSION}, the file has {version!r}; "
+            "open it with the fastdp that wrote it"
         )
     if not isinstance(head.get("arrays"), dict) or not isinstance(head.get("manifest"), dict):
         raise DataError(f"{path}: its manifest has no list of arrays")

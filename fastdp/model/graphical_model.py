@@ -314,7 +314,7 @@ class Model:
             return model
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(
-                f"{path}: a key of the manifest is missing or wrong ({error})"
+                f"{path}: the manifest has a missing or invalid key ({error}); restore the file"
             ) from None
 
     def _eliminate(self, clique: Clique, max_cells: int) -> np.ndarray:
@@ -337,7 +337,9 @@ class Model:
             a = min(hidden, key=lambda name: self._joined(factors, name))
             if self._joined(factors, a) > max_cells:
                 raise ModelTooLargeError(
-                    f"marginal over {clique}: over {max_cells:,} cells; use fewer"
+                    f"marginal over {clique}: it needs a table of more than "
+                    f"{max_cells:,} cells; "
+                    "ask for fewer attributes at once"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]

@@ -300,7 +300,8 @@ def offsets(domain: Domain, axes: Clique, stride: Mapping[str, int]) -> np.ndarr
     have)."""
     if sum(stride.get(name, 0) * (domain[name] - 1) for name in axes) >= HOSTED_CELLS:
         raise ModelTooLargeError(
-            f"the table between {axes} and the rest has 2^31 cells or more; use fewer"
+            f"the table between {axes} and the rest of the model has 2^31 cells or more; "
+            "ask for fewer attributes"
         )
     out = np.zeros(1, np.int32)
     for name in axes:

@@ -79,7 +79,9 @@ class Sampler:
             )
         if not 0 <= shard < count:
             raise UsageError(
-                f"shard {shard!r}: {n} rows in shards of {shard_rows} make {count}, from 0"
+                f"shard {shard!r}: {n} rows in shards of {shard_rows} make only {count} "
+                "shards, "
+                "numbered from 0"
             )
         if seed is None:
             raise UsageError(
@@ -118,7 +120,8 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
         shape = (domain.cells(sep), domain.cells(res))
         if max(shape) > _MOST_GROUPS:
             raise UsageError(
-                f"node {i}: a side of its table has {max(shape)} cells, over {_MOST_GROUPS}"
+                f"node {i}: one side of its table has {max(shape)} cells, the limit is "
+                f"{_MOST_GROUPS}"
             )
         if table.size != shape[0] * shape[1]:
             raise UsageError(f"node {i}: expected a table of shape {shape}, got {table.shape}")

@@ -160,7 +160,7 @@ class Budget:
             raise UsageError("the part of delta for keys must be at least 0 and less than delta")
         if self.delta == 0 and (self.mu is not None or self.pure):
             raise UsageError(
-                "a budget with delta 0 covers pure events only, without mu or a pure part"
+                "a budget with delta 0 covers pure events only; it has neither mu nor a pure part"
             )
 
     @classmethod

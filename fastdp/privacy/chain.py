@@ -124,11 +124,13 @@ class State:
         """Check one record against the chain and the rules, then update the state by it."""
         if seq != self.seq + 1:
             raise LedgerError(
-                f"record {self.seq + 1} of the ledger is missing: restore it from a backup"
+                f"the ledger is damaged: record {self.seq + 1} is missing. Restore the ledger "
+                "from a backup"
             )
         if record_hash(self.hash, seq, kind, body) != stored_hash:
             raise LedgerError(
-                f"the ledger was changed: record {seq} does not match its hash; use a backup"
+                f"the ledger was changed: record {seq} does not match its hash. Restore the "
+                "ledger from a backup; fastdp will not use it as it is"
             )
         try:
             content = json.loads(body)

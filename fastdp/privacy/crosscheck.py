@@ -35,7 +35,7 @@ def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
     name, second = evaluate(events, delta, expected=first)
     if not (math.isfinite(first) and math.isfinite(second)):
         raise PrivacyError(
-            "delta 0 covers pure events only; set a delta above 0. Nothing was drawn"
+            "delta is 0, which covers pure events only; set a delta above 0. Nothing was drawn"
         )
     if abs(first - second) > TOLERANCE * max(first, second):
         raise PrivacyError(

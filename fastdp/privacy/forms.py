@@ -37,7 +37,8 @@ def as_form(statement: Mapping[str, Any], form: str) -> dict[str, Any] | str:
         raise UsageError(f"form= must be one of {', '.join(FORMS)}, got {form!r}")
     if form == "registry" and not statement["private"]:
         raise UsageError(
-            "a known seed fixed the noise of this run, so there is nothing to register"
+            "the noise of this run came from a known seed, so the run is not a deployment "
+            "to register; run it without seed="
         )
     facts = _facts(statement)
     facts |= {name: template.format_map(facts) for name, template in TEMPLATES["facts"].items()}

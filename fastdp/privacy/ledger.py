@@ -116,12 +116,15 @@ class Ledger:
                 )
             elif current != budget:
                 raise LedgerError(
-                    f"data set {dataset!r} is already open with another budget; use a new name"
+                    f"data set {dataset!r} is already open with another budget, which "
+                    "cannot be "
+                    "changed; use another name"
                 )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
                 raise LedgerError(
-                    f"data set {dataset!r} is already open with another unit ({fixed})"
+                    f"data set {dataset!r} is already open with another unit ({fixed}), which "
+                    "cannot be changed; use another name"
                 )
 
     def datasets(self) -> dict[str, dict]:
@@ -202,7 +205,11 @@ class Ledger:
         with self._store.transaction() as work:
             dataset = _the_dataset(work.state, dataset)
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
-                raise LedgerError(f"data set {dataset!r} is of a single run; open your own ledger")
+                raise LedgerError(
+                    f"data set {dataset!r} has no budget, because this is the ledger of "
+                    "a single "
+                    "run; open your own ledger"
+                )
             before, asked = work.state.runs.get(run), (dataset, plan, unit, tuple(parts))
             if before is None:
                 body = {
@@ -217,7 +224,11 @@ class Ledger:
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
             elif (before.dataset, before.plan, before.unit, before.parts) != asked:
-                raise LedgerError(f"run {run!r} was reserved with other settings; start a new run")
+                raise LedgerError(
+                    f"run {run!r} was reserved with other settings; resume with the "
+                    "same ones, or "
+                    "start a new run"
+                )
         return Reservation(self, run)
 
     def release(self, run: str, published: Sequence[str] = ()) -> None:

@@ -209,7 +209,8 @@ class FileStore:
         there = self.path.exists()
         if not there and self.head.exists():
             raise LedgerError(
-                f"the ledger {self.path} is missing, but not its head file; use a backup"
+                f"the ledger {self.path} is missing, but its head file exists; restore the "
+                "ledger from a backup"
             )
         if not there and not create:
             raise LedgerError(
@@ -220,7 +221,7 @@ class FileStore:
             handle = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise LedgerError(
-                f"the lock {self._lock_path} cannot be opened: {error.strerror}"
+                f"the ledger's lock {self._lock_path} cannot be opened: {error.strerror}"
             ) from None
         try:
             deadline = time.monotonic() + self._timeout
@@ -231,7 +232,8 @@ class FileStore:
                 except OSError:
                     if time.monotonic() > deadline:
                         raise LedgerError(
-                            f"another run has locked the ledger at {self.path}"
+                            f"the ledger at {self.path} stayed locked for {self._timeout:g} "
+                            "s, because another run uses it; try again later"
                         ) from None
                     time.sleep(0.005)
             yield
@@ -300,7 +302,7 @@ class FileStore:
         if head is None:
             if state.seq:
                 raise LedgerError(
-                    f"the head file {self.head} is missing; restore it with the ledger"
+                    f"the head file {self.head} is missing; restore it together with the ledger"
                 )
             self._write_head(state)
             return
@@ -313,11 +315,13 @@ class FileStore:
             )
         if head["seq"] and (_hash_at(connection, head["seq"]) or "missing") != head["hash"]:
             raise LedgerError(
-                f"{self.path} and its head file disagree; restore both from one backup"
+                f"the ledger at {self.path} and its head file disagree; restore both from one "
+                "backup"
             )
         if head["seq"] < state.seq - 1:
             raise LedgerError(
-                f"the head file {self.head} is older than the ledger's start; use a backup"
+                f"the head file {self.head} is older than the ledger's start; one of them was "
+                "rolled back, restore both from one backup"
             )
         if head["seq"] < state.seq:
             self._write_head(state)

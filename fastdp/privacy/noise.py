@@ -145,6 +145,9 @@ def _drawing() -> Iterator[None]:
     try:
         yield
     except OSError:
-        raise PrivacyError("no random bits from the operating system; no noise was drawn") from None
+        raise PrivacyError(
+            "the operating system did not provide random bits (getrandom failed); no noise "
+            "was drawn"
+        ) from None
     except ValueError:
         raise PrivacyError("the noise sampler rejected its arguments; no noise was drawn") from None

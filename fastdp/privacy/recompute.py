@@ -81,7 +81,10 @@ def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) 
             " guarantee does not hold"
         )
     if "draws" in about and about["draws"] != draws:
-        yield f"it states {about['draws']!r} drawn numbers, but the releases give {draws}"
+        yield (
+            f"the statement says that {about['draws']!r} numbers were drawn, but the "
+            f"releases give {draws}"
+        )
 
 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:

@@ -41,7 +41,7 @@ class Unit:
             return
         if not isinstance(self.column, str) or not self.column:
             raise UsageError(
-                f'unit: {self.kind} needs a column of user ids: unit="{self.kind}:COLUMN"'
+                f'unit: {self.kind} needs the column of user ids, as in unit="{self.kind}:COLUMN"'
             )
         if self.null is None:
             object.__setattr__(self, "null", "drop")

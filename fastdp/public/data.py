@@ -49,7 +49,8 @@ class PublicTable:
     def _users(self) -> np.ndarray:
         if self.table.user is None:
             raise DataError(
-                "public=: the data has no user column, so users' habits cannot be estimated"
+                "public=: the public data has no user column, so users' habits cannot be "
+                "estimated from it"
             )
         return self.table.user
 

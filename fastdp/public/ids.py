@@ -77,7 +77,7 @@ def cell_numbers(
         size *= int(n)
     if size >= 2**32:
         raise UsageError(
-            f"ids: the habit columns {', '.join(columns)} have {size} cells; name fewer"
+            f"ids: the habit columns {', '.join(columns)} have {size} cells together; name fewer"
         )
     out = np.zeros(rows, np.uint32)
 
@@ -102,7 +102,8 @@ def deal(
         return np.empty(0, np.uint32), 0
     if habits.rows == 0:
         raise UsageError(
-            "public=: no row has a user id, so users' habits cannot be estimated from it"
+            "public=: the public data has no row with a user id, so users' habits cannot "
+            "be estimated from it"
         )
     rng = np.random.Generator(np.random.Philox(key=seed))
     counts = _bounded(habits, bound, rng)

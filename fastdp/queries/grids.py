@@ -42,7 +42,7 @@ class Grid:
         cells = math.prod(self.shape)
         if fine.size and (fine[0] < 0 or fine[-1] >= cells or (np.diff(fine) <= 0).any()):
             raise MeasurementError(
-                f"Grid {self.clique}: fine cells must be ascending in 0..{cells - 1}"
+                f"Grid {self.clique}: fine cells must be ascending numbers in 0..{cells - 1}"
             )
         if not self.children and fine.size != cells:
             raise MeasurementError(f"Grid {self.clique}: without children every cell must be fine")
@@ -57,7 +57,9 @@ class Grid:
             spot = np.searchsorted(child.fine, projected)
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
                 raise MeasurementError(
-                    f"Grid {self.clique}: a fine cell is not fine in {child.clique}"
+                    f"Grid {self.clique}: a fine cell projects to a cell of "
+                    f"{child.clique} that is "
+                    "not fine"
                 )
             key = ("rest", own, frozenset(child.clique), self.key, child.key)
             rests.append(Block(key, child.clique, child.fine, self.clique, fine, spot))

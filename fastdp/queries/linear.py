@@ -92,7 +92,7 @@ class QueryBase:
         scaled = [n * (common // d) for n, d in scalars]
         if max(scaled, default=0) * max(self.rows, 1) >= 2**62:
             raise MeasurementError(
-                "the query's weights are too fine to add up; use smaller fractions"
+                "the query's weights are too fine to add up exactly; use smaller fractions"
             )
         weights = num * (common // den)
         columns = self.transpose(weights.astype(np.int64))
@@ -192,7 +192,8 @@ class Sparse(QueryBase):
     def _need_binary(self):
         if not self._integer:
             raise MeasurementError(
-                "Sparse: exact counting needs zeros and ones; weights go into the noise"
+                "Sparse: exact counting needs a matrix of zeros and ones; put the weights into "
+                "the noise scale instead"
             )
 
     def squared(self):
@@ -270,7 +271,8 @@ def as_query(query, cells: int) -> Query:
     if issparse(query) or isinstance(query, np.ndarray):
         return Sparse(query)
     raise MeasurementError(
-        f"query: expected None, a sparse matrix or a query, got {type(query).__name__}"
+        "query: expected None, a scipy.sparse matrix or a query of fastdp.queries, got "
+        f"{type(query).__name__}"
     )
 
 

@@ -80,7 +80,9 @@ def cells(
     ]
     filled, sums = found.keys.astype(np.int64), require_int64(found.sums, (len(found.keys),))
     if (np.diff(filled) <= 0).any() or (len(filled) and filled[-1] >= domain.cells(clique)):
-        raise PrivacyError("the engine returned a wrong cell, or one twice; nothing was released")
+        raise PrivacyError(
+            "the engine returned a cell twice, or one that does not exist; nothing was released"
+        )
     return filled, sums if clip is not None else sums * SCALE
 
 

@@ -70,7 +70,8 @@ class Keys:
         policy."""
         if not self.values:
             raise UsageError(
-                f"column {self.column!r}: no value passed the threshold; use a larger budget"
+                f"column {self.column!r}: no value passed the threshold, so the list is empty; "
+                "use a larger budget, or write the values down"
             )
         plain = schema.to_dict()
         entry = dict(plain["columns"][self.column], values=list(self.values))
@@ -405,7 +406,7 @@ def _check_kind(schema: Schema, column: str) -> None:
     key_column = schema.columns[column]
     if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
         raise UsageError(
-            f"column {column!r}: keys need a categorical column of whole numbers or text"
+            f"column {column!r}: key selection needs a categorical column of whole numbers or text"
         )
 
 

@@ -85,7 +85,9 @@ def plan_marginal(
         norm2 = query.column_norm2()
         if not isinstance(norm2, Fraction | int) or norm2 > 1:
             raise PrivacyError(
-                f"{clique!r}: a column of its query has an L2 norm above 1; nothing was drawn"
+                f"request for {clique!r}: a column of its query has an L2 norm above 1; "
+                "nothing "
+                "was drawn"
             )
         rows, coef2 = int(query.rows), query.coef2
         check_columns(query, clique)
@@ -294,7 +296,7 @@ def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:
     would hold for them."""
     if not isinstance(array, np.ndarray) or array.dtype != np.int64 or array.shape != shape:
         raise PrivacyError(
-            "expected int64 counts of this shape from the engine; nothing was released"
+            "the engine did not return int64 counts of the marginal's shape; nothing was released"
         )
     return array
 

@@ -155,7 +155,7 @@ def reserve(
     clips = [clip_for(s, a) for s, a in zip(each, asks)]
     caps = [a.cap() for a in asks]
     if seed is not None and not is_whole(seed):
-        raise UsageError("seed must be a whole number")
+        raise UsageError(f"seed must be a whole number, got {type(seed).__name__}")
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)
     draws = None if seed is not None else check_sampler(joint, delta)
@@ -279,7 +279,8 @@ class Reserved:
         by_user = self.schema.user is not None and self.asks[0].unit == "user"
         if by_user and not all(e.has_users for e in engines):
             raise PrivacyError(
-                f"the table has no user column {self.schema.user!r}; nothing was read"
+                f"the schema's user column is {self.schema.user!r}, but the table has no user "
+                "column; nothing was read"
             )
         self._sessions = []
         parts = zip(self.asks, self.clips, self.caps, engines, strict=True)

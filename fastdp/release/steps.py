@@ -52,7 +52,8 @@ class Steps:
             raise UsageError("every step needs a label")
         if os.getpid() != self.process:
             raise PrivacyError(
-                "a session cannot be used in another process than the one that made it"
+                "a session cannot be used in another process than the one that made it, "
+                "because charges of a copy would not count"
             )
         self.check()
         with self.lock:

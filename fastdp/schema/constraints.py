@@ -93,7 +93,9 @@ class Constraint(
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
                 raise ValueError(
-                    "table: a row needs a value of each column in `from`, then of the column"
+                    "table: each row needs a value of every column in `from`, then the "
+                    "value of "
+                    "the column"
                 )
 
     @property
@@ -217,7 +219,8 @@ def check(schema: Described) -> None:
                 raise SchemaError("a column is named twice, directly or as a part of a timestamp")
             if hidden := [name for name in names if name in schema.pending]:
                 raise SchemaError(
-                    f"column {hidden[0]!r}: public values needed, not a private domain"
+                    f"column {hidden[0]!r} has a private domain, but constraints need public "
+                    "values; write its domain down"
                 )
             for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
                 for name, value in zip(constraint.columns, combination):
@@ -236,7 +239,9 @@ def check(schema: Described) -> None:
                     "numeric",
                 ):
                     raise SchemaError(
-                        f"column {constraint.column!r}: only lists and numbers can be computed"
+                        f"column {constraint.column!r}: only columns of listed values, "
+                        "integers and "
+                        "numbers can be computed"
                     )
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
@@ -260,7 +265,8 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
         raise SchemaError(
-            f"column {constraint.column!r} is computed, so no other constraint or model can name it"
+            f"column {constraint.column!r} is computed from other values when rows are "
+            "written, so no other constraint can name it and it cannot be modelled"
         )
     for name in Expression(schema, constraint.follows or "").operands:
         if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):

@@ -105,7 +105,10 @@ class Timestamp(Derived):
             raise fail(
                 self.name,
                 "min",
-                "give min and max (dates), or output = 'parts' without year or date",
+                (
+                    "min and max (dates) are missing; give both, or set output = 'parts' without "
+                    "year or date"
+                ),
             )
         first, last = epoch.day_range(self.dtype)
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
@@ -119,7 +122,7 @@ class Timestamp(Derived):
             raise fail(
                 self.name,
                 "step",
-                "with the part 'minute' the grid must divide, or be, whole minutes",
+                "with the part 'minute' the grid must divide a minute, or be whole minutes",
             )
         if self.step == _DAY and {"hour", "shift"} & set(self.names):
             raise fail(

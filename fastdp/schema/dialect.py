@@ -68,7 +68,14 @@ class Dialect:
             ):
                 raise _fail(name, f"expected one ASCII character, got {mark!r}")
             if mark in used:
-                raise _fail(name, f"{mark!r} is already the {used[mark]}; choose another")
+                raise _fail(
+                    name,
+                    (
+                        f"{mark!r} is already the {used[mark]}; choose another (quotes "
+                        "inside quotes "
+                        "are doubled anyway)"
+                    ),
+                )
             used[mark] = name
         if not isinstance(self.newlines, bool):
             raise _fail("newlines", f"must be true or false, got {self.newlines!r}")
@@ -153,7 +160,13 @@ def _encoding(name: Any) -> str:
         encoding = "utf-8"
     if encoding in ("utf-8", *WHOLE_ENCODINGS, *LINE_ENCODINGS) or byte_table(encoding) is not None:
         return encoding
-    raise _fail("encoding", f"lines cannot be found in {name!r}; convert the file to UTF-8")
+    raise _fail(
+        "encoding",
+        (
+            f"{name!r}: fastdp cannot find the ends of lines in this encoding; convert the "
+            "file to UTF-8"
+        ),
+    )
 
 
 def byte_table(encoding: str) -> str | None:

@@ -114,7 +114,9 @@ class Entry:
         named = dtypes.canonical(default if value is None else value)
         if named is None:
             raise fail(
-                self.name, "dtype", f"unknown type {value!r}; use for example int32 or string"
+                self.name,
+                "dtype",
+                f"{value!r} is not a known type; use for example int32, float64, string, bool",
             )
         return named
 

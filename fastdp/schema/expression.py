@@ -105,7 +105,8 @@ class Expression:
             if part != "hour" and "date" in field.names:
                 return field.names["date"], part
             raise SchemaError(
-                f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date"
+                f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date to "
+                "compute it from"
             )
         if name not in self._schema.columns:
             raise SchemaError(f"{self.text!r}: the schema has no column {name!r}")
@@ -243,7 +244,10 @@ def column_values(schema: Described, name: str) -> np.ndarray:
         if family == "decimal":
             return np.array([float(v) for v in column.values])
         return np.array(column.values)
-    raise SchemaError(f"column {name!r}: a bin covers many values; use order or listed values")
+    raise SchemaError(
+        f"column {name!r}: each of its bins covers many values, so expressions cannot "
+        "use it; use order or listed values"
+    )
 
 
 def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:

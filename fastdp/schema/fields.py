@@ -66,7 +66,9 @@ def _moment(column: str, where: str, value: Any, dtype: str) -> float:
             epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype)
         )
     except ValueError:
-        raise fail(column, where, f"expected an ISO date or time, not {shown(value)}") from None
+        raise fail(
+            column, where, f"expected an ISO date or time (whole seconds), got {shown(value)}"
+        ) from None
 
 
 def _limit(entry: Entry, key: str, dtype: str) -> float | None:
@@ -116,7 +118,9 @@ def _pending(entry: Entry, common: dict[str, Any]) -> Column:
     are public."""
     if entry.kind == "categorical" and entry.text("dtype") is None:
         raise fail(
-            entry.name, "dtype", "missing; set a text or whole-number type, like string or int32"
+            entry.name,
+            "dtype",
+            "missing; set it to a text or whole-number type, for example string or int32",
         )
     dtype = entry.dtype(_PENDING_TYPES.get(entry.kind, "string"))
     if entry.kind in ("categorical", "string") and dtype == "bool":

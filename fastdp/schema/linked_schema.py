@@ -114,7 +114,11 @@ class LinkedSchema:
             if orphans[name] not in ("drop", "keep"):
                 raise SchemaError(f"table {name!r}, field 'orphans': neither 'drop' nor 'keep'")
             if made[name].null_user == "own" and orphans[name] == "drop":
-                raise SchemaError(f"table {name!r}, field 'null': 'own' needs orphans = 'keep'")
+                raise SchemaError(
+                    f"table {name!r}, field 'null': 'own' makes each row without a key "
+                    "a parent of "
+                    "its own, which needs orphans = 'keep'"
+                )
             if "order" in table:
                 order[name] = table["order"]
                 if order[name] not in made[name].modelled:
@@ -124,7 +128,9 @@ class LinkedSchema:
                     )
             if root.user in made[name].columns:
                 raise SchemaError(
-                    f"table {name!r}, column {root.user!r}: {parent!r} has a key of this name"
+                    f"table {name!r}, column {root.user!r}: it has the name of the key "
+                    f"of {parent!r}; "
+                    "give it another name, and this one as its `source`"
                 )
         return cls(made, orphans, order, plain.get("name", ""), plain.get("provenance", ""))
 

@@ -25,7 +25,9 @@ def check(fields: Mapping[str, Field], user: str | None, order: Sequence[str]) -
             parts = set(item.names)
             if "date" not in parts and not {"year", "month", "day"} <= parts:
                 raise SchemaError(
-                    f"user, field 'order': {name!r} needs the part date, or year, month, day"
+                    f"user, field 'order': the parts of {name!r} do not say on which "
+                    "day a time "
+                    "lies; give it the part 'date', or year, month and day"
                 )
         elif isinstance(item, Derived):
             raise SchemaError(

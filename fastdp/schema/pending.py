@@ -72,7 +72,12 @@ class Pending(Column):
     def __post_init__(self) -> None:
         if self.wanted not in KEPT:
             raise fail(
-                self.name, "domain", f'"private" has no effect on kind {self.wanted!r}; remove it'
+                self.name,
+                "domain",
+                (
+                    f'domain = "private" has no effect on a column of kind {self.wanted!r}; remove '
+                    "it"
+                ),
             )
         if not 2 <= self.bins <= MOST_BINS:
             raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
@@ -82,11 +87,15 @@ class Pending(Column):
         family = dtypes.family(self.dtype)
         if self.keyed and family not in ("string", "int", "bool"):
             raise fail(
-                self.name, "dtype", f"private values are texts or whole numbers, got {self.dtype}"
+                self.name,
+                "dtype",
+                f"private values need a column of texts or whole numbers, got {self.dtype}",
             )
         if self.wanted in ("integer", "numeric") and family in ("bool", "string"):
             raise fail(
-                self.name, "dtype", f"private bounds need numbers, dates or times, got {self.dtype}"
+                self.name,
+                "dtype",
+                f"private bounds need a column of numbers, dates or times, got {self.dtype}",
             )
         if self.wanted == "integer" and family not in ("int", "float"):
             raise fail(
@@ -97,7 +106,13 @@ class Pending(Column):
         for where, policy in (("null", self.null), ("overflow", self.overflow)):
             if policy.action == "value":
                 raise fail(
-                    self.name, where, "cannot name a value of a private domain; use code or drop"
+                    self.name,
+                    where,
+                    (
+                        "a private domain is not known yet, so this cannot name one of its "
+                        "values; use "
+                        "code or drop"
+                    ),
                 )
         if self.low is not None and self.high is not None and self.high < self.low:
             raise fail(self.name, "max", "is below min")

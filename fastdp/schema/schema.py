@@ -96,7 +96,9 @@ class Schema:
             leader = None if rank is None else self.columns.get(rank.like)
             if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
                 raise SchemaError(
-                    f"column {name!r}, field 'rank': {rank.like!r} is not numeric or is ranked"
+                    f"column {name!r}, field 'rank': {rank.like!r} must be a numeric "
+                    "column without "
+                    "a rank"
                 )
         if self.constraints:
             public_knowledge.check(self)

@@ -58,7 +58,8 @@ def _plain(metadata: Any) -> Mapping[str, Any]:
         metadata = metadata.to_dict()
     if not isinstance(metadata, Mapping):
         raise SchemaError(
-            f"SDV metadata: expected a mapping or a path, got {type(metadata).__name__}"
+            "SDV metadata: expected an SDV object, a mapping or a path, got "
+            f"{type(metadata).__name__}"
         )
     return metadata
 
@@ -71,7 +72,8 @@ def _one_table(plain: Mapping[str, Any], table: str | None) -> tuple[Mapping[str
         table = next(iter(tables))
     if table is None or table not in tables:
         raise SchemaError(
-            f"table: expected one of {', '.join(tables)} (SDV metadata), got {table!r}"
+            f"table: expected one of the tables in the SDV metadata ({', '.join(tables)}), "
+            f"got {table!r}"
         )
     return tables[table], table
 

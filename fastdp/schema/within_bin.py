@@ -101,7 +101,9 @@ def check_inside(column: Any) -> None:
             raise fail(column.name, where, "steps need rounded values; set whole = true or digits")
         if not (grid.step > 0 and multiple(grid.step, unit) and multiple(grid.at, unit)):
             raise fail(
-                column.name, where, f"step (> 0) and at must be multiples of {unit}, the last digit"
+                column.name,
+                where,
+                f"step and at must be multiples of {unit}, the column's last digit, and step > 0",
             )
         if not takes_steps(column, unit):
             raise fail(
@@ -117,7 +119,9 @@ def check_inside(column: Any) -> None:
         return
     if len(column.means) != column.base:
         raise fail(
-            column.name, "means", f"expected {column.base}, one per bin, got {len(column.means)}"
+            column.name,
+            "means",
+            f"expected {column.base} means, one per bin, got {len(column.means)}",
         )
     for i, mean in enumerate(column.means):
         low, high = column.edges[i], column.edges[i + 1]

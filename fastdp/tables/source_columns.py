@@ -37,7 +37,10 @@ def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = No
         )
         LOG.warning("fastdp: warning: column %r is left out: %s", field.name, why)
     if first.any_name:
-        raise UsageError(f"{first.where}: JSON lines do not name their columns; give a schema")
+        raise UsageError(
+            f"{first.where}: JSON lines do not name their columns in advance; give a schema "
+            "(docs/guide/domains.md)"
+        )
     if user is not None and user not in first.schema.names:
         meant = did_you_mean(user, first.schema.names)
         raise UsageError(f"{first.where}: user: there is no column {user!r}{meant}")

@@ -66,7 +66,8 @@ def sql(connection: Any, query: str) -> Query:
         or callable(getattr(connection, "execute", None))
     ):
         raise UsageError(
-            f"sql: {type(connection).__name__} is not a DuckDB, ADBC or DB-API connection"
+            f"sql: {type(connection).__name__} is not a supported connection; give one of "
+            "DuckDB, ADBC or DB-API"
         )
     return Query(connection, query)
 
@@ -183,7 +184,8 @@ def connect(uri: str | None = None) -> Any:
     uri = os.environ.get(URI) if uri is None else uri
     if not uri:
         raise UsageError(
-            f"--sql: set {URI} in the environment, for example {URI}=sqlite:///trips.db"
+            f"--sql: the environment variable {URI} must name the database, for example "
+            f"{URI}=sqlite:///trips.db"
         )
     scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
     try:
@@ -191,7 +193,8 @@ def connect(uri: str | None = None) -> Any:
             file = path.removeprefix("/")
             if not os.path.exists(file):
                 raise DataError(
-                    f"{URI}: no such file ({scheme}:///here.db, or {scheme}:////from/root.db)"
+                    f"{URI}: the file does not exist (write {scheme}:///here.db or "
+                    f"{scheme}:////from/root.db)"
                 )
             if scheme == "sqlite":
                 import sqlite3

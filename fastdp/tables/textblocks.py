@@ -180,6 +180,7 @@ def first_line(path: str, dialect: Dialect) -> str:
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeError:
         raise DataError(
-            f"{path!r}: the line of names is not {dialect.encoding}; set the encoding"
+            f"{path!r}: the first line, which should hold the column names, is not "
+            f"{dialect.encoding}; set encoding in the dialect"
         ) from None
     return text.removeprefix("\ufeff").removesuffix("\r")

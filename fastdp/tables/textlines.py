@@ -50,7 +50,8 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
         )
     except csv.Error:
         raise DataError(
-            f"{path!r}: the line of column names does not parse; set the dialect"
+            f"{path!r}: the first line, which should hold the column names, does not parse; "
+            "set the dialect"
         ) from None
     if not names:
         raise DataError(f"{path!r}: the first line is empty; it should hold the column names")

@@ -111,7 +111,8 @@ class UserIndex:
         if idvalues.is_text(kind):
             return self._strings(ids, valid)
         raise DataError(
-            f"user column {self.column!r}: expected integers, texts, dates or bytes, got {kind}"
+            f"user column {self.column!r}: expected whole numbers, strings, dates or "
+            f"binaries, got {kind}"
         )
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
@@ -149,7 +150,8 @@ class UserIndex:
             self.kind = kind
         elif kind != self.kind:
             raise DataError(
-                f"user column {self.column!r} is {self.kind} in one part, {kind} elsewhere; cast it"
+                f"user column {self.column!r} has type {self.kind} in one part of the source "
+                f"and {kind} in another; cast it to one type"
             )
 
     def find(self, batch: Prepared, position: int = POSITION) -> Found:

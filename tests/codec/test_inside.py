@@ -228,12 +228,12 @@ WRONG = [
     ({"step": 0, "whole": True}, "must be multiples"),
     ({"step": 5, "endings": [0.99], "whole": True}, "give step or endings, not both"),
     ({"grids": [{"step": 5, "share": 1.1}], "whole": True}, "at most 1"),
-    ({"means": [5]}, "expected 2, one per bin"),
+    ({"means": [5]}, "expected 2 means, one per bin"),
     ({"means": [5, 5]}, "outside its bin"),
     ({"means": "all"}, "expected a list"),
     ({"rank": {"share": 1}}, "like"),
-    ({"rank": {"like": "y"}}, "not numeric or is ranked"),
-    ({"rank": {"like": "x"}}, "not numeric or is ranked"),
+    ({"rank": {"like": "y"}}, "a numeric column without a rank"),
+    ({"rank": {"like": "x"}}, "a numeric column without a rank"),
 ]
 
 

@@ -217,7 +217,7 @@ def test_a_partition_that_comes_back_with_other_rows_is_refused():
 def test_batches_with_ids_of_two_kinds_are_refused():
     """The text "7" and the number 7 would be two users."""
     index = pieces.UserIndex()
-    with pytest.raises(DataError, match="string elsewhere"):
+    with pytest.raises(DataError, match="string in another"):
         pieces._users([index.prepare(pa.array([7])), index.prepare(pa.array(["7"]))])
 
 

@@ -185,7 +185,7 @@ def test_the_ends_of_the_range_are_in_it_and_nothing_beyond(law):
 
 
 @pytest.mark.parametrize(
-    "error, text", [(OSError(5, "x"), "no random bits"), (ValueError("x"), "rejected")]
+    "error, text", [(OSError(5, "x"), "did not provide random bits"), (ValueError("x"), "rejected")]
 )
 def test_where_the_sampler_fails_no_noise_was_drawn(error, text, monkeypatch):
     def fails(*_, **__):

@@ -23,7 +23,7 @@ def test_a_ledger_without_its_file_is_not_begun_anew(ledger, path):
     """With the head alone, neither reading nor opening a data set makes a new chain."""
     path.rename(path.with_name("aside"))
     for attempt in (ledger.datasets, lambda: Ledger(path).open("other", epsilon=1.0, delta=1e-6)):
-        with pytest.raises(LedgerError, match="is missing, but not its head file"):
+        with pytest.raises(LedgerError, match="is missing, but its head file exists"):
             attempt()
     assert not path.exists()
     path.with_name("aside").rename(path)

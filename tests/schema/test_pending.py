@@ -95,7 +95,10 @@ def test_finished_columns_also_without_any_value():
             {"kind": "categorical", "dtype": "float64", "domain": "private"},
             "texts or whole numbers",
         ),
-        ({"kind": "numeric", "domain": "private", "null": {"value": 3}}, "of a private domain"),
+        (
+            {"kind": "numeric", "domain": "private", "null": {"value": 3}},
+            "a private domain is not known yet",
+        ),
         ({"kind": "numeric", "domain": "private", "min": 3, "max": 2}, "below min"),
         ({"kind": "string", "domain": "private", "keys_per_user": 0}, "must lie in 1"),
         ({"kind": "timestamp", "domain": "private", "parts": ["week"]}, "got 'week'"),

@@ -66,7 +66,7 @@ def test_places_follow_the_declared_order():
         (document({"orphans": "maybe"}), "neither 'drop' nor 'keep'"),
         (document({"null": "own"}), "needs orphans = 'keep'"),
         (document({"order": "a"}), "not one of x"),
-        (document({"columns": {"id": COLUMN}}), "a key of this name"),
+        (document({"columns": {"id": COLUMN}}), "the name of the key"),
         (document({"key": None}), "'key'"),
         (document({"typo": 1}), "unknown"),
         (document({"columns": {"x": {"kind": "integer", "domain": "private"}}}), "private domains"),

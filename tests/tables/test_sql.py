@@ -98,7 +98,7 @@ def test_values_are_written_as_in_a_text_file():
 
 
 def test_what_cannot_be_a_query_is_refused():
-    with pytest.raises(UsageError, match="DB-API connection"):
+    with pytest.raises(UsageError, match="not a supported connection"):
         fastdp.sql("postgresql://somebody:secret@host", "select 1")
     with pytest.raises(UsageError, match="query as a text"):
         fastdp.sql(sqlite3.connect(":memory:"), " ")

@@ -112,5 +112,5 @@ def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
         assert textlines.damaged_lines(str(tmp_path / name), dialect, ["a", "b"], 9) == found
     assert textlines.damaged_lines(str(tmp_path / "x.csv"), Dialect(), ["a", "b"], 1) == [3]
     (tmp_path / "x.csv").write_bytes(b"a,\xff\n1,2\n")
-    with pytest.raises(DataError, match="the line of names is not utf-8"):
+    with pytest.raises(DataError, match="the column names, is not utf-8"):
         textlines.delimited(str(tmp_path / "x.csv"), Dialect())

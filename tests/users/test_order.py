@@ -280,7 +280,7 @@ def test_noise_in_empty_bins_does_not_move_first_rows():
         ("dya", "did you mean 'day'"),
         (["day", "day"], "twice"),
         (3, "user.order"),
-        ("when", "the part date"),
+        ("when", "the part 'date'"),
     ],
 )
 def test_orders_that_put_nothing_in_order_are_refused(order, text):

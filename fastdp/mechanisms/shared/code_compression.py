@@ -257,7 +257,8 @@ class Expansion:
             self._fallback[group] = self._possible(group, every, rng)[0]
         if not len(self._fallback[group]):
             raise UsageError(
-                f"the constraints on {', '.join(group)} exclude every combination; correct one"
+                f"the constraints on {', '.join(group)} together exclude every combination; "
+                "correct one of them"
             )
         return self._fallback[group]
 

@@ -91,7 +91,7 @@ def check_size(largest: LargestModel, domain: Domain, max_cells: int | None) -> 
             junction_tree(domain, largest.cliques, limit)  # its error names the cliques
         except ModelTooLargeError as error:
             raise ModelTooLargeError(
-                f"{error} (max_cells=), or memory=; nothing was charged"
+                f"{error} (max_cells=), or memory= where that is the limit; nothing was charged"
             ) from None
     worst = max(largest.cliques, key=domain.cells, default=())
     of = f" (largest part: {' x '.join(worst)}, {domain.cells(worst):,} cells)" if worst else ""

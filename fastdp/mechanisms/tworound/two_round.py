@@ -113,14 +113,17 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("max_marginal must be at least 1")
         if any(not c.columns for c in self.constraints):
             raise ValueError(
-                "constraints: a recipe can only list values; put others into the schema"
+                "constraints: a recipe can only list values of columns; put other constraints "
+                "into the schema"
             )
         for m in self.listed:
             if not m.clique:
                 raise ValueError("round2: a marginal needs at least one column")
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
-                    f"edges are codes of the schema: put {', '.join(sorted(loose))} in `keep`"
+                    "edges: they refer to the schema's codes, so put "
+                    f"{', '.join(sorted(loose))} in "
+                    "`keep`"
                 )
 
     @property

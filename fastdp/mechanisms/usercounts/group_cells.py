@@ -95,7 +95,10 @@ def whole_grid(columns: Sequence[str], shape: Sequence[int], t_max: int) -> Cell
     """Every cell of the public grid, T up to t_max (which stands for "or more")."""
     cells = math.prod(shape) * t_max
     if cells > MAX_GRID:
-        raise UsageError(f"usercounts: {cells} cells, the limit is {MAX_GRID}, without public data")
+        raise UsageError(
+            f"usercounts: the grid has {cells} cells, the limit is {MAX_GRID}; give public "
+            "data, which selects cells, or group by fewer columns"
+        )
     return Cells(tuple(columns), tuple(shape), t_max)
 
 
@@ -119,7 +122,8 @@ def from_public(
     groups, seen = _seen(public, schema, tuple(columns))
     if not len(groups):
         raise DataError(
-            "public=: no row of the public data fits the schema; check its columns and values"
+            "public=: no row of the public data fits the schema, so no cell could be "
+            "selected; check its columns and values"
         )
     top = int(max(*repeats, seen.max())) if t_max is None else t_max
     pairs = distinct(groups * top + np.minimum(seen, top) - 1)

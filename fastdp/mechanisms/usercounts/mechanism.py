@@ -102,7 +102,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise ValueError("presence must be at least 0 and below 1")
         if sum(t.share for t in self.totals or ()) >= 1:
             raise ValueError(
-                "totals: their shares must add up to less than 1; the groups get the rest"
+                "totals: their shares must add up to less than 1, so that the groups get a share"
             )
 
     @property
@@ -316,17 +316,21 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
     schema."""
     if config.unit == "user" and schema.user is None:
         raise UsageError(
-            'usercounts: unit = "user" needs a user column in the schema; or use unit = "event"'
+            'usercounts: unit = "user" needs a user column in the schema; without one, '
+            'only unit = "event" is possible'
         )
     if config.unit == "event" and schema.user is not None and config.method == "hierarchy":
-        raise UsageError('usercounts: method = "hierarchy" counts people; use unit = "user"')
+        raise UsageError(
+            'usercounts: method = "hierarchy" counts people; use unit = "user" or another method'
+        )
     columns = _columns(config, schema)
     cap = config.cap if config.cap is not None else schema.max_rows_per_user
     if config.unit == "event":
         cap = 1
     if cap is None:
         raise UsageError(
-            "usercounts: set `cap` (groups in which one user may count), or the user's max_rows"
+            "usercounts: the number of groups in which one user may count is missing; set "
+            "`cap` in the recipe, or `max_rows` of the schema's user"
         )
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
     own = {"columns": columns, "kind": columns[-1], "totals": _totals(config, columns)}
@@ -380,7 +384,8 @@ def _totals(config: UserCounts, columns: tuple[str, ...]) -> tuple[Total, ...]:
         for total in config.totals:
             if not total.columns or not set(total.columns) < set(columns):
                 raise UsageError(
-                    f"usercounts, field 'totals': not a part of {columns}: {total.columns}"
+                    f"usercounts, field 'totals': expected some of {columns}, but not all, got "
+                    f"{total.columns}"
                 )
         return config.totals
     *others, kind = columns

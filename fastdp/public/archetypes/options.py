@@ -67,7 +67,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             domain.check((self.trait,))
             if self.trait in features:
                 raise UsageError(
-                    f"trait: {self.trait!r} is also a feature; a trait has one value per user"
+                    f"trait: {self.trait!r} is also a feature, but a trait has one "
+                    "value per user; "
+                    "name another column"
                 )
             made.append(self.trait)
         chain = self.chain
@@ -84,7 +86,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             for name in {n for level in levels for n in level}:
                 if name not in made:
                     raise UsageError(
-                        f"chain: {step.target!r} depends on {name!r}, drawn later or not at all"
+                        f"chain: {step.target!r} depends on {name!r}, which is drawn later "
+                        "or not at all"
                     )
             links.append((step.target, levels))
             made.append(step.target)
