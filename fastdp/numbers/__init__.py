@@ -3,6 +3,11 @@ that each user has in them.
 
 `language` parses a question, and `typed` checks it against the schema. `engines.user_evaluation`
 evaluates it for every user in whole numbers of a public unit, as `user_values`. An `encoding` maps
-these to integer vectors that are added up; `sums_plan` joins a question with an encoding. Nothing
-here adds noise or releases anything: only `release` sees the sums.
+these to integer vectors that are added up (`encodings`: with proved norms); `sums_plan` joins a
+question with an encoding. Nothing here adds noise or releases anything: only `release` sees the
+sums.
+
+`measure_numbers` asks a session for noisy sums and turns them into estimates with intervals:
+`allocation` divides mu^2, `sum_estimates`, `group_estimates`, `tail_posterior` and `quantile_zoom`
+estimate, `stand_in` says what to expect before a run.
 """

@@ -26,6 +26,7 @@ LAWS: dict[tuple[str, str], type] = {
     ("distances", "gaussian"): Gaussian,
     ("guesses", "gaussian"): Gaussian,
     ("filtered", "gaussian"): Gaussian,
+    ("user_vector", "gaussian"): Gaussian,
     ("grid", "gaussian"): Gaussian,
     ("keys", "threshold"): Threshold,
     ("schema", "none"): Gaussian,
@@ -147,6 +148,11 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield "its sensitivity does not follow from its cap"
             return
+    if kind == "user_vector":
+        stated, proved = release["norm2"], _vector_norm2(release)
+        if proved is None or stated != proved or not _close(release["sensitivity"], proved**0.5):
+            yield "its sensitivity does not follow from its encoding"
+            return
     norm2 = Fraction(1)
     if kind in ("distances", "guesses"):
         norm2 = Fraction(release["count"])
@@ -165,6 +171,8 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     # the type that LAWS asks for gives the distribution of the noise
     if isinstance(event, Gaussian | Threshold):
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
+        if kind == "user_vector":
+            squared = release["norm2"]
         if kind in ("distances", "guesses"):
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least
@@ -179,6 +187,27 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         least = laplace_std(release["sensitivity"] / event.epsilon)
         if release["sigma"] < least * LESS:
             yield "its noise is too small for its sensitivity and epsilon"
+
+
+ENCODINGS: dict[str, Any] = {
+    "Users": lambda _: 1.0,
+    "Centred": lambda _: 0.25,
+    "GroupCounts": lambda most: float(most),
+    "CentredGroups": lambda most: most / 2,
+    "Histogram": lambda _: 1.0,
+    "CappedSum": lambda cap: float(cap) ** 2,
+    "CappedGroups": lambda cap: float(cap) ** 2,
+    "Hats": lambda _: 1.0,
+    "DirectionHats": lambda _: 1.0,
+}
+"""Squared sensitivity of an encoding of users' values, of its `cap` (docs/explain/numbers.md)."""
+
+
+def _vector_norm2(release: Mapping) -> float | None:
+    """The squared sensitivity that is proved for the encoding; None if there is none."""
+    norm2 = ENCODINGS.get(release["encoding"])
+    cap = release.get("cap", 1)
+    return None if norm2 is None or not _whole(cap) else norm2(cap)
 
 
 def _whole(value: Any) -> bool:

@@ -23,6 +23,7 @@ from ..domain import Clique, Domain
 from ..engines import Counter
 from ..errors import PrivacyError, UsageError
 from ..measurement import SCALE, Measurement, Request
+from ..numbers.sums_plan import SumsPlan
 from ..privacy import clip as clip_rules, noise, scale, select
 from ..privacy.accountant import Event, Gaussian
 from ..schema import Schema
@@ -33,6 +34,7 @@ from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
 from .steps import Draw, Steps
+from .user_vectors import UserVector, plan_vector
 from .views import viewed
 
 __all__ = ["Measurement", "Request", "Session"]
@@ -242,6 +244,29 @@ class Session:
         self.__released(plan.describe(label))
         name = f"users by {type(plan.key).__name__}"
         return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
+
+    def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> UserVector:
+        """Noisy sum over users of their vectors under the plan's encoding: one step of the ledger,
+        mu-GDP.
+
+        Unit user, add or remove, whatever the number of rows: a user's vector follows from its own
+        rows and has an L2 norm of at most sqrt(`plan.encoding.sensitivity2`) grid units. No clip is
+        needed. Guarantee and proof: docs/explain/numbers.md.
+        """
+        planned = plan_vector(self.unit, plan, mu, label)
+        size = planned.encoding.size
+
+        def draw() -> list[np.ndarray]:
+            exact = counts.private(lambda: self.__engine.user_sums(plan))
+            exact = require_int64(exact, (size,))
+            self.__steps.trace("counted")
+            planned.check()
+            drawn = noise.gaussian(planned.sigma, size, seed=self.__steps.draw_seed(0))
+            return [exact + drawn]
+
+        (array,) = self.__answer(label, planned.question, [Gaussian(planned.mu)], draw, size)
+        self.__released(planned.describe(label))
+        return planned.released(array)
 
     def choose_clip(
         self,

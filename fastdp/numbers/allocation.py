@@ -1,0 +1,79 @@
+"""How the numbers' share of mu^2 is divided, before anything is measured.
+
+A number whose 95 % half-width would be e with all of mu, relative to itself, gets a share w of mu^2
+in proportion to e. That minimises the sum of e^2 / w, the relative variances. In proportion to e^2
+all numbers would be as bad as the worst. Only public facts enter: the questions, what is declared of
+them, and a guess of the number of users.
+"""
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from .declared import Declared
+from .typed import TypedNumber
+
+USERS = 10_000
+"""Users where nobody guessed their number."""
+PARTS = 1 << 12
+"""Shares are whole multiples of 1 / PARTS, so that no last bit of a logarithm decides a charge."""
+HALF_WIDTHS = {"people": 2.0, "sum": 20.0, "mean": 25.0, "quantile": 16.0}
+"""Half-width times mu times users, relative: of a share of users of .4, and of sums, means and the
+median of log-normal amounts (sigma 1). Measured by `python -m bench.numbers_asked --constants`."""
+MOST = 1.0
+"""A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
+
+
+class Shares(Struct, frozen=True):
+    """Shares of the numbers' mu^2: of the release of the number of users (0: not needed; `first`:
+    the number whose plan carries it), and of each number."""
+
+    users: float
+    first: int
+    numbers: tuple[float, ...]
+
+
+def counts_people(number: TypedNumber) -> bool:
+    return number.of == "users" and number.aggregate in ("count", "share")
+
+
+def half_width(number: TypedNumber, users: float, mu: float) -> float:
+    """The expected relative half-width of a number that gets all of mu."""
+    if counts_people(number):
+        kind = "people"
+    elif number.aggregate in ("mean", "share"):
+        kind = "mean"
+    else:
+        kind = "quantile" if number.aggregate == "quantile" else "sum"
+    across = 1.0
+    if number.by:  # a group has 1/groups of a total; users in many groups add less to each
+        across = float(number.groups) if number.one_group else math.sqrt(number.groups)
+    return min(MOST, HALF_WIDTHS[kind] * across / (mu * max(users, 1.0)))
+
+
+def shares(
+    numbers: Sequence[TypedNumber], declared: Sequence[Declared], users: float, mu: float
+) -> Shares:
+    """Divide mu^2. The number of users is released once for all numbers of people without groups.
+    With J of these it gets sqrt(J) times the share of one: that minimises the largest half-width of
+    a share of users, (1/4 + a^2 / J)(1 + 1 / (4 a^2)) at a = J^(1/4) / 2 (docs/explain/numbers.md).
+    """
+    weights = [half_width(number, users, mu) for number in numbers]
+    people = [i for i, n in enumerate(numbers) if counts_people(n) and not n.by]
+    asked = [i for i in people if numbers[i].number.where is not None]
+    for i in people:
+        if i not in asked:
+            weights[i] = 0.0  # the number of users itself
+    count = 0.0
+    if people:
+        count = math.sqrt(len(asked)) * weights[asked[0]] if asked else 1.0
+        if not asked and any(weights):
+            count = half_width(numbers[people[0]], users, mu)
+    whole = sum(weights) + count
+    parts = [math.floor(w / whole * PARTS) for w in (*weights, count)]
+    parts = [max(part, 1) if w else 0 for part, w in zip(parts, (*weights, count))]
+    total = sum(parts)
+    return Shares(
+        parts[-1] / total, people[0] if people else 0, tuple(part / total for part in parts[:-1])
+    )

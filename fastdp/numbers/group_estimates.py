@@ -1,0 +1,173 @@
+"""Sums by group from two releases: direction hats, then capped sums by group.
+
+A user with the vector y over groups adds hat weights of |y| times y / |y| (`DirectionHats`), and
+then y cut to the length C (`CappedGroups`). Of each group both are linear in the same masses, so a
+group is estimated as in `sums`. Each group has its own last measured corner. The shape of its tail
+is drawn towards that of all groups together. Groups of which too little is visible are withheld:
+of them only the capped sum is given, which is exactly Gaussian.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+from . import tail_posterior as tails
+from .sum_estimates import HIDDEN, KEPT, LOWER, Draws
+
+NEED = 15.0
+"""A group is given where its visible users are this many standard deviations of one mass. Below,
+coverage falls under 95 %: `python -m bench.numbers_asked --constants`."""
+LEAST_SHARE = 0.3
+"""A group's mass at the start is at least this part of the noise, so that its logarithm exists."""
+DRAWS = 1000
+
+
+class Column(Struct, frozen=True, eq=False):
+    """Masses of one group and sign, with the law fitted to them. `size`: its visible users."""
+
+    c: np.ndarray
+    size: float
+    measured: int
+    full: np.ndarray
+    masses: np.ndarray
+    chance: np.ndarray
+
+
+class GroupLook(Struct, frozen=True, eq=False):
+    """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
+    last corner that all groups together measure; `cap`: the number of the cap's corner."""
+
+    corners: np.ndarray
+    s: float
+    at: tails.Visible
+    bends: int
+    columns: list[list[Column]]
+    given: np.ndarray
+    cap: int
+    relative: float
+
+
+def look(
+    values: np.ndarray,
+    s: float,
+    corners: np.ndarray,
+    groups: int,
+    signed: bool,
+    whole: float,
+    need: float = NEED,
+) -> GroupLook:
+    """Read the answers of `DirectionHats`; arguments as of `sums.look`."""
+    corners = np.asarray(corners, np.float64)
+    c = values.reshape(len(corners), 1 + signed, groups)
+    pool = c[:, 0].sum(1)
+    noise = s * np.sqrt(groups)
+    at = tails.visible(pool, noise)
+    upto = min(at.last + 1, len(corners) - 1)
+    masses, chance = tails.law(pool, noise, upto, at, tails.levels(pool, noise, at))
+    full = tails.expected(pool, masses, chance, at)
+    least = max(at.start, min(1, len(corners) - 1))
+    bends = tails.measured_corner(full, whole * np.sqrt(groups), corners, least, at.alone)
+    shape = (len(tails.SLOPES), len(tails.CURVES), -1)
+    prior = np.log(np.maximum(chance.reshape(shape).sum(-1), 1e-12))
+    pooled = max(float(pool[: at.last + 1].sum()), 1e-9)
+    columns = []
+    for sign in range(1 + signed):
+        sides = [
+            _column(c[:, sign, g], s, whole, corners, at, prior, pool, pooled)
+            for g in range(groups)
+        ]
+        columns.append(sides)
+    sizes = np.array([column.size for column in columns[0]])
+    given = sizes >= need * s
+    shown = [x.measured for x, there in zip(columns[0], given) if there]
+    typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
+    kept = np.minimum(corners[:, None], corners) @ full / max(full @ corners, 1e-300)
+    wanted = int(np.argmax(kept >= KEPT)) if (kept >= KEPT).any() else typical
+    cap = min(max(wanted, typical - LOWER), typical)
+    sums = [x.full @ corners for x, there in zip(columns[0], given) if there]
+    group = float(np.median(sums)) if sums else float(full @ corners) / groups
+    relative = float(corners[cap]) / max(group, 1e-9)
+    return GroupLook(corners, s, at, bends, columns, given, cap, relative)
+
+
+def _column(
+    c: np.ndarray,
+    s: float,
+    whole: float,
+    corners: np.ndarray,
+    at: tails.Visible,
+    prior: np.ndarray,
+    pool: np.ndarray,
+    pooled: float,
+) -> Column:
+    size = float(c[: at.last + 1].sum())
+    share = max(size, s * np.sqrt(at.last + 1)) / pooled
+    level = np.log(max(share * max(float(pool[at.start]), 0.0), LEAST_SHARE * s))
+    grid = level + np.linspace(-1.2, 1.2, 17)
+    upto = min(at.last + 1, len(c) - 1)
+    full = tails.expected(c, *tails.law(c, s, upto, at, grid, prior), at)
+    alone = np.flatnonzero(c > tails.ALONE * s)
+    last = int(alone[-1]) if len(alone) else -1
+    measured = tails.measured_corner(full, whole, corners, at.start, last)
+    return Column(c, size, measured, full, *tails.law(c, s, measured, at, grid, prior))
+
+
+def total(
+    seen: GroupLook,
+    group: int,
+    rng: np.random.Generator,
+    capped: tuple[float, float] | None = None,
+) -> Draws:
+    """Draws of the sum of one group. `capped`: its capped sum and the noise of it."""
+    t, s = seen.corners, seen.s
+    cut = np.minimum(t, t[seen.cap])
+    amount = np.zeros(DRAWS)
+    counted = np.zeros(DRAWS)
+    weight = np.zeros(DRAWS)
+    tt = ta = tb = 0.0
+    for sign, columns in zip((1, -1), seen.columns):
+        column = columns[group]
+        tail = _tail(seen, column, seen.columns[0][group], rng)
+        here = slice(0, tail.measured + 1)
+        c = column.c
+        amount = amount + sign * (float(t[here] @ c[here]) + tail.sums)
+        above = tail.users @ cut[tail.measured + 1 :]
+        counted = counted + sign * (float(cut[here] @ c[here]) + above)
+        weight = weight + tail.weight
+        tt += float(t[here] @ t[here])
+        ta += float(t[here] @ cut[here])
+        tb += float(cut[here] @ cut[here])
+    variance = s * s * tt
+    if capped is not None:
+        value, sigma = capped
+        spread = sigma**2 + s * s * tb
+        miss = value - counted
+        amount = amount + s * s * ta / spread * miss
+        variance -= (s * s * ta) ** 2 / spread
+        weight = weight - 0.5 * miss**2 / spread
+    return Draws(amount + np.sqrt(variance) * rng.standard_normal(DRAWS), weight)
+
+
+def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:
+    """The tail of a group: its own, or of users below zero that noise hides like that above zero,
+    in proportion to how many of them there may be."""
+    s, t = seen.s, seen.corners
+    if column is above or column.size >= NEED * s:
+        return tails.draw(
+            column.c,
+            s,
+            column.measured,
+            seen.at,
+            column.masses,
+            column.chance,
+            t,
+            rng,
+            draws=DRAWS,
+            bends=seen.bends,
+        )
+    measured = max(above.measured - HIDDEN, 1)
+    k = measured + 1
+    users = max(above.size, 1.0)
+    there = max(float(column.c[:k].sum()), 0.0) / users
+    hidden = s * np.sqrt(k) / users * np.abs(rng.standard_normal(DRAWS))
+    few = rng.poisson(np.minimum((there + hidden)[:, None] * above.full[None, k:], 1e6))
+    return tails.Tail(measured, few, tails.amounts(few, t[k:], rng), np.zeros(DRAWS))

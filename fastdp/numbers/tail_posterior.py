@@ -1,0 +1,178 @@
+"""What lies above the corners that noise leaves visible: a posterior of the users there.
+
+Input are noisy masses c_k of users at public corners t_k (powers of two), with noise of standard
+deviation s. Users beyond the last visible corner are few and large. Their number at each further
+corner is drawn from a posterior: expected masses follow exp(A - b j - g j^2), j corners from the
+start (g = 0: a Pareto tail; g > 0: lighter, as of a log-normal). Above the measured corners the
+tail ends, follows that law, or goes on straight. Draws are weighted by the noisy masses above.
+
+Everything here is post-processing of released numbers and of a public seed.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+LOG2 = np.log(2.0)
+SLOPES = np.array([0, 0.3, 0.6, 0.9, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0])
+"""Grid of the Pareto index at the start corner."""
+CURVES = np.array([0, 0.02, 0.05, 0.1, 0.16, 0.24, 0.35, 0.5, 0.8])
+"""Grid of the curvature of the log mass, per octave squared."""
+MISFIT = 0.15
+"""Relative departure of masses from the law, as a standard deviation."""
+ENDS, FOLLOWS, STRAIGHT = 0.35, 0.15, 0.5
+"""Prior of what the tail does above the measured corners."""
+FLATTEST = 0.4
+"""A straight tail has the law's local index times a uniform number between this and 1."""
+SEEN, ALONE = 2.0, 5.5
+"""Standard deviations above which a corner next to others, or an isolated one, is visible. Of 40
+corners of noise one is above 5.5 in 1 of 10^6 runs."""
+HALF_WIDTH = 0.5
+"""A modelled tail is uncertain by this part of itself, where the measured corners are chosen.
+MISFIT to HALF_WIDTH: chosen by `python -m bench.numbers_asked --constants`."""
+DRAWS = 2000
+
+
+class Visible(Struct, frozen=True):
+    """Corners by number: where the law starts, the last that stands out in a row, and the last
+    isolated one (-1: none)."""
+
+    start: int
+    last: int
+    alone: int
+
+
+class Tail(Struct, frozen=True, eq=False):
+    """Draws of the users above the corner `measured`: `users[d, k]` at corner measured + 1 + k;
+    `sums`: their amounts; `weight`: log weights of the draws."""
+
+    measured: int
+    users: np.ndarray
+    sums: np.ndarray
+    weight: np.ndarray
+
+
+def visible(c: np.ndarray, s: float) -> Visible:
+    """Start at the largest mass; the last corner is the one before two in a row below `SEEN`."""
+    mode = int(np.argmax(c))
+    last = mode
+    for k in range(mode + 1, len(c)):
+        if c[k] >= SEEN * s:
+            last = k
+        elif k + 1 < len(c) and c[k + 1] < SEEN * s:
+            break
+    alone = np.flatnonzero(c > ALONE * s)
+    alone = alone[alone > last + 1]
+    start = mode + (last - mode >= 4)
+    return Visible(start, last, int(alone[-1]) if len(alone) else -1)
+
+
+def law(
+    c: np.ndarray,
+    s: float,
+    upto: int,
+    at: Visible,
+    level: np.ndarray,
+    prior: np.ndarray | float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """(masses [parameters, corners from the start], their posterior probabilities) given the noisy
+    masses from the start to `upto`. `level`: grid of log masses at the start; `prior`: log prior
+    [slopes, curves]. A tail whose sum would not be finite is excluded where it is visible."""
+    j = np.arange(len(c) - at.start)
+    seen = upto - at.start + 1
+    b = (SLOPES * LOG2)[:, None, None, None]
+    g = CURVES[None, :, None, None]
+    masses = np.exp(level[None, None, :, None] - b * j - g * j * j)
+    near = masses[..., :seen]
+    variance = s * s + near + (MISFIT * near) ** 2
+    misfit = (c[at.start : upto + 1] - near) ** 2 / variance + np.log(variance)
+    fit = -0.5 * misfit.sum(-1) + np.asarray(prior)[..., None]
+    local = (b + 2 * g * (at.last - at.start))[..., 0] / LOG2
+    fit = np.where(local >= 1.0, fit, -np.inf)
+    chance = np.exp(fit - fit.max()).ravel()
+    return masses.reshape(-1, len(j)), chance / chance.sum()
+
+
+def levels(c: np.ndarray, s: float, at: Visible) -> np.ndarray:
+    """Grid of log masses at the start corner."""
+    return np.log(max(c[at.start], 2 * s)) + np.linspace(-0.6, 0.6, 13)
+
+
+def expected(c: np.ndarray, masses: np.ndarray, chance: np.ndarray, at: Visible) -> np.ndarray:
+    """Expected masses at all corners: released ones below the start, the law from there on."""
+    return np.concatenate([c[: at.start].clip(0), chance @ masses])
+
+
+def measured_corner(full: np.ndarray, s: float, corners: np.ndarray, least: int, alone: int) -> int:
+    """The last corner to be taken as measured: the variance of noise below it plus what the tail
+    above leaves open is least. Never below an isolated visible corner."""
+    open_squares = np.append(np.cumsum((full * corners**2)[::-1])[::-1], 0.0)[1:]
+    open_sums = np.append(np.cumsum((full * corners)[::-1])[::-1], 0.0)[1:]
+    variance = s * s * np.cumsum(corners**2) + open_squares + (HALF_WIDTH * open_sums) ** 2
+    return max(least + int(np.argmin(variance[least:])), alone)
+
+
+def draw(
+    c: np.ndarray,
+    s: float,
+    measured: int,
+    at: Visible,
+    masses: np.ndarray,
+    chance: np.ndarray,
+    corners: np.ndarray,
+    rng: np.random.Generator,
+    *,
+    draws: int = DRAWS,
+    bends: int | None = None,
+) -> Tail:
+    """Draws of the tail above `measured`. `bends`: the corner up to which the law holds (default:
+    `measured`); above it the tail may end or go straight."""
+    above = len(c) - measured - 1
+    pick = np.searchsorted(np.cumsum(chance), rng.random(draws) * (1 - 1e-12))
+    pick = np.minimum(pick, len(chance) - 1)
+    first = measured - at.start + 1
+    tail = masses[pick][:, first:].copy()
+    kind = rng.random(draws)
+    straight = kind >= ENDS + FOLLOWS
+    bend = max((measured if bends is None else bends) - at.start, first - 1)
+    here = masses[pick, bend]
+    following = masses[pick, min(bend + 1, masses.shape[1] - 1)]
+    index = np.log(here / np.maximum(following, 1e-300)).clip(LOG2, 6 * LOG2)
+    index = np.maximum(index * rng.uniform(FLATTEST, 1, draws), LOG2)
+    steps = np.arange(first, masses.shape[1]) - bend
+    beyond = steps > 0
+    line = here[:, None] * np.exp(-index[:, None] * np.maximum(steps, 0))
+    tail = np.where(straight[:, None] & beyond, np.maximum(line, tail), tail)
+    tail = np.where((kind < ENDS)[:, None] & beyond, 0.0, tail)
+    if above > 1:  # users beyond the last corner are put there
+        ratio = tail[:, -1] / np.maximum(tail[:, -2], 1e-300)
+        tail[:, -1] /= 1 - np.minimum(ratio, 0.5)
+    tail *= np.exp(2 * MISFIT * rng.standard_normal((draws, 1)))
+    users = rng.poisson(np.minimum(tail, 1e6))
+    weight = -0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
+    return Tail(measured, users, amounts(users, corners[measured + 1 :], rng), weight)
+
+
+def amounts(users: np.ndarray, corners: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The sum of the amounts of users[d, k] users around corner k: log-uniform within half an octave
+    on either side, but not above the last corner."""
+    if not len(corners):
+        return np.zeros(len(users))
+    low = corners / np.sqrt(2)
+    high = corners * np.sqrt(2)
+    high[-1] = corners[-1]
+    width = np.log(high / low)
+    mean = (high - low) / width
+    variance = np.maximum((high**2 - low**2) / (2 * width) - mean**2, 0.0)
+    normal = rng.standard_normal(len(users))
+    few = users.sum(1) <= 40
+    normal = np.where(few, np.clip(normal, -1.5, 2.5), normal)
+    return users @ mean + np.sqrt(users @ variance) * normal
+
+
+def quantiles(values: np.ndarray, weight: np.ndarray, places: tuple[float, ...]) -> np.ndarray:
+    """Weighted quantiles; `weight` are log weights."""
+    chance = np.exp(weight - weight.max())
+    order = np.argsort(values, kind="stable")
+    total = np.cumsum(chance[order])
+    found = np.searchsorted(total, np.array(places) * total[-1])
+    return values[order][np.minimum(found, len(values) - 1)]
