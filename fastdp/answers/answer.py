@@ -116,7 +116,8 @@ class _Numbers(Struct, eq=False):
 
 def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     at, whole = lines.group, lines.whole
-    estimate = groups.estimate[at] * (lines.part if groups.additive else 1.0)
+    shown = groups.estimate if groups.shown is None else groups.shown
+    estimate = shown[at] * (lines.part if groups.additive else 1.0)
     noise, bins = groups.noise[at], groups.bins[at]
     hidden = np.zeros(at.size, bool) if groups.hidden is None else groups.hidden[at]
     low, high = groups.low.estimate[at], groups.high.estimate[at]
@@ -211,7 +212,7 @@ def _table(
     if n.floor is not None:
         low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
     high = high if population else _capped(a, lines, high, z)
-    low, high, estimate = (np.clip(numbers, *n.possible) for numbers in (low, high, estimate))
+    low, estimate, high = _in_order(*(np.clip(v, *n.possible) for v in (low, estimate, high)))
     nothing = np.zeros(estimate.size)
     noise, model = (nothing, n.noise) if basis == "model" else (n.noise, nothing)
     columns: dict[str, Any] = {}
@@ -227,6 +228,17 @@ def _table(
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
     columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
     return pa.table(columns)
+
+
+def _in_order(
+    low: np.ndarray, estimate: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The interval with its estimate inside. Each end is the best of several bounds, of which noise
+    may make one exceed another: where the ends have changed places, they are exchanged, which
+    leaves out no number between them. An estimate that a bound excludes moves to the bound."""
+    known = np.isfinite(estimate)
+    low, high = np.minimum(low, high), np.maximum(low, high)
+    return low, np.where(known, np.clip(estimate, low, high), estimate), high
 
 
 def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:

@@ -22,6 +22,7 @@ from .values import Numbers, numbers_of
 TAILS = 3.0
 """Allowance for the sum of an outer bin, in standard errors of a row at its far end: rows of a tail
 that do not stand out of the noise count as none (`release/sums`)."""
+MIXED = "rows without a number were counted together with numbers: the interval allows for both"
 SHOWN = 5.0
 """A mean is given for groups whose rows are this many standard errors or more: below, the ratio of
 two noisy numbers is far from normal (chosen on adult and an ACS extract)."""
@@ -39,8 +40,9 @@ class End:
 class Groups:
     """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound.
     `linear`, `less`: the estimate as weights of cells minus `less` times the sum of all cells.
-    `low`, `high`: the ends of what bins and cells that are partly selected allow. `floor`: rows
-    that count, of which there are at least as many in the table. `hidden`: groups without an
+    `low`, `high`: the ends of what bins and cells that are partly selected allow. `floor`: another
+    lower end, of rows that count and of numbers that stand out of the noise. `shown`: the number to
+    show instead of `estimate`, which is unbiased. `hidden`: groups without an
     interval, `notes` says why. `additive`: the number of a part of a group lies between 0 and that
     of the group. `possible`: no number lies outside."""
 
@@ -54,6 +56,7 @@ class Groups:
     high: End = field(init=False)
     floor: End | None = None
     hidden: np.ndarray | None = None
+    shown: np.ndarray | None = None
     additive: bool = True
     possible: tuple[float, float] = (0.0, math.inf)
     notes: list[str] = field(default_factory=list)
@@ -61,6 +64,13 @@ class Groups:
     def __post_init__(self):
         self.low = End(self.estimate - self.bins, np.hypot(self.noise, self.clipping[0]))
         self.high = End(self.estimate + self.bins, np.hypot(self.noise, self.clipping[1]))
+
+    def showing(self) -> "Groups":
+        """The groups with an upper end that is not below that of the number that is shown: the
+        numbers left out of it have 0 rows or more."""
+        if self.shown is not None:
+            self.high = End(np.maximum(self.high.estimate, self.shown), self.high.error)
+        return self
 
     def bounded_by(self, low: End, high: End) -> None:
         """Sets both ends, where cells are partly selected or their numbers lie in bins."""
@@ -155,8 +165,10 @@ class Layout:
         return (abs(weights) @ (~self.table.known).astype(float)) > 0
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(low, middle, high, valid) per position of the value's axis: the least, expected and
-        largest mean of its rows, and whether any of its codes is a number."""
+        """(low, middle, high, part) per position of the value's axis: the least, expected and
+        largest mean of its rows that have a number, and the expected part of its rows that have
+        one. It is 0 or 1 in all runs whose codes of nulls and of values outside the domain stand
+        apart from numbers; in others nothing bounds it."""
         assert self.asked.value is not None
         name = self.asked.value.name
         axis = self.table.axes.index(name)
@@ -175,10 +187,34 @@ class Layout:
         total = np.bincount(codes, weight, size)
         middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
         some = np.bincount(codes, valid, size) > 0
+        pure = np.bincount(codes, ~valid, size) == 0
+        every = np.bincount(codes, self.facts.weight(name), size)
+        part = np.where(some & ~pure, total / np.where(every > 0, every, 1.0), some)
         low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
         # A single number is not moved by the last bit of a quotient: its group would count as a
         # bin.
-        return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, some
+        return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, part
+
+    def standing_out(self, numbers: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """1 for positions of the value's axis up to the largest number whose rows, together with
+        those of the numbers next to it, stand out of the noise, else 0. Noise in the count of a
+        number is multiplied by the number: of a heavy tail, the noise of the largest numbers
+        exceeds the sum of all others many times."""
+        assert self.asked.value is not None
+        axis = self.table.axes.index(self.asked.value.name)
+        shape, size = self.table.shape, part.size
+        if (numbers[part > 0] < 0).any() or self.table.known is not None:
+            return np.ones(size)
+        cells = np.indices(shape)[axis].reshape(-1)
+        sums = sparse.csr_array(
+            (np.ones(cells.size), (cells, np.arange(cells.size))), shape=(size, cells.size)
+        )
+        order = np.argsort(np.where(part > 0, numbers, -math.inf), kind="stable")
+        order = order[np.count_nonzero(part == 0) :]
+        last = last_standing((sums @ self.table.x)[order], self.error(sums)[order])
+        out = np.ones(size)
+        out[order[last + 1 :]] = 0.0
+        return out
 
     def moments(
         self, numbers: np.ndarray, valid: np.ndarray
@@ -220,13 +256,17 @@ def totals(a: Layout) -> Groups:
     notes, hidden = [], np.zeros(a.count, bool)
     if value is not None:
         low, middle, high, valid = a.numbers()
-        notes += _about_numbers(a)
+        mixed = (valid > 0) & (valid < 1)
+        low, high = (
+            np.where(mixed, f(x, 0.0), x) for f, x in ((np.minimum, low), (np.maximum, high))
+        )
+        notes += _about_numbers(a) + [MIXED] * bool(mixed.any())
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
             notes.append(_open_bin(a))
             low = high = middle
     positive = low is None or bool((low >= 0).all())
-    weights = a.weights("part", middle)
+    weights = a.weights("part", None if middle is None else middle * valid)
     size = abs(weights) @ np.maximum(x, 0.0)
     noise = factor * a.error(weights)
     if middle is None:
@@ -246,24 +286,35 @@ def totals(a: Layout) -> Groups:
         possible=(0.0 if positive else -math.inf, math.inf),
         notes=notes,
     )
-    if factor > 1 and positive:
-        counting = sparse.csr_array(a.weights("sure", low) / a.table.scale)
+    clear = np.ones(0)
+    if positive and low is not None and middle is not None:
+        clear = a.standing_out(middle, valid)
+    hides = bool((clear == 0).any())
+    if positive and (factor > 1 or hides):
+        surely = low if low is None or not hides else low * clear
+        counting = sparse.csr_array(a.weights("sure", surely) / a.table.scale)
         groups.floor = End(counting @ x, a.error(counting))
+    if hides and middle is not None:
+        groups.shown = factor * (a.weights("part", middle * valid * clear) @ x)
+        groups.notes.append(_hidden_tail(a, middle, clear))
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
-        return groups
+        return groups.showing()
 
     def end(own: str, other: str, numbers: np.ndarray | None, clipping: np.ndarray) -> End:
         w = a.weights(own, numbers)
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = np.minimum(numbers, 0.0)
             w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
+        # Cells have 0 rows or more. What a cell may add to the estimate is therefore at least 0:
+        # the upper end does not fall below the estimate where noise makes a count negative.
+        moved = weights @ x + (w - weights) @ np.maximum(x, 0.0)
         allowed = clipping * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
-        return End(factor * (w @ x), np.hypot(factor * a.error(w), allowed))
+        return End(factor * moved, np.hypot(factor * a.error(w), allowed))
 
     groups.bounded_by(
         end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1])
     )
-    return groups
+    return groups.showing()
 
 
 def shares(a: Layout) -> Groups:
@@ -313,12 +364,17 @@ def means(a: Layout) -> Groups:
         linear = sparse.csr_array(
             sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count)
         )
-        reach = np.where(valid, np.maximum(high - middle, middle - low), 0.0)
+        reach = np.where(valid > 0, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
-            bins = (a.weights("part", reach) @ np.maximum(x, 0.0)) / kept
+            bins = (a.weights("part", reach * valid) @ np.maximum(x, 0.0)) / kept
+            bins = bins + _mixed(a, middle, reach, valid)
     mean[small] = np.nan
     hidden = a.unknown(count) | ~np.isfinite(mean)
+    if ((valid > 0) & (valid < 1)).any():
+        notes.append(MIXED)
+        hidden |= ~np.isfinite(bins)
+        bins = np.where(np.isfinite(bins), bins, 0.0)
     if not np.isfinite(reach).all():
         hidden[:] = True
         notes.append(_open_bin(a))
@@ -330,7 +386,39 @@ def means(a: Layout) -> Groups:
     numbers = numbers_of(a.asked.value)
     possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
     own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}
-    return Groups(mean, noise, (off, off), bins, linear, **own)
+    groups = Groups(mean, noise, (off, off), bins, linear, **own)
+    clear = a.standing_out(low, valid) if (low >= 0).all() else np.ones(low.size)
+    if (clear == 0).any() and not hidden.all():
+        kept_total = a.weights("part", middle * valid * clear)
+        groups.shown = np.where(small, np.nan, (kept_total @ x) * inverse)
+        surely = a.weights("part", low * valid * clear)
+        least = (surely @ x) * inverse
+        of_least = sparse.csr_array(
+            sparse.diags_array(inverse) @ (surely - sparse.diags_array(least) @ count)
+        )
+        groups.floor = End(least, np.hypot(a.error(of_least, kind="mean"), off))
+        groups.notes.append(_hidden_tail(a, middle, clear))
+    return groups.showing()
+
+
+def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """How far the mean of a group may move by positions where rows without a number were counted
+    together with numbers; infinite where more than half of the rows lie in such.
+
+    Let m rows lie in them and n in others, of mean b. Any number of the m may have a number, of a
+    mean within `reach` of `middle`: it gets a weight from 0 to m / (n + m) in the mean of all, and
+    so has the estimate. The two differ by at most m / (n + m) (|b - middle| + reach)."""
+    positions = np.flatnonzero((part > 0) & (part < 1))
+    if not len(positions):
+        return np.zeros(a.count)
+    rows, sure = np.maximum(a.table.x, 0.0), (part == 1).astype(float)
+    n = a.weights("part", sure) @ rows
+    mean = (a.weights("part", sure * middle) @ rows) / np.maximum(n, 1e-300)
+    every, moved = n, np.zeros(a.count)
+    for i in positions:
+        m = a.weights("part", (np.arange(part.size) == i).astype(float)) @ rows
+        every, moved = every + m, moved + m * (abs(mean - middle[i]) + reach[i])
+    return np.where(n >= every / 2, moved / np.maximum(every, 1e-300), np.inf)
 
 
 COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}
@@ -349,6 +437,27 @@ def _about_numbers(a: Layout) -> list[str]:
             " group count at the mean of their bin, and the interval allows for any place in it"
         )
     return notes
+
+
+def _hidden_tail(a: Layout, middle: np.ndarray, clear: np.ndarray) -> str:
+    name = "" if a.asked.value is None else a.asked.value.name
+    most = float(middle[clear > 0].max(initial=0.0))
+    return (
+        f"numbers of {name} above about {most:.4g} do not stand out of the noise: the estimate"
+        " leaves them out, the upper end allows for them"
+    )
+
+
+def last_standing(values: np.ndarray, errors: np.ndarray) -> int:
+    """The last position that has rows for sure, alone or together with those before it; -1 where
+    none has. Noise lifts some sum above the bar in one of 20 tables."""
+    upto, noise = (np.append(0.0, np.cumsum(v)) for v in (values, np.square(errors)))
+    bar = math.sqrt(2 * math.log(10 * max(len(upto) * len(values), 2)))
+    for k in reversed(range(len(values))):
+        found = np.flatnonzero(upto[k + 1 :] - upto[k] > bar * np.sqrt(noise[k + 1 :] - noise[k]))
+        if len(found):
+            return k + int(found[0])
+    return -1
 
 
 def _open_bin(a: Layout) -> str:

@@ -156,7 +156,13 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if any(len(s) == 2 for s in tree):
                 return tree, ones, rest, {}
             return [(a,) for a in session.domain], ones, rest + for_choice, {}
-        merged = merge(session.domain, public.ones(ones), RARE, impossible=job.zeros.impossible)
+        merged = merge(
+            session.domain,
+            public.ones(ones),
+            RARE,
+            impossible=job.zeros.impossible,
+            schema=session.schema,
+        )
         screened = screen_pairs(session, merged, public, for_choice)
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
         outer = screened.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)

@@ -106,7 +106,9 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         rounds, first = self.spent_first(len(session.domain))
         ones = measure_ones(session, rest * first)
         job.after_ones(ones)
-        merged = merge(session.domain, ones, self.rare, impossible=job.zeros.impossible)
+        merged = merge(
+            session.domain, ones, self.rare, impossible=job.zeros.impossible, schema=session.schema
+        )
         model = merged.fit(job, list(merged.ones), stop="noise")
         state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
         while state.round():

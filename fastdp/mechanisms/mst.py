@@ -62,7 +62,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         job.after_ones(ones)
         public = PublicMarginals.of(job.public)
         best = ones if public is None else public.ones(ones)
-        merged = merge(session.domain, best, self.rare, impossible=job.zeros.impossible)
+        merged = merge(
+            session.domain, best, self.rare, impossible=job.zeros.impossible, schema=session.schema
+        )
         priors, tree, measured = None, list[Clique](), list[Clique]()
         if public is None or not pair:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)

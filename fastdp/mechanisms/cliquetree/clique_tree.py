@@ -171,6 +171,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             zeros,
             towards_uniform=True,
             dependent=beside,
+            schema=session.schema,
         )
         return CliqueTreeState(self, session, job, merged, columns.plan, columns.public, screened)
 

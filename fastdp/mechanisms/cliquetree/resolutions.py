@@ -18,8 +18,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...queries import Binned
 from ...schema import Schema
-from ...schema.columns import Categorical
-from ..shared.code_compression import Compression
+from ..shared.code_compression import Compression, is_text, numberless
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
 
@@ -44,37 +43,55 @@ def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
     values, of nulls and of values outside the domain."""
     out = {}
     for a, column in schema.columns.items():
-        if a in merged.domain and not (
-            isinstance(column, Categorical) and isinstance(column.values[0], str)
-        ):
+        if a in merged.domain and not is_text(column):
             codes = merged.compression.code_map(a)
             out[a] = np.bincount(codes) > 1
             out[a][codes[column.base :]] = True
     return out
 
 
+def blank_codes(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
+    """Of every column that has an order, the merged codes of nulls and of values outside the
+    domain: they share no group with numbers. A code that holds both (of a column that the model
+    leaves out) counts as numbers."""
+    out = {}
+    for a, column in schema.columns.items():
+        if a in merged.domain and not is_text(column):
+            codes = merged.compression.code_map(a)
+            out[a] = np.bincount(codes, ~numberless(column)) == 0
+    return out
+
+
 def group_maps(
-    merged: Merged, alone: Mapping[str, np.ndarray], count: int
+    merged: Merged,
+    alone: Mapping[str, np.ndarray],
+    count: int,
+    blank: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
-    """Merged code -> group, of every ordered column that has enough codes. `alone`: see
-    `ordered`."""
+    """Merged code -> group, of every ordered column that has enough codes. `alone`: see `ordered`;
+    `blank`: see `blank_codes`."""
     enough = [a for a, apart in alone.items() if apart.size >= LEAST_CODES * count]
-    groups = {a: neighbour_groups(merged.ones_shape[a], alone[a], count) for a in enough}
+    groups = {a: neighbour_groups(merged.ones_shape[a], alone[a], count, blank[a]) for a in enough}
     return {a: g for a, g in groups.items() if g.max() + 1 < g.size}
 
 
-def neighbour_groups(rows: np.ndarray, alone: np.ndarray, count: int) -> np.ndarray:
+def neighbour_groups(
+    rows: np.ndarray, alone: np.ndarray, count: int, blank: np.ndarray | None = None
+) -> np.ndarray:
     """Code -> group: about `count` groups of neighbouring codes with equally many rows. A code
     without neighbours (`alone`) has a group of its own if it holds more than half as many rows as a
-    group; else it joins the last group."""
+    group; else it joins the last group. Codes without a number (`blank`, a part of `alone`) join a
+    group of their own instead."""
     rows = np.maximum(np.asarray(rows, np.float64), 0)
     body = np.flatnonzero(~alone)
     mass = max(float(rows[body].sum()), 1e-9)
     middle = (np.cumsum(rows[body]) - rows[body] / 2) / mass
     groups = np.full(rows.size, count - 1, np.int64)
     groups[body] = np.minimum((middle * count).astype(np.int64), count - 1)
+    if blank is not None:
+        groups[blank] = count
     for i, code in enumerate(np.flatnonzero(alone & (rows > 0.5 * mass / count))):
-        groups[code] = count + i
+        groups[code] = count + 1 + i
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 

@@ -26,7 +26,15 @@ from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
 from .budget_shares import Shares
-from .resolutions import ModelCodes, composed, group_count, group_maps, ordered, removed
+from .resolutions import (
+    ModelCodes,
+    blank_codes,
+    composed,
+    group_count,
+    group_maps,
+    ordered,
+    removed,
+)
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
@@ -103,9 +111,10 @@ class CliqueTreeState:
         self.few: dict[str, np.ndarray] = {}
         self.groups: dict[str, np.ndarray] = {}
         self.alone = {} if self.workload.items else ordered(merged, session.schema)
+        self.blank = blank_codes(merged, session.schema)
         if plan.batches:
             count = group_count(merged.total, self.sigma(math.fsum(plan.batches)))
-            self.groups = group_maps(merged, self.alone, count)
+            self.groups = group_maps(merged, self.alone, count, self.blank)
 
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
@@ -178,7 +187,8 @@ class CliqueTreeState:
             else:
                 estimates = marginals(self.model, subsets, resolve(self.job.threads))
                 bounds = row_bounds(clique, domain, estimates)
-            self.queries[clique] = grouped(clique, domain, bounds, ones, self.session.clip / mu)
+            sigma = self.session.clip / mu
+            self.queries[clique] = grouped(clique, domain, bounds, ones, sigma, self.blank)
         return Request(clique, mu, self.queries[clique])
 
     def screen(self, number: int) -> ScreeningResult:
@@ -402,7 +412,7 @@ class CliqueTreeState:
     def measure_trends(self, result: ScreeningResult, share: float) -> float:
         """Releases trends of pairs that are not measured; the share of mu^2 that they cost."""
         codes, held = self.codes, [clique for clique, _ in self.held]
-        self.few = few_groups(codes, self.alone)
+        self.few = few_groups(codes, self.alone, self.blank)
         distances = dict(zip(result.cliques, result.distances)) | dict(result.grouped)
         pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
         left = {p: distances[p] for p in pairs if not contained(p, held)}

@@ -29,14 +29,16 @@ FINEST, COARSEST = 0.003, 0.006
 has an error of .01 to .02."""
 
 
-def few_groups(codes: ModelCodes, alone: Columns) -> dict[str, np.ndarray]:
-    """The model's code -> group, of every ordered column with enough codes. `alone`: see
-    `ordered`."""
+def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, np.ndarray]:
+    """The model's code -> group, of every ordered column with enough codes. `alone`, `blank`: see
+    `resolutions`."""
     rows, out = codes.final().ones_shape, {}
     for a, apart in alone.items():
-        apart = np.bincount(codes.groups[a], ~apart) == 0 if a in codes.groups else apart
+        empty = blank[a]
+        if a in codes.groups:
+            apart, empty = (np.bincount(codes.groups[a], ~own) == 0 for own in (apart, empty))
         if np.sum(~apart) >= LEAST_CODES:
-            out[a] = neighbour_groups(rows[a], apart, FEW)
+            out[a] = neighbour_groups(rows[a], apart, FEW, empty)
     return out
 
 

@@ -45,9 +45,10 @@ def grouped(
     bounds: Sequence[np.ndarray],
     ones: Mapping[str, np.ndarray],
     sigma: float,
+    blank: Mapping[str, np.ndarray] | None = None,
 ) -> Binned | None:
-    """The query that asks for this clique with grouped values; None where every value stands
-    out."""
+    """The query that asks for this clique with grouped values; None where every value stands out.
+    `blank`: codes without a number, by column of numbers; they share no code with numbers."""
     maps: list[np.ndarray | None] = []
     for a, bound in zip(clique, bounds, strict=True):
         size = domain[a]
@@ -58,6 +59,10 @@ def grouped(
         codes = np.full(size, apart)
         largest = np.sort(np.argsort(-ones[a], kind="stable")[:apart])
         codes[largest] = np.arange(apart)
+        together = codes == apart
+        apart_from_numbers = together & (blank or {}).get(a, np.zeros(size, bool))
+        if apart_from_numbers.any() and not np.array_equal(apart_from_numbers, together):
+            codes[apart_from_numbers] = apart + 1
         maps.append(codes)
     return None if all(m is None for m in maps) else Binned(domain.shape(clique), maps)
 

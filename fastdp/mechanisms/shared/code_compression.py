@@ -23,6 +23,8 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...queries import Binned
+from ...schema import Schema
+from ...schema.columns import Categorical, Column
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 MAX_TUPLES = 1 << 21
@@ -43,10 +45,10 @@ class Conditional(Protocol):
     def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
-def merge_rare(measured: Measurement, rare: float) -> np.ndarray:
+def merge_rare(measured: Measurement, rare: float, classes: np.ndarray | None = None) -> np.ndarray:
     """Code -> bin: values at or above `rare` standard errors keep a bin of their own, all others
-    share the last one."""
-    return merge_outside(measured.values >= rare * np.sqrt(measured.variances))
+    share the last ones. `classes`: as in `merge_outside`."""
+    return merge_outside(measured.values >= rare * np.sqrt(measured.variances), classes)
 
 
 def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
@@ -57,6 +59,32 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
     if classes is not None and not keep.all():
         bins[~keep] += np.unique(classes[~keep], return_inverse=True)[1]
     return bins
+
+
+def is_text(column: Column) -> bool:
+    """Whether the values are texts, which have no order and no mean."""
+    return isinstance(column, Categorical) and isinstance(column.values[0], str)
+
+
+def numberless(column: Column) -> np.ndarray:
+    """bool per code: those of nulls and of values outside the domain, in a column of numbers or
+    times. They never share a code with numbers: a sum would count their rows as numbers. All False
+    for texts."""
+    return np.arange(column.size) >= (column.size if is_text(column) else column.base)
+
+
+def merge_classes(
+    schema: Schema | None, impossible: Mapping[Clique, np.ndarray], name: str
+) -> np.ndarray | None:
+    """A number for each code of a column, equal for codes that may be merged with each other: all
+    constraints treat them alike, and either all or none are `numberless`. None: any may be."""
+    classes = equivalent_codes(impossible, name)
+    if schema is None or name not in schema.columns:
+        return classes
+    blank = numberless(schema.columns[name])
+    if not blank.any():
+        return classes
+    return 2 * (0 if classes is None else classes) + blank
 
 
 def equivalent_codes(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:

@@ -2,7 +2,8 @@
 model.
 
 A value whose noisy count is below `rare` standard errors shares one code with the other such values
-of its column. Pairs are compared, measured and fitted over the merged codes, so that neither budget
+of its column. Rare nulls and values outside the domain share another one, apart from numbers. Pairs
+are compared, measured and fitted over the merged codes, so that neither budget
 nor time is spent on empty cells; synthetic rows of a merged code get one of its values by the
 1-way. The code maps are functions of released answers, hence public.
 """
@@ -24,6 +25,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
 from ...model.table_ops import onto_simplex
+from ...schema import Schema
 from ..base import Job
 from .code_compression import (
     Compression,
@@ -31,6 +33,7 @@ from .code_compression import (
     Expansion,
     equal_rows,
     equivalent_codes,
+    merge_classes,
     merge_outside,
 )
 from .halving import Halving
@@ -225,13 +228,21 @@ def merge(
     impossible: Mapping[Clique, np.ndarray] | None = None,
     towards_uniform: bool = False,
     dependent: Collection[str] = (),
+    schema: Schema | None = None,
 ) -> Merged:
     """Merge what is rare in the 1-ways (one measurement per column, over all its codes).
     `impossible`: public constraints over the codes. `towards_uniform`: weak 1-ways are pseudo_bayes, see
     `shrunk_to_uniform`. `dependent`: columns that the model leaves out: all their values are
-    merged."""
+    merged. `schema`: nulls and values outside the domain are not merged with its numbers."""
     impossible = impossible or {}
-    classes = {a: equivalent_codes(impossible, a) for a in domain}
+    classes = {
+        a: (
+            equivalent_codes(impossible, a)
+            if a in dependent
+            else merge_classes(schema, impossible, a)
+        )
+        for a in domain
+    }
     total, released = estimate_total(ones), tuple(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
     if towards_uniform:

@@ -29,7 +29,13 @@ from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
 from ..base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
-from ..shared.code_compression import Compression, Expansion, merge_outside, merge_rare
+from ..shared.code_compression import (
+    Compression,
+    Expansion,
+    merge_classes,
+    merge_outside,
+    merge_rare,
+)
 from ..shared.merged_codes import ExpandedRows
 from ..shared.model_size import LargestModel, largest_forest, tree_size
 from ..shared.one_ways import part_mu
@@ -204,7 +210,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 masks.append(((name,), outside))
                 codes[name] = merge_outside(~outside)
             elif name not in self.keep:
-                codes[name] = merge_rare(m, self.threshold)
+                codes[name] = merge_rare(m, self.threshold, merge_classes(schema, {}, name))
         return Compression(schema.modelled, codes), merged_masks(masks), inferred
 
     def split(self, domain: Domain, users: float) -> Shares:
