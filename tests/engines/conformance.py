@@ -13,11 +13,15 @@ import pyarrow as pa
 
 from fastdp import userkeys as keys
 from fastdp.engines import Counter
+from fastdp.numbers import typed
+from fastdp.numbers.encoding import ClampedSums
+from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.schema import Schema
 from fastdp.tables.userids import UserIndex
 
 from ..builders import schema_with_users
 from ..reference import counting as slow
+from . import numbers_cases
 
 SIZES = {"a": 5, "b": 300, "c": 2}
 CLIQUES = [("a", "b"), ("b", "a"), ("c",), ("b", "c"), ("a",), ()]
@@ -99,6 +103,17 @@ def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -
             check_agreement(one, engine)
             check_succession(one, engine)
             check_views(one, engine)
+
+
+def check_numbers(open_engine: Open) -> None:
+    """Sums over users of numbers that were asked for, against the slow twin."""
+    made = numbers_cases.make()
+    with open_engine(made.source, numbers_cases.SCHEMA) as engine:
+        for question in numbers_cases.QUESTIONS:
+            number = typed.check(question, numbers_cases.SCHEMA)
+            plan = SumsPlan(number, ClampedSums(number.groups, -(1 << 40), 1 << 40))
+            values = numbers_cases.wanted(question, made.rows)[0]
+            same(question, engine.user_sums(plan), values)
 
 
 def check_marginals(one: Case, engine: Counter) -> None:
