@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts would c
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -39,9 +39,13 @@ $(VENV)/.has-%: pyproject.toml $(LOCK) | $(VENV)/.built
 	$(PIP) "fastdp[$*]"
 	touch $@
 
-# Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs every extra.
-# Spark has targets of its own: a process holds sessions of one kind.
-test: build $(VENV)/.has-test
+# What CI runs: lint, format, type checkers, then the tests.
+test: lint
+	$(MAKE) --no-print-directory unit
+
+# The tests alone. Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs
+# every extra. Spark has targets of its own: a process holds sessions of one kind.
+unit: build $(VENV)/.has-test
 	$(BIN)/python -m pytest -n 2 -rs -m "not slow" --ignore=tests/spark tests
 
 test-all: build $(VENV)/.has-test-all

@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import platform
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -41,10 +40,15 @@ WEAK_DELTA = 1e-3
 KEYS_NOTE = "by private key selection"
 """What `select_keys` writes into a schema's provenance."""
 
-SAID: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_name("statement_texts.toml").read_text("utf-8")
+NOT_PROTECTED = (
+    "the public data named here, and everything learnt from it",
+    "facts about groups: the promise weakens with the number of users that act together",
+    "what the synthetic data teaches about the population, which holds whether or not a given user "
+    "is in the data",
+    "how long the run took, how much memory it used, and traces in swap or in core dumps",
+    "the ledger, logs, timings and the report made with the truth, which are not for release",
 )
-"""Fixed texts of statements, and of what `verify` says about them."""
+"""What no run protects. The schema comes before these: see `schema_not_protected`."""
 
 
 def part(
@@ -123,8 +127,8 @@ def build(
         "mechanism": dict(mechanism or {}),
         "public_data": [dict(p) for p in public_data],
         "not_protected": [
-            SAID["schema_public" if found is None else "schema_found"],
-            *SAID["not_protected"],
+            schema_not_protected(found is not None),
+            *NOT_PROTECTED,
         ],
         "ledger": dict(reference),
         "versions": versions(),
@@ -135,30 +139,62 @@ def build(
     return statement
 
 
+def schema_not_protected(found: bool) -> str:
+    """The part of the schema that the guarantee does not cover. `found`: the run found private
+    columns."""
+    if not found:
+        return (
+            "the schema, its code lists, bin edges and bounds, which must come from public sources"
+        )
+    return (
+        "of the schema, all but the values, edges, bounds and means of the columns under "
+        "schema.found, which were found privately and are covered; the rest must come from public "
+        "sources"
+    )
+
+
 def _remarks(
     epsilon: float, delta: float, reference: Mapping, schema: Schema, seeded: bool
 ) -> Iterator[str]:
+    """What a reader must know about this run beyond its figures."""
     yield from weak_promise(epsilon, delta)
     if not reference["counts_other_runs"]:
-        yield SAID["no_ledger"]
+        yield "no ledger was used: other runs on the same data are not counted"
     if KEYS_NOTE in (schema.provenance or ""):
-        yield SAID["keys"]
+        yield (
+            "values of the schema were selected from private data, which cost an epsilon and delta "
+            "of its own: see its provenance"
+        )
     if schema.learnt:
         more = ", ..." if len(schema.learnt) > 3 else ""
-        yield SAID["learnt"].format(lines=", ".join(schema.learnt[:3]) + more)
+        lines = ", ".join(schema.learnt[:3]) + more
+        yield (
+            f"lines of the schema are marked LEARNT, drafted from data ({lines}): unless that data "
+            "is public, the guarantee does not hold for what they say"
+        )
     if schema.dialect.trusts_writer:
-        yield SAID["writer"]
+        yield (
+            "text files are read in a dialect in which a line is not read by itself (newlines in "
+            "values, UTF-16 or UTF-32): the promise assumes that whoever wrote them did so "
+            "correctly, whatever the values"
+        )
     if seeded:
-        yield SAID["seeded"]
+        yield "the noise was drawn from a known seed: this run protects nobody"
 
 
 def weak_promise(epsilon: float, delta: float) -> list[str]:
     """What a reader must know where epsilon or delta are so large that the promise says little."""
     texts = []
     if epsilon > WEAK_EPSILON:
-        texts.append(SAID["weak_epsilon"].format(epsilon=epsilon, most=WEAK_EPSILON))
+        texts.append(
+            f"epsilon {epsilon:.6g} is above {WEAK_EPSILON:g}: whoever suspects that a person is "
+            "in the data may become all but certain of it; such a promise protects next to nothing"
+        )
     if delta > WEAK_DELTA:
-        texts.append(SAID["weak_delta"].format(delta=delta, most=WEAK_DELTA))
+        texts.append(
+            f"delta {delta:g} is above {WEAK_DELTA:g}: with that probability a person's rows may "
+            "be published as they are; delta should be far below 1 / number of people"
+        )
     return texts
 
 

@@ -12,7 +12,7 @@ import msgspec
 from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
 from ..mechanisms.base import Outcome
-from ..privacy.statement import SAID, file_hash, write as write_statement
+from ..privacy.statement import file_hash, write as write_statement
 from ..release.reserve import Reserved
 from ..schema import Schema
 from ..tables.table import Table
@@ -56,7 +56,7 @@ def finalize(
         found |= missing_rows(spec.schema, list(found), outcome.measurements)
         notes += missing_notes(found)
     if spec.schema.user is not None and spec.configs[i].unit == "user":
-        note = SAID["null_ids"][spec.schema.null_user].format(user=spec.schema.user)
+        note = null_id_note(spec.schema)
         if nulls := outcome.details.get("users", {}).get("without_id"):
             low, high = nulls["share_interval"]
             note += (
@@ -92,6 +92,13 @@ def finalize(
     write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
     final = folder.out / spec.label(i) if spec.several else folder.out
     return replace(run, out=final, timings=spec.timings(i))
+
+
+def null_id_note(schema: Schema) -> str:
+    """What happened to rows without a user id, by the schema's policy for them."""
+    if schema.null_user == "drop":
+        return f"rows without an id in the user column {schema.user!r} are left out of everything"
+    return f"each row without an id in the user column {schema.user!r} counts as a user of its own"
 
 
 def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[str, str]:

@@ -18,8 +18,8 @@ from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
-from ..privacy.statement import SAID
 from ..release.reserve import Reserved
+from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.table import Table
 from ..users.people import last_bin
@@ -56,6 +56,20 @@ class CodeRows:
         return slice(i * self.shard_rows, (i + 1) * self.shard_rows)
 
 
+def linked_notes(linked: LinkedSchema) -> tuple[str, ...]:
+    """What a statement on linked tables says about its unit, its orphans and its child rows."""
+    dropped = [name for name, action in linked.orphans.items() if action == "drop"]
+    children = ", ".join(dropped or linked.orphans)
+    orphans = "are left out" if dropped else "count as rows of a parent without values"
+    return (
+        f"the unit is one key of {linked.parent} with its rows in all tables; of several rows of "
+        f"{linked.parent} with one key, the first by a hash of the key counts",
+        f"rows of {children} whose key is not in {linked.parent} {orphans}",
+        "rows of one parent are drawn independently of each other, given the parent's columns and "
+        "the number of rows",
+    )
+
+
 def measure_linked(
     spec: LinkedSpec,
     reserved: Reserved,
@@ -75,10 +89,7 @@ def measure_linked(
         )
     seeds = spawned_seeds(seed, len(opened))
     outcomes = []
-    dropped = [name for name, action in links.linked.orphans.items() if action == "drop"]
-    facts = {"parent": links.linked.parent, "children": ", ".join(dropped or links.linked.orphans)}
-    facts["orphans"] = "are left out" if dropped else "count as rows of a parent without values"
-    notes = tuple(text.format(**facts) for text in SAID["linked"])
+    notes = linked_notes(links.linked)
     try:
         for i, session in enumerate(reserved.sessions([one.counter for one in opened])):
             spec.reporter.begin(i, spec.label(i))

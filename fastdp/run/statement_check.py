@@ -2,7 +2,7 @@
 
 A statement is made of a few facts: each part's releases, the reference to the ledger, the schema,
 and whether a seed fixed the noise. `privacy.statement.build` makes everything else of them. Here it
-does so again, and every difference is a problem. `unproved` in statement_texts.toml lists what remains the
+does so again, and every difference is a problem. `verify.UNPROVED` lists what remains the
 statement's own word.
 """
 

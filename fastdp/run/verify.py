@@ -27,7 +27,28 @@ from .folder_check import guarded, read_json
 from .result import LinkedRun, Run
 from .statement_check import recomputed_problems, same_build
 
-SAID = statements.SAID["verify"]
+UNPROVED = (
+    "nothing in the folder proves which program and second accountant ran, the mechanism's settings "
+    "and its own notes, which public data was used, that more noise was added than the charges "
+    "need, and that the ledger's budget counts all other runs; with the run's ledger (ledger=) "
+    "these are at least what the run published"
+)
+"""Noted where no ledger was given: what `verify` cannot prove from the folder alone."""
+WITHOUT_LEDGER = (
+    "no ledger was given: a folder that was forged consistently (true counts in place of noisy "
+    "ones, private rows in place of synthetic ones, new hashes) cannot be distinguished from a true "
+    "one; give the run's ledger, ledger="
+)
+"""Noted where no ledger was given: which forgeries go unnoticed."""
+OTHER_BUILD = (
+    "the statement names another build of fastdp than this one, so its fixed texts were not "
+    "compared; its figures were"
+)
+UNSEEN = (
+    "the ledger holds no hash of this folder's statement; its noisy answers were compared, its "
+    "other files not"
+)
+UNREAD = "the files are not those that the statement lists, so their contents were not read"
 MOST_TEXT = 600
 ROWS = ("synthetic", "synthetic.parquet")
 
@@ -95,11 +116,7 @@ def inspect(
         raise RunError(f"{folder} is not a folder")
     book = ledger if isinstance(ledger, Ledger) or ledger is None else Ledger(ledger)
     verdict = _inspect(folder, book, inner=False)
-    notes = (
-        verdict.notes
-        if book is not None
-        else (*verdict.notes, SAID["without_ledger"], SAID["unproved"])
-    )
+    notes = verdict.notes if book is not None else (*verdict.notes, WITHOUT_LEDGER, UNPROVED)
     problems = dict.fromkeys(_plain(text) for text in verdict.problems)
     return replace(verdict, problems=tuple(problems), notes=tuple(dict.fromkeys(notes)))
 
@@ -117,10 +134,10 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     problems += [f"the statement has no {name!r}" for name in required if name not in statement]
     notes: list[str] = []
     if changed:
-        notes.append(SAID["unread"])
+        notes.append(UNREAD)
     else:
         problems += _content_problems(folder, statement, ledger)
-        notes += [] if same_build(statement) else [SAID["other_build"]]
+        notes += [] if same_build(statement) else [OTHER_BUILD]
     for part in parts:
         verdict = _inspect(part, ledger, inner=True)
         problems += [f"{part.name}: {p}" for p in verdict.problems]
@@ -264,7 +281,7 @@ def _ledger_problems(
     except LedgerError as error:
         return [f"ledger: {error}"]
     if not published:
-        notes.append(SAID["unseen"])
+        notes.append(UNSEEN)
     elif statements.file_hash(folder / statements.NAME) not in published:
         return [f"ledger: {statements.NAME} differs from the statement that the run published"]
     return []

@@ -120,7 +120,7 @@ def test_the_run_s_statement_lists_it_and_adds_up():
     assert recompute.problems({**made, "files": {}}) == []
     assert made["schema"]["found"]["columns"] == ["x", "n", "city"]
     assert made["schema"]["found"]["asked"] == ASKED.digest() != made["schema"]["sha256"]
-    assert made["not_protected"][0] == statement.SAID["schema_found"]
+    assert made["not_protected"][0] == statement.schema_not_protected(found=True)
     keys = next(r for r in made["parts"][0]["releases"] if r["kind"] == "keys")
     for changed, word in (
         ({"threshold": keys["threshold"] - 3}, "threshold is too low"),

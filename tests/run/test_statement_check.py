@@ -15,7 +15,7 @@ from fastdp.privacy.budget import mu2
 from fastdp.privacy.clip import DOMAIN_KINDS
 from fastdp.run.folder_check import found_problems, guarded, schema_problems
 from fastdp.run.statement_check import recomputed_problems
-from fastdp.run.verify import SAID, inspect
+from fastdp.run.verify import OTHER_BUILD, UNPROVED, inspect
 
 from ..builders import open_ledger, statement_of
 from .test_synthesize import small_data, small_schema
@@ -192,7 +192,7 @@ def test_what_is_not_proved_is_said(folders, tmp_path):
     """Without the ledger always; texts of another build are not compared, and that is said with a
     ledger too."""
     place, ledger = folders
-    assert SAID["unproved"] in inspect(place / "private").notes
+    assert UNPROVED in inspect(place / "private").notes
     assert inspect(place / "private", ledger).notes == ()
 
     def other(stated):
@@ -200,7 +200,7 @@ def test_what_is_not_proved_is_said(folders, tmp_path):
         stated["unit"]["adjacency"] = "add or remove a user"
 
     seen = forged(place / "private", tmp_path / "run", other)
-    assert not seen.problems and SAID["other_build"] in seen.notes
+    assert not seen.problems and OTHER_BUILD in seen.notes
     seen = forged(
         tmp_path / "run", tmp_path / "less", lambda s: s["noise"].update(adds_to_delta=0.0)
     )

@@ -17,7 +17,7 @@ import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.run import folder_check, parquet_limits
-from fastdp.run.verify import SAID, inspect, verify
+from fastdp.run.verify import UNPROVED, UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from ..audit.test_documents import damaged
 from ..builders import open_ledger, statement_of
@@ -79,7 +79,7 @@ def test_an_honest_folder_verifies_with_and_without_its_ledger(finished, monkeyp
     monkeypatch.setattr(parquet_limits, "BATCH_ROWS", rows)
     for name in ("run", "both"):
         alone = verify(place / name)
-        assert alone.notes == (SAID["without_ledger"], SAID["unproved"])
+        assert alone.notes == (WITHOUT_LEDGER, UNPROVED)
         assert verify(place / name, ledger).notes == ()
     assert verify(place / "both" / "eps-3", ledger).ok
 
@@ -104,7 +104,7 @@ def test_true_counts_and_private_rows_are_seen_through_by_the_ledger(finished, r
     problems = inspect(folder, ledger).problems
     assert any("differ from those that were drawn" in p for p in problems)
     assert any("differs from the statement that the run published" in p for p in problems)
-    assert SAID["without_ledger"] in inspect(folder).notes
+    assert WITHOUT_LEDGER in inspect(folder).notes
 
 
 def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tmp_path):
@@ -117,7 +117,7 @@ def test_answers_are_compared_where_the_ledger_never_saw_the_folder(finished, tm
         patch.setattr(fastdp.Ledger, "release", lambda self, name, published=(): real(self, name))
         options = {"delta": 1e-6, "ledger": ledger, "dataset": "d", "out": tmp_path / "run"}
         fastdp.synthesize(table, RECIPE, 2.0, **options)
-    assert verify(tmp_path / "run", ledger).notes == (SAID["unseen"],)
+    assert verify(tmp_path / "run", ledger).notes == (UNSEEN,)
     true_counts(tmp_path / "run", table)
     rehash(tmp_path / "run")
     assert any(
@@ -379,8 +379,8 @@ def test_no_file_is_read_where_one_has_not_the_stated_hash(run, monkeypatch):
     assert verdict.problems == (
         "synthetic.parquet was changed: its hash differs from the stated one",
     )
-    assert SAID["unread"] in verdict.notes
-    assert {SAID["unread"], SAID["without_ledger"]} <= set(inspect(folder).notes)
+    assert UNREAD in verdict.notes
+    assert {UNREAD, WITHOUT_LEDGER} <= set(inspect(folder).notes)
 
 
 def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_what_cannot_be_linked_is_refused():
         _ = Links(LinkedSchema.from_dict(plain)).no_parent
     links = Links(LinkedSchema.from_dict(document()))
     texts = CHILDREN.set_column(0, "of", pa.array(["1", "2", "3", "4", "5", "6", "7"]))
-    with pytest.raises(DataError, match="is integer in one part"):
+    with pytest.raises(DataError, match="has type integer in one part"):
         read_linked({"p": PARENTS, "c": texts}, links, 1)
 
 
