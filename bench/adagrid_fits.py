@@ -95,7 +95,8 @@ def measure(
         key = frozenset(clique)
         grids[key] = grid_of(domain, clique, grids, passed)
         query = AdaGrid(grids[key])
-        rows, spread = query.product(count(domain, codes, clique, weights)), query.row_sigma(sigma)
+        rows = query.product(count(domain, codes, clique, weights))
+        spread = query.row_sigma(sigma)
         answers = [
             Measurement(clique, rows + rng.normal(0, 1, rows.size) * spread, spread, query)
             for _ in range(COPIES if key == frozenset(COPIED) else 1)
@@ -149,7 +150,9 @@ def one(case: str, rows: int, epsilon: float, seed: int, methods: list[str]) -> 
     level = sum(m.values.size for m in measurements) / 2
     out = []
     for method in methods:
-        load, started, spent = os.getloadavg()[0], time.perf_counter(), time.process_time()
+        load = os.getloadavg()[0]
+        started = time.perf_counter()
+        spent = time.process_time()
         model = fastdp.fit(domain, measurements, stop="refined", method=method)
         run = {
             "case": case,

@@ -53,7 +53,8 @@ def product(
 ) -> np.ndarray:
     """Q_c x without the scalars: sums of cells of `x`, one per row."""
     mask = fine[clique]
-    parts, rest = [x[mask]], np.where(mask, 0, x)
+    parts = [x[mask]]
+    rest = np.where(mask, 0, x)
     for child in children(clique):
         parts.append(product(domain, fine, child, project(domain, clique, rest, child)))
     return np.concatenate(parts)
@@ -74,7 +75,8 @@ def explicit_adagrid(
     columns: dict[Clique, sparse.csc_matrix] = {}
     rows: dict[Clique, sparse.csr_matrix] = {}
     for clique, mask in fine.items():
-        n, below = mask.size, children(clique)
+        n = mask.size
+        below = children(clique)
         cells = np.flatnonzero(mask)
         blocks = [
             sparse.csr_matrix(

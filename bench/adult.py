@@ -33,7 +33,8 @@ def errors(table, run) -> tuple[float, float, float]:
     groups = [[(a,) for a in names], list(combinations(names, 2)), [triples[i] for i in chosen]]
     out = []
     for cliques in groups:
-        truth, made = fastdp.marginals(table, cliques), fastdp.marginals(synthetic, cliques)
+        truth = fastdp.marginals(table, cliques)
+        made = fastdp.marginals(synthetic, cliques)
         gaps = [
             np.abs(truth[c] / table.rows - made[c] / max(1, synthetic.rows)).sum() / 2
             for c in cliques
@@ -44,7 +45,8 @@ def errors(table, run) -> tuple[float, float, float]:
 
 def main(seeds: int = 5) -> None:
     table, _ = load()
-    runs, times = [], []
+    runs = []
+    times = []
     for seed in range(seeds):
         start = time.perf_counter()
         run = fastdp.synthesize(table, "mst", 1.0, 1e-9, seed=seed, sample_seed=seed)
@@ -55,7 +57,8 @@ def main(seeds: int = 5) -> None:
             f"seed {seed}: {times[-1]:5.2f} s  " + "  ".join(f"{e:.4f}" for e in runs[-1]),
             flush=True,
         )
-    mean, error = np.mean(runs, axis=0), np.std(runs, axis=0, ddof=1) / np.sqrt(seeds)
+    mean = np.mean(runs, axis=0)
+    error = np.std(runs, axis=0, ddof=1) / np.sqrt(seeds)
     print("mean of seeds: " + "  ".join(f"{m:.4f} +- {e:.4f}" for m, e in zip(mean, error)))
     print(
         "peers (MST):   mbi 2.0 0.0045 0.0434 0.0957 in 141 s; google/dpsynth 0.0065 0.0443 0.0976"

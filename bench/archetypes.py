@@ -51,7 +51,8 @@ STUDENT = {
 
 def timed(call, times: int = 1) -> tuple[float, object]:
     """(seconds of the fastest of `times` calls, its result)."""
-    best, result = np.inf, None
+    best = np.inf
+    result = None
     for _ in range(times):
         start = time.perf_counter()
         result = call()
@@ -120,7 +121,9 @@ def peer_assign(model, table) -> float:
 
     m = model.mixture
     peer = GaussianMixture(m.size)
-    peer.weights_, peer.means_, peer.covariances_ = m.weights, m.means, m.covariances
+    peer.weights_ = m.weights
+    peer.means_ = m.means
+    peer.covariances_ = m.covariances
     peer.precisions_cholesky_ = np.linalg.cholesky(np.linalg.inv(m.covariances))
     codes = np.stack([table.codes[c] for c in model.options.features], axis=1)
     frame = pd.DataFrame({"user": table.user})
@@ -161,7 +164,8 @@ def scores(rows: int, public_rows: int, year: int, epsilons: list[float], seeds:
     for seed in range(seeds):
         truth = fastdp.simulate.taxi(rows, seed=1000 + seed, year=2020)
         public_trips = fastdp.simulate.taxi(public_rows, seed=2000 + seed, year=year)
-        private, public = fastdp.read(truth, schema), fastdp.read(public_trips, schema, public=True)
+        private = fastdp.read(truth, schema)
+        public = fastdp.read(public_trips, schema, public=True)
         print(f"seed {seed}", flush=True)
         keep("the public trips themselves", truth, public_trips)
         keep(

@@ -43,9 +43,11 @@ def one(rows: int, epsilon: float, calibration: str, seed: int, folder: Path) ->
         **base.fields,
         "calibration": calibration,
     }
-    before, start = machine.peak_mb(), time.perf_counter()
+    before = machine.peak_mb()
+    start = time.perf_counter()
     run = fastdp.synthesize(table, fields, epsilon, DELTA, sample_seed=seed, out=folder)
-    seconds, peak = time.perf_counter() - start, machine.peak_mb()
+    seconds = time.perf_counter() - start
+    peak = machine.peak_mb()
     made = run.data
     parts = fastdp.evaluate(table, made, metrics=["nist2018"], schema=run.schema, baselines=())[
         "nist2018"

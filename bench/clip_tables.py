@@ -38,7 +38,8 @@ def purchases(_):
     rng = np.random.default_rng(0)
     n = np.maximum(1, rng.poisson(6 * rng.gamma(1.0, 1.0, 3000)))
     who = np.repeat(np.arange(3000), n)
-    busy, rows = n[who] > 10, len(who)
+    busy = n[who] > 10
+    rows = len(who)
     season = 1 + 0.5 * np.sin(np.arange(365) / 365 * 2 * np.pi)
     first, second = (rng.choice(365, rows, p=s / s.sum()) for s in (season, season[::-1]))
     shop = 1 / np.arange(1, 13)
@@ -60,7 +61,8 @@ def visits(_):
     n = np.minimum((rng.pareto(1.1, 2000) + 1) * 2, 1000).astype(int)
     who = np.repeat(np.arange(2000), n)
     kind = ((rng.random(2000) < 0.3) | (n > 30))[who].astype(int)
-    sizes, columns = (4, 6, 2, 8, 5, 3), {}
+    sizes = (4, 6, 2, 8, 5, 3)
+    columns = {}
     for i, (size, share) in enumerate(zip(sizes, (0.8, 0.5, 0.2, 0.4, 0.0, 0.6))):
         by_kind = np.array(
             [rng.choice(size, len(who), p=rng.dirichlet(np.ones(size))) for _ in range(2)]
@@ -88,7 +90,9 @@ def clinic(_):
     rng = np.random.default_rng(3)
     n = 1 + rng.poisson(2 * rng.gamma(2, 0.5, 10_000))
     who = np.repeat(np.arange(10_000), n)
-    sick, columns, sizes = np.minimum(n / 10, 1)[who], {}, (60, 24, 12, 10, 5, 3, 2, 2)
+    sick = np.minimum(n / 10, 1)[who]
+    columns = {}
+    sizes = (60, 24, 12, 10, 5, 3, 2, 2)
     for i, size in enumerate(sizes):
         z = 0.5 * rng.beta(1 + 3 * sick, 3 - 2 * sick) + 0.5 * rng.random(len(who))
         columns[f"c{i}"] = np.minimum((z * size).astype(int), size - 1)
@@ -124,12 +128,15 @@ def errors(
     table, mechanism: str, epsilon: float, clip: int, seeds: int
 ) -> tuple[float, list[dict]]:
     """(mean error with this clip, what the clip would have been chosen from)."""
-    domain, rows = table.schema.domain, table.rows
+    domain = table.schema.domain
+    rows = table.rows
     asked = [(a,) for a in domain] + [
         p for p in combinations(domain, 2) if domain.cells(p) <= 20_000
     ]
     truth = fastdp.marginals(table, asked)
-    real, got, choices = clip_rules.choose, [], []
+    real = clip_rules.choose
+    got = []
+    choices = []
 
     def forced(sizes, users, noise, clips, **options):
         chosen = real(sizes, users, noise, clips, **options)
@@ -148,7 +155,8 @@ def errors(
                 sample_seed=seed,
             )
         choices.append(run.privacy["parts"][0]["clip_choice"])
-        made, total = run.sample(200_000, seed=1), run.data.num_rows
+        made = run.sample(200_000, seed=1)
+        total = run.data.num_rows
         codes = {a: made[a].to_numpy().astype(np.int64) for a in domain}
         for clique in asked:
             cells = np.ravel_multi_index([codes[a] for a in clique], domain.shape(clique))

@@ -50,7 +50,8 @@ def least(work: Callable[[], object]) -> float:
 
 def call(problem: Problem) -> Piece:
     """Seconds of one oracle call of mirror descent."""
-    asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
+    asked = to_fastdp(problem)
+    total = float(problem.weighted[0].sum())
 
     def seconds(threads: int) -> float:
         found = []
@@ -73,7 +74,8 @@ def call(problem: Problem) -> Piece:
 
 def whole_fit(problem: Problem, calls: list[int]) -> Piece:
     """Adds the calls of the oracle, or evaluations of the dual, to `calls`."""
-    asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
+    asked = to_fastdp(problem)
+    total = float(problem.weighted[0].sum())
 
     def fit(threads: int) -> None:
         calls.append(fastdp.fit(problem.domain, asked, total, threads=threads).iterations)
@@ -169,7 +171,8 @@ WANTED |= {"Parquet read": 8, "CSV read": 8, "Parquet written": 8}
 def lines(found: dict[str, dict[int, float]]) -> str:
     """The table of the docs: milliseconds, most threads against one, what was wanted."""
     threads = list(found["bandwidth"])
-    last, out = threads[-1], []
+    last = threads[-1]
+    out = []
     for name, by in found.items():
         times = name not in RATES
         cells = [
@@ -214,7 +217,8 @@ def main() -> None:
     for name, make in pieces.items():
         if options.only and not any(word in name for word in options.only):
             continue
-        piece, before = make(), stolen()
+        piece = make()
+        before = stolen()
         found[name] = {n: piece(n) for n in threads}
         lost, ticks = (b - a for a, b in zip(before, stolen()))
         times = "".join(f"{1e3 * s:7.1f} ms" for s in found[name].values())

@@ -77,7 +77,8 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     cpu: list[float] = []
     # Short jobs are repeated for a second: on a busy machine a single measurement says little.
     while len(times) < repeat or (sum(times) < 1 and len(times) < 50):
-        start, spent = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        spent = time.process_time()
         tables = count(cliques)
         times.append(time.perf_counter() - start)
         cpu.append(time.process_time() - spent)
@@ -106,13 +107,17 @@ def by_threads(folder: Path, patience: float, repeat: int) -> None:
     jobs = {"all 59": downward_closure(OUTER), "7 outer": OUTER}
     out = {}
     for job, cliques in jobs.items():
-        pairs, disturbed = [], []
+        pairs = []
+        disturbed = []
         until = time.perf_counter() + patience
         while len(pairs) < repeat and time.perf_counter() < until:
-            begin, total, own = time.perf_counter(), busy_seconds(), time.process_time()
+            begin = time.perf_counter()
+            total = busy_seconds()
+            own = time.process_time()
             pair = []
             for work in count.values():
-                start, spent = time.perf_counter(), time.process_time()
+                start = time.perf_counter()
+                spent = time.process_time()
                 work(cliques)
                 pair.append((time.perf_counter() - start, time.process_time() - spent))
             others = busy_seconds() - total - (time.process_time() - own)
@@ -121,7 +126,8 @@ def by_threads(folder: Path, patience: float, repeat: int) -> None:
             if not quiet:
                 time.sleep(0.5)
         timings = np.array(pairs if len(pairs) >= 3 else pairs + disturbed)
-        best, middle = timings.min(axis=0), np.median(timings[:, :, 0], axis=0)
+        best = timings.min(axis=0)
+        middle = np.median(timings[:, :, 0], axis=0)
         out[job] = {
             "seconds": best[:, 0].tolist(),
             "cpu_seconds": best[:, 1].tolist(),

@@ -146,7 +146,8 @@ class Tally:
     of the truth."""
 
     def __init__(self):
-        self.asked, self.given = 0, [np.zeros((3, 0))]
+        self.asked = 0
+        self.given = [np.zeros((3, 0))]
 
     def add(self, truth, low, high):
         known = np.isfinite(low) & np.isfinite(high) & np.isfinite(truth)
@@ -205,7 +206,8 @@ def logistic(columns, sizes):
     target = min(sizes, key=lambda a: sizes[a])
     names = [a for a in sizes if a != target][:4]
     x = np.stack([np.ones(len(columns[target])), *(columns[a] / sizes[a] for a in names)], 1)
-    y, beta = (columns[target] == 0).astype(float), np.zeros(x.shape[1])
+    y = (columns[target] == 0).astype(float)
+    beta = np.zeros(x.shape[1])
     for _ in range(12):
         p = 1 / (1 + np.exp(-np.clip(x @ beta, -30, 30)))
         information = (x * (p * (1 - p))[:, None]).T @ x + 1e-6 * np.eye(len(beta))
@@ -229,7 +231,8 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         progress=False,
     )
     drawn = {a: run.data[a].to_numpy().astype(np.int64) for a in sizes}
-    rows, rng = len(next(iter(columns.values()))), np.random.default_rng(seed)
+    rows = len(next(iter(columns.values())))
+    rng = np.random.default_rng(seed)
 
     def naive(kind, names, truth):
         made = counts(drawn, sizes, names)
@@ -238,7 +241,8 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         tallies["naive", kind].add(truth, made - half, made + half)
 
     def ask(kind, names):
-        truth, found = counts(columns, sizes, names), run.answer("count", names)
+        truth = counts(columns, sizes, names)
+        found = run.answer("count", names)
         merged = np.array(["counted together" in note for note in found["note"].to_pylist()])
         low, high = ends(found)
         for mine, lines in ((kind, ~merged), ("merged value", merged)):
@@ -364,7 +368,10 @@ COLOURS = {"answer": "#c0392b", "before": "#2471a3", "naive": "#7f8c8d"}
 def picture(lines) -> str:
     """Coverage by kind of query, a dot for each analysis, a line at 95 % and a band from 93 to 98
     %. Kinds that are covered by construction are not drawn."""
-    left, top, width, row = 250, 30, 420, 18
+    left = 250
+    top = 30
+    width = 420
+    row = 18
     drawn = [r for r in lines if r["kind"] not in ("any pair", "merged value", "bounded")]
     names = list(dict.fromkeys((r["table"], r["epsilon"], r["kind"]) for r in drawn))
     height = top + row * len(names) + 30

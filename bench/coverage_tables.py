@@ -20,8 +20,10 @@ bins of equal counts."""
 
 def trial(rows: int = 2_100):
     rng = np.random.default_rng(77)
-    arm, site = rng.integers(0, 4, rows), rng.choice(30, rows, p=rng.dirichlet(np.full(30, 2.0)))
-    age, sex = np.clip(rng.normal(5, 2, rows), 0, 11).astype(int), rng.integers(0, 2, rows)
+    arm = rng.integers(0, 4, rows)
+    site = rng.choice(30, rows, p=rng.dirichlet(np.full(30, 2.0)))
+    age = np.clip(rng.normal(5, 2, rows), 0, 11).astype(int)
+    sex = rng.integers(0, 2, rows)
     stage = np.clip(rng.poisson(0.4 + age / 6), 0, 3)
     prior = np.where(rng.random(rows) < 0.7, stage // 2, rng.integers(0, 3, rows))
     score = np.clip(np.round(5 - stage + (arm == 2) + rng.normal(0, 1.5, rows)), 0, 9).astype(int)
@@ -37,19 +39,15 @@ def orders(users: int = 9_000):
     channel = (rng.random(users) < 1 / (1 + np.exp(3.5 - busy))).astype(int) + (
         rng.random(users) < 0.1
     )
-    town, user = (
-        rng.choice(40, users, p=rng.dirichlet(np.full(40, 1.0))),
-        np.repeat(np.arange(users), rows),
-    )
+    town = rng.choice(40, users, p=rng.dirichlet(np.full(40, 1.0)))
+    user = np.repeat(np.arange(users), rows)
     total = len(user)
     taste = rng.integers(0, 12, users)[user]
     shop = np.where(rng.random(total) < 0.5, taste, rng.zipf(1.7, total) % 25)
     kind = np.where(rng.random(total) < 0.6, shop % 5, (busy[user]).astype(int) % 5)
     price = np.clip(rng.normal(3 + kind + 0.3 * busy[user], 1.5), 0, 15).astype(int)
-    month, paid = (
-        rng.integers(0, 12, total),
-        (rng.random(total) < 0.2 + 0.1 * channel[user]).astype(int),
-    )
+    month = rng.integers(0, 12, total)
+    paid = (rng.random(total) < 0.2 + 0.1 * channel[user]).astype(int)
     columns = {
         "channel": channel[user],
         "town": town[user],

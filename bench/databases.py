@@ -108,7 +108,8 @@ def child(way: str, folder: str) -> None:
     from fastdp.engines.local import local
     from fastdp.tables.sql import connect
 
-    schema, cliques = fastdp.Schema.load(SCHEMA), downward_closure(OUTER)
+    schema = fastdp.Schema.load(SCHEMA)
+    cliques = downward_closure(OUTER)
     path = f"{folder}/trips.parquet"
     driver = fetch() if way == "postgresql" else None
     start = time.perf_counter()

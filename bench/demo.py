@@ -51,7 +51,8 @@ def simulated(rows: int, out: Path) -> Path:
     console.print(
         f"[bold]1. {rows:,} simulated taxi trips[/bold], and another year's as public data"
     )
-    truth, public = out / "trips-2020.parquet", out / "trips-2019.parquet"
+    truth = out / "trips-2020.parquet"
+    public = out / "trips-2019.parquet"
     pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), truth)
     pq.write_table(fastdp.simulate.taxi(rows, seed=2, year=2019), public)
     console.print(

@@ -102,7 +102,9 @@ def _wider(recipe, epsilon, public=False, **options):
         a = rng.integers(0, 7, rows.size)
         b = (a * 2 + rng.integers(0, 4, rows.size)) % 12
         c = (b + rng.integers(0, 3, rows.size)) % 5
-        d, e, f = rows % 3, (a + c) % 6, np.minimum(rng.geometric(0.2, rows.size), 30) - 1
+        d = rows % 3
+        e = (a + c) % 6
+        f = np.minimum(rng.geometric(0.2, rows.size), 30) - 1
         tables.append(pa.table({"id": rows, "a": a, "b": b, "c": c, "d": d, "e": e, "f": f}))
     schema = fastdp.Schema.from_domain(
         {"a": 7, "b": 12, "c": 5, "d": 3, "e": 6, "f": 30}, user="id"
@@ -115,7 +117,8 @@ def _wider(recipe, epsilon, public=False, **options):
 
 
 def _taxi(recipe, epsilon, public=False):
-    schema, options = fastdp.Schema.load("taxi-deid2"), dict(OPTIONS)
+    schema = fastdp.Schema.load("taxi-deid2")
+    options = dict(OPTIONS)
     if public:
         others = fastdp.simulate.taxi(20_000, seed=4, year=2019)
         options["public"] = fastdp.read(others, schema, public=True)

@@ -115,7 +115,8 @@ def child(name: str, path: str, schema: str, repeat: int) -> None:
     work = CONTESTANTS[name](path, schema)
     timings = []
     for _ in range(repeat):
-        start, spent = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        spent = time.process_time()
         work()
         timings.append((time.perf_counter() - start, time.process_time() - spent))
     seconds, cpu = (min(column) for column in zip(*timings, strict=True))

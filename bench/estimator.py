@@ -54,7 +54,11 @@ def run_fastdp(problem: Problem, total: float, tables: str) -> dict:
         model = fastdp.fit(problem.domain, asked, total=total, tables=tables, **options)
         return model, time.perf_counter() - begin
 
-    per_call, per_iteration, setups, cpu, peak = [], [], [], [], 0.0
+    per_call = []
+    per_iteration = []
+    setups = []
+    cpu = []
+    peak = 0.0
     for _ in range(FITS):
         ticks: list[float] = []
         model, spent = fit(
@@ -99,7 +103,8 @@ def run_private_pgm(problem: Problem, total: float, iterations: int, seconds: fl
     start = reference_pgm.one_ways(problem, total)
     slow = reference_pgm.Slow(objective, total, start)
     setup = time.perf_counter() - started
-    begun, calls = time.process_time(), slow.calls
+    begun = time.process_time()
+    calls = slow.calls
     trace = reference_pgm.descend(slow, iterations, seconds)
     cpu = (time.process_time() - begun) / (slow.calls - calls)
     peak = machine.peak_mb()
@@ -220,7 +225,8 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
     out: dict = {"loss_of_the_truth": truth}
     mbi = {c: r for c, r in ok.items() if c.startswith("mbi")}
     for name in (c for c in OURS if c in ok):
-        ours, ratios = ok[name], {}
+        ours = ok[name]
+        ratios = {}
         if mbi:
             fastest = min(mbi, key=lambda c: mbi[c]["per_call"])
             ratios["per call, mbi's fastest"] = mbi[fastest]["per_call"] / ours["per_call"]
@@ -237,7 +243,8 @@ def compare(truth: float, records: dict[str, dict]) -> dict:
                 min(r["own_mb"] for r in mbi.values()) / ours["own_mb"]
             )
             best = min(mbi, key=lambda c: mbi[c]["loss"][-1])
-            our_time, theirs = time_to(ours, mbi[best]["loss"][-1]), mbi[best]["seconds"][-1]
+            our_time = time_to(ours, mbi[best]["loss"][-1])
+            theirs = mbi[best]["seconds"][-1]
             ratios["to mbi's best loss"] = theirs / our_time if our_time else None
             ratios["to mbi's best loss, with its compilation"] = (
                 (theirs + mbi[best]["compile"]) / our_time if our_time else None

@@ -64,7 +64,8 @@ class Problem:
         samples of at most 100, 30)."""
         rng = np.random.default_rng(7)
         names = list(self.table.domain)
-        pairs, triples = list(combinations(names, 2)), list(combinations(names, 3))
+        pairs = list(combinations(names, 2))
+        triples = list(combinations(names, 3))
         small = [c for c in triples if self.table.domain.cells(c) <= 300_000]
         groups = {
             "measured": self.cliques,
@@ -87,7 +88,8 @@ def massachusetts(repeat: int = 1) -> Table:
     import polars as pl
 
     frame = pl.read_csv(DATA / "acs-ma" / "ma2019.csv", infer_schema_length=0)
-    columns, sizes = [], {}
+    columns = []
+    sizes = {}
     for name in frame.columns:
         values = frame[name].to_numpy()
         distinct, codes = np.unique(values.astype(str), return_inverse=True)
@@ -202,11 +204,14 @@ def _spanning(names, weight: dict[Clique, float]) -> list[Clique]:
 def tree_problem(name: str, table: Table, epsilon: float, seed: int, merge: bool = True) -> Problem:
     """What `mst` measures: 1-ways, then the pairs of a spanning tree with rare values merged."""
     rng = np.random.default_rng(1000 * seed + 17)
-    mu, d = mu_from(epsilon, DELTA), len(table.domain)
-    sigma_1, sigma_2 = math.sqrt(d / SHARES[0]) / mu, math.sqrt((d - 1) / SHARES[2]) / mu
+    mu = mu_from(epsilon, DELTA)
+    d = len(table.domain)
+    sigma_1 = math.sqrt(d / SHARES[0]) / mu
+    sigma_2 = math.sqrt((d - 1) / SHARES[2]) / mu
     truth = {a: table.marginal((a,)) for a in table.domain}
     tree = _spanning(list(table.domain), _dependence(table, truth))
-    seen, bins = [], {}
+    seen = []
+    bins = {}
     for a in table.domain:
         y = _noisy(rng, truth[a], sigma_1)
         seen.append(fastdp.Measurement((a,), y, sigma_1))
@@ -227,8 +232,10 @@ def marginal_problem(
 ) -> Problem:
     """1-ways with 0.2 of the budget, the given cliques with the rest, all alike."""
     rng = np.random.default_rng(1000 * seed + 29)
-    mu, d = mu_from(epsilon, DELTA), len(table.domain)
-    sigma_1, sigma_k = math.sqrt(d / 0.2) / mu, math.sqrt(len(cliques) / 0.8) / mu
+    mu = mu_from(epsilon, DELTA)
+    d = len(table.domain)
+    sigma_1 = math.sqrt(d / 0.2) / mu
+    sigma_k = math.sqrt(len(cliques) / 0.8) / mu
     seen = [
         fastdp.Measurement((a,), _noisy(rng, table.marginal((a,)), sigma_1), sigma_1)
         for a in table.domain

@@ -91,7 +91,8 @@ def correlations(codes, names):
 def bins(epsilon, seed, rows=48_842):
     """Eight columns of 32 bins and four of 2 to 9 classes with three hidden factors."""
     rng = np.random.default_rng(seed)
-    hidden, columns = rng.normal(size=(rows, 3)), {}
+    hidden = rng.normal(size=(rows, 3))
+    columns = {}
     for i, n in enumerate((32,) * 8 + (2, 4, 6, 9)):
         score = hidden @ rng.normal(size=3) * rng.choice([0.3, 0.7]) + rng.normal(size=rows)
         columns[f"c{i}"] = (n, score.argsort().argsort() * n // rows)

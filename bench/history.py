@@ -56,7 +56,8 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
     from .peers_counting import PEERS
     from .sampling import tree
 
-    trips, public = folder / "trips.parquet", folder / "public.parquet"
+    trips = folder / "trips.parquet"
+    public = folder / "public.parquet"
     pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), trips)
     pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
     schema = fastdp.Schema.load("taxi-deid2")
@@ -64,12 +65,11 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
     weights = np.load(folder / "user.npy"), np.load(folder / "weight.npy")
-    count, cliques = (
-        PEERS["fastdp-1-thread"](domain, codes, *weights),
-        downward_closure(counting.OUTER),
-    )
+    count = PEERS["fastdp-1-thread"](domain, codes, *weights)
+    cliques = downward_closure(counting.OUTER)
     problem = make("adagrid", 1.0, "gdp", rows)
-    measured, sampler = to_fastdp(problem), Sampler(problem.domain, tree(problem))
+    measured = to_fastdp(problem)
+    sampler = Sampler(problem.domain, tree(problem))
     following = fits_problems.tree_problem("following", fits_problems.following(50_000), 1.0, 0)
     wide = tables.factors(rows=10_000, columns=12)
     return {
@@ -105,7 +105,8 @@ def spent(work: Gauge) -> float:
 def measured(work: Gauge, yard: Gauge, times: int) -> dict[str, float]:
     """Least processor seconds of the work and of the yardstick, taken in turns, and their ratio."""
     work()  # what is made only once
-    own, other = [], []
+    own = []
+    other = []
     for _ in range(times):
         other.append(min(spent(yard) for _ in range(3)))
         own.append(spent(work))
@@ -170,7 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
         "rows": rows,
         "gauges": {},
     }
-    before, yard = earlier(FOLDER, entry), yardstick()
+    before = earlier(FOLDER, entry)
+    yard = yardstick()
     with tempfile.TemporaryDirectory() as folder:
         pieces = gauges(Path(folder), rows)
         for name, work in pieces.items():

@@ -57,9 +57,11 @@ def synth(
     if public is not None:
         command += ["--public", str(public)]
     environment = installed()
-    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    start = time.perf_counter()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, cwd=ROOT, env=environment, check=True)
-    seconds, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = time.perf_counter() - start
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     kept = json.loads(Path(f"{out}.private", "timings.json").read_text())
     stages = next(iter(kept["seconds"].values()))
@@ -101,7 +103,8 @@ def show(name: str, record: dict) -> None:
 def times(folder: Path, most: int) -> dict:
     records = {}
     for rows in (most // 10, most):
-        data, public = folder / f"trips-{rows}.parquet", folder / f"public-{rows}.parquet"
+        data = folder / f"trips-{rows}.parquet"
+        public = folder / f"public-{rows}.parquet"
         pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), data)
         pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
         for epsilon in (1.0, 10.0):
@@ -133,7 +136,8 @@ def chicago(folder: Path) -> dict:
 
 def scores(folder: Path, rows: int, seeds: int) -> dict:
     """Scores of runs that differ in their noise alone."""
-    truth, public = folder / "truth.parquet", folder / "public.parquet"
+    truth = folder / "truth.parquet"
+    public = folder / "public.parquet"
     pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), truth)
     pq.write_table(fastdp.simulate.taxi(rows // 4, seed=2, year=2019), public)
     schema = fastdp.Schema.load("taxi-deid2")

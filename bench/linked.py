@@ -195,7 +195,8 @@ def main() -> None:
     kept = {}
     makers = (together, apart, sdv) if options.sdv else (together, apart)
     for name, epsilon, maker in product(options.tables, options.epsilon, makers):
-        truth, runs = simulated(name, options.parents), []
+        truth = simulated(name, options.parents)
+        runs = []
         for seed in range(*options.seeds):
             begin = time.process_time()
             made = maker(name, truth, epsilon, seed)

@@ -93,7 +93,8 @@ def schema_of(name: str, even: bool) -> dict:
     own = {} if even else {"means": "private"}
     if name == "prices":
         frequent = {} if even else {"atoms": "private"}
-        edges, cents = [0, 2, 5, 10, 20, 50, "inf"], {"dtype": "float64", "digits": 2}
+        edges = [0, 2, 5, 10, 20, 50, "inf"]
+        cents = {"dtype": "float64", "digits": 2}
         price = numeric(edges, max=2000, **cents, **frequent, **own)
         return {"columns": {"price": price, "group": {"kind": "integer", "min": 0, "max": 3}}}
     if name in ("shop", "large"):

@@ -75,7 +75,9 @@ def call(size: int, method: str) -> dict[str, float]:
     """Microseconds of a call, in all and inside, each the least of several fits' means; and its
     cells."""
     domain, asked = problem(size, 5.0)
-    whole, inside, cells = np.inf, np.inf, 0
+    whole = np.inf
+    inside = np.inf
+    cells = 0
     kept = descent_solver.Engine
     for timed in (False, True) * ROUNDS:
         Timed.seconds = []

@@ -77,7 +77,8 @@ def main() -> None:
     parser.add_argument("--clip", type=float, default=20.0)
     parser.add_argument("--draws", type=int, default=30)
     options = parser.parse_args()
-    mu, rng = float(mu_from(options.epsilon, DELTA)), np.random.default_rng(0)
+    mu = float(mu_from(options.epsilon, DELTA))
+    rng = np.random.default_rng(0)
     names = sorted({a for pair in PAIRS for a in pair})
     table = pq.read_table(options.path, columns=["tailnum", *names])
     table = table.filter(
@@ -99,7 +100,8 @@ def main() -> None:
             known = moments(x, weight, groups[0]), moments(y, weight, groups[1])
             line = f"{count:4d} groups, no noise {correlation(truth, *known):.3f}"
             for share in SHARES:
-                sigma, kept = options.clip / (mu * share**0.5), []
+                sigma = options.clip / (mu * share**0.5)
+                kept = []
                 for least in (0, 1, 2):
                     noisy = [
                         truth + sigma * rng.normal(size=truth.shape) for _ in range(options.draws)

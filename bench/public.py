@@ -54,7 +54,8 @@ def massachusetts(most=100, bins=64):
             ]
             size = edges.size + 2
         else:
-            codes, size = [np.searchsorted(values, t) for t in texts], len(values)
+            codes = [np.searchsorted(values, t) for t in texts]
+            size = len(values)
         for year, c in zip(years, codes):
             year[name] = (size, c)
     return years
@@ -110,7 +111,8 @@ def case(name):
         whole = adult()
         order = rng.permutation(rows_of(whole))
         half = len(order) // 2
-        private, fresh = taken(whole, order[:half]), taken(whole, order[half:])
+        private = taken(whole, order[:half])
+        fresh = taken(whole, order[half:])
         women = fresh["sex"][1] == fresh["sex"][1].min()
         other = {
             "another year": drifted(fresh, ("age", "education-num", "hours-per-week"), 2.0, rng),
@@ -121,7 +123,8 @@ def case(name):
         make = {"functional": functional, "factors": factors}[name]
         whole = make(rows={"functional": 60_000, "factors": 40_000}[name])
         half = rows_of(whole) // 2
-        private, fresh = taken(whole, slice(0, half)), taken(whole, slice(half, None))
+        private = taken(whole, slice(0, half))
+        fresh = taken(whole, slice(half, None))
         strange = make(rows=half, seed=99)
         fits = {a: (n, np.minimum(strange[a][1], n - 1)) for a, (n, _) in private.items()}
         other = {"another year": drifted(fresh, list(private)[:6], 1.0, rng), "other people": fits}

@@ -122,10 +122,8 @@ def ranges_of(values: np.ndarray) -> np.ndarray:
 
 def answers(values: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     ordered = np.sort(values)
-    upto, before = (
-        np.searchsorted(ordered, ranges[:, 1], "right"),
-        np.searchsorted(ordered, ranges[:, 0], "left"),
-    )
+    upto = np.searchsorted(ordered, ranges[:, 1], "right")
+    before = np.searchsorted(ordered, ranges[:, 0], "left")
     return (upto - before) / max(1, len(values))
 
 

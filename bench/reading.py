@@ -84,7 +84,8 @@ def child(name: str, folder: str) -> None:
     work, file = CONTESTANTS[name]
     best = []
     for _ in range(2):
-        start, spent = time.perf_counter(), time.process_time()
+        start = time.perf_counter()
+        spent = time.process_time()
         rows = work(str(Path(folder, file)))
         best.append((time.perf_counter() - start, time.process_time() - spent))
     seconds, cpu = (min(column) for column in zip(*best, strict=True))

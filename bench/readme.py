@@ -63,8 +63,10 @@ def noise() -> tuple[str, ...]:
 
 def estimator() -> tuple[str, ...]:
     ways = kept("estimator")["adagrid-eps1"]["contestants"]
-    ours, mbi = ways["fastdp"], ways["mbi accelerated"]
-    slower, memory = mbi["per_call"] / ours["per_call"], mbi["peak_mb"] / ours["peak_mb"]
+    ours = ways["fastdp"]
+    mbi = ways["mbi accelerated"]
+    slower = mbi["per_call"] / ours["per_call"]
+    memory = mbi["peak_mb"] / ours["peak_mb"]
     return (
         "one call of the estimator, AdaGrid queries",
         f"{significant(1000 * ours['per_call'])} ms",
@@ -93,7 +95,8 @@ def adult() -> tuple[str, ...]:
         for line in kept("tables")["lines"]
         if line["table"] == "adult" and line["epsilon"] == 1.0 and line["runs"]
     }
-    ours, mbi = lines["cliquetree"], lines["mbi MST"]
+    ours = lines["cliquetree"]
+    mbi = lines["mbi MST"]
     return (
         "`cliquetree` on adult, epsilon 1 (delta 1e-9)",
         (
@@ -126,7 +129,8 @@ THREADED = {
 def threads() -> str:
     """The same work on one, two and 16 threads, in milliseconds."""
     record = kept("cores")
-    found, trips = record["found"], f"{record['rows'] // 10**6} million trips"
+    found = record["found"]
+    trips = f"{record['rows'] // 10**6} million trips"
     lines = [
         f"| {trips}, {record['machine']['architecture']}, milliseconds on | 1 thread | 2 | 16 |",
         "|---|---|---|---|",

@@ -42,7 +42,8 @@ class Edge:
 def junction_order(cliques: list[Clique]) -> list[Edge]:
     """Messages of an upward and a downward pass over the cliques, which must form a junction tree
     themselves (as AdaGrid's outer marginals do); checked by the running intersection."""
-    inside, edges = [cliques[0]], []
+    inside = [cliques[0]]
+    edges = []
     waiting = list(cliques[1:])
     while waiting:
         clique, parent = max(
@@ -115,7 +116,9 @@ class Objective:
         for m in problem.measured:
             source = next(c for c in self.cliques if set(m.clique) <= set(c))
             if m.fine is None:
-                matrix, y, noise = None, m.y, m.sigma[0]
+                matrix = None
+                y = m.y
+                noise = m.sigma[0]
             else:
                 scalar = grid.scalars(problem.domain, problem.fine, m.clique)
                 q = matrices.pop(m.clique)
@@ -123,7 +126,8 @@ class Objective:
                     q,
                     q.T.tocsr(),
                 )  # both stored: the authors' own trick for a faster product
-                y, noise = m.y * scalar, (m.sigma * scalar)[0]
+                y = m.y * scalar
+                noise = (m.sigma * scalar)[0]
             self.terms.append((source, m.clique, matrix, y, noise))
         self.build_seconds = time.perf_counter() - started
 
@@ -166,7 +170,9 @@ class Slow:
     """The current point of a fit, in numpy."""
 
     def __init__(self, objective: Objective, total: float, start: Tables | None = None):
-        self.objective, self.total, self.calls = objective, total, 0
+        self.objective = objective
+        self.total = total
+        self.calls = 0
         self.edges = junction_order(objective.cliques)
         self.noise = max(term[-1] for term in objective.terms)
         self.potentials = {c: np.zeros(objective.domain.shape(c)) for c in objective.cliques}
@@ -222,7 +228,8 @@ class Fast:
             theta[place.at : place.at + place.size] += table
         self._engine, self.calls = Engine(self.plan, self.threads), 0
         self.tables, self._m = np.empty(self.plan.cells), np.empty(theta.size)
-        self.theta, self._theta_next = theta, theta.copy()
+        self.theta = theta
+        self._theta_next = theta.copy()
         self._delta = np.empty(self.quadratic.active.size)
         self._x = self.quadratic.residual(self._marginals(theta))
         self._x_next = self._x.copy()
@@ -234,7 +241,8 @@ class Fast:
         return self._m[self.quadratic.active]
 
     def attempt(self, step: float) -> tuple[float, float]:
-        q, threads = self.quadratic, self.threads
+        q = self.quadratic
+        threads = self.threads
         q.step(self._x, self._x, 1.0, step, self._delta, threads)
         self._theta_next[:] = self.theta
         self._theta_next[q.active] += self._delta
@@ -278,7 +286,8 @@ def descend(
 ) -> Trace:
     """The published rule, from where `point` is; ends after `iterations` or when `seconds` have
     passed."""
-    trace, started = Trace(), time.perf_counter()
+    trace = Trace()
+    started = time.perf_counter()
     alpha = 1 / point.total**2
     unit = point.noise**2  # from rows to standard deviations
     for iteration in range(iterations):

@@ -34,7 +34,8 @@ TREE = [
 
 def tree(problem: Problem) -> list:
     """AdaGrid's outer marginals as a directed junction tree."""
-    domain, nodes = problem.domain, []
+    domain = problem.domain
+    nodes = []
     for sep, res in TREE:
         i = next(i for i, c in enumerate(problem.outer) if {*sep, *res} <= set(c))
         clique = problem.outer[i]

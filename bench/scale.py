@@ -69,11 +69,15 @@ class Stream:
     encoded)."""
 
     def __init__(self, rows: int, each: int):
-        self.rows, self.each, self.spent, self.cpu = rows, each, 0.0, 0.0
+        self.rows = rows
+        self.each = each
+        self.spent = 0.0
+        self.cpu = 0.0
 
     def _batches(self):
         for number, start in enumerate(range(0, self.rows, self.each)):
-            begun, before = time.perf_counter(), time.process_time()
+            begun = time.perf_counter()
+            before = time.process_time()
             trips = part(number, min(self.each, self.rows - start))
             self.spent += time.perf_counter() - begun
             self.cpu += time.process_time() - before
@@ -93,16 +97,19 @@ def child(engine: str, rows: int, each: int, folder: str | None) -> None:
     from fastdp.tables.ingest import SPOOL_ROWS
 
     given = recipe.load(RECIPE)
-    schema, config = fastdp.Schema.load(given.schema or ""), given.config(1.0)
+    schema = fastdp.Schema.load(given.schema or "")
+    config = given.config(1.0)
     assert isinstance(config, AdaGrid) and config.outer is not None
     cliques = closure(schema.domain, config.outer)
     stream = Stream(rows, each)
     source = stream.reader() if folder is None else sorted(map(str, Path(folder).glob("*.parquet")))
-    start, before = time.perf_counter(), processor()
+    start = time.perf_counter()
+    before = processor()
     table = fastdp.read(
         source if folder is None else source[: -(-rows // each)], schema, threads=THREADS
     )
-    counter, seen = local(table, THREADS), table.rows
+    counter = local(table, THREADS)
+    seen = table.rows
     width = sum(column.itemsize for column in table.codes.values()) + table.user.itemsize
     spooled = seen * width if seen > SPOOL_ROWS else 0
     middle = time.perf_counter()

@@ -57,7 +57,8 @@ def main() -> None:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     print(json.dumps(describe()))
-    schema, cliques = fastdp.Schema.load(SCHEMA), downward_closure(OUTER)
+    schema = fastdp.Schema.load(SCHEMA)
+    cliques = downward_closure(OUTER)
     builder = SparkSession.builder.master(f"local[{THREADS}]").config("spark.ui.enabled", "false")
     for setting in given.conf:
         builder = builder.config(*setting.split("=", 1))

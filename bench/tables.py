@@ -127,7 +127,8 @@ class Scorer:
 
     def __init__(self, columns, target=None):
         self.domain = {name: n for name, (n, _) in columns.items()}
-        self.codes, self.target = {a: c for a, (_, c) in columns.items()}, target
+        self.codes = {a: c for a, (_, c) in columns.items()}
+        self.target = target
         self.table = fastdp.Table.from_codes(self.domain, self.codes, public=True)
         triples = list(combinations(self.domain, 3))
         chosen = np.random.default_rng(0).choice(len(triples), min(50, len(triples)), replace=False)
@@ -172,7 +173,8 @@ def ours(mechanism, columns, epsilon, seed):
     memory."""
     domain = {name: n for name, (n, _) in columns.items()}
     table = fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()})
-    start, used = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    used = time.process_time()
     run = fastdp.synthesize(table, mechanism, epsilon, DELTA, seed=seed, sample_seed=seed)
     data = run.data
     seconds, used = time.perf_counter() - start, time.process_time() - used
@@ -183,7 +185,8 @@ def peer(name, columns, epsilon, seed, python, limit):
     """(codes, seconds, processor seconds) of a peer in a process of its own, without imports; or
     None, the reason why there are none, and a NaN."""
     with tempfile.TemporaryDirectory() as folder:
-        source, made = Path(folder, "in.npz"), Path(folder, "out.npz")
+        source = Path(folder, "in.npz")
+        made = Path(folder, "out.npz")
         sizes = json.dumps({a: n for a, (n, _) in columns.items()})
         np.savez(source, sizes=np.array(sizes), **{f"x_{a}": c for a, (_, c) in columns.items()})
         script = Path(__file__).with_name("tables_peers.py")
@@ -252,7 +255,8 @@ def measure(options) -> list[dict]:
                     if options.jobs == 1
                     else list(pool.map(one_run, *zip(*asked)))
                 )
-                runs, why = [r for r, _ in done if r], next((w for _, w in done if w), None)
+                runs = [r for r, _ in done if r]
+                why = next((w for _, w in done if w), None)
                 line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}
                 lines.append(line | (dict(zip(FIGURES, np.mean(runs, 0))) if runs else {}))
                 show(lines[-1])
@@ -278,7 +282,9 @@ def svg(lines, epsilon=1.0) -> str:
     failed = [line for line in lines if line["failed"] and line["epsilon"] == epsilon]
     lines = [line for line in lines if line["runs"] and line["epsilon"] == epsilon]
     names = list(dict.fromkeys(line["table"] for line in lines))
-    wide, high, gap = 250, 210, 46
+    wide = 250
+    high = 210
+    gap = 46
     parts = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {len(names) * (wide + gap) + 10}'
@@ -288,9 +294,11 @@ def svg(lines, epsilon=1.0) -> str:
     ]
     for i, name in enumerate(names):
         of_table = [line for line in lines if line["table"] == name]
-        xs, ys = [line["processor"] for line in of_table], [line["two"] for line in of_table]
+        xs = [line["processor"] for line in of_table]
+        ys = [line["two"] for line in of_table]
         left, right = math.log10(min(xs)) - 0.2, math.log10(max(xs)) + 0.9
-        low, top = math.log10(min(ys)) - 0.1, math.log10(max(ys)) + 0.1
+        low = math.log10(min(ys)) - 0.1
+        top = math.log10(max(ys)) + 0.1
         x0, y0 = gap + i * (wide + gap), 30
         parts.append(f'<text x="{x0}" y="18" font-weight="bold">{name}, epsilon {epsilon:g}</text>')
         parts.append(

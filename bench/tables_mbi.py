@@ -45,7 +45,8 @@ class Table:
     def __init__(self, frame, sizes, seed):
         import mbi
 
-        self.mbi, self.rng = mbi, np.random.default_rng(seed)
+        self.mbi = mbi
+        self.rng = np.random.default_rng(seed)
         self.codes = {name: frame[name].to_numpy() for name in sizes}
         self.sizes = dict(sizes)
         self.measured = []
@@ -118,7 +119,8 @@ def _expanded(rows, code, noisy, rng):
     """Merged codes back to codes: inside a merged one by the noisy 1-way."""
     out = np.empty(len(rows), np.int64)
     for value in range(int(code.max()) + 1):
-        members, at = np.flatnonzero(code == value), np.flatnonzero(rows == value)
+        members = np.flatnonzero(code == value)
+        at = np.flatnonzero(rows == value)
         weights = np.maximum(noisy[members], 0)
         share = (
             weights / weights.sum()
@@ -134,13 +136,15 @@ def aim(frame, sizes, epsilon, delta, seed):
     from mbi.junction_tree import hypothetical_model_size
 
     table = Table(frame, sizes, seed)
-    rho, d = rho_of(epsilon, delta), len(sizes)
+    rho = rho_of(epsilon, delta)
+    d = len(sizes)
     sets = list(itertools.combinations(sizes, min(3, d)))
     parts = {
         part for s in sets for r in range(1, len(s) + 1) for part in itertools.combinations(s, r)
     }
     weight = {part: sum(len(set(part).intersection(s)) for s in sets) for part in sorted(parts)}
-    sigma, step = math.sqrt(16 * d / (2 * 0.9 * rho)), math.sqrt(8 * 0.1 * rho / (16 * d))
+    sigma = math.sqrt(16 * d / (2 * 0.9 * rho))
+    step = math.sqrt(8 * 0.1 * rho / (16 * d))
     used = 0.0
     for name in sizes:
         table.measure((name,), sigma)
@@ -149,7 +153,8 @@ def aim(frame, sizes, epsilon, delta, seed):
     most = max(weight.values())
     while used < (1 - 1e-9) * rho:
         if rho - used < 2 * (1 / (2 * sigma**2) + step**2 / 8):
-            sigma, step = math.sqrt(1 / (2 * 0.9 * (rho - used))), math.sqrt(8 * 0.1 * (rho - used))
+            sigma = math.sqrt(1 / (2 * 0.9 * (rho - used)))
+            step = math.sqrt(8 * 0.1 * (rho - used))
         cliques = [m.clique for m in table.measured]
         allowed = {}
         for clique, w in weight.items():

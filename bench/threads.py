@@ -125,12 +125,14 @@ def profile(module, notes, problem, total: float, asked) -> tuple[list, float]:
             return answer
 
     kept = descent_solver.Engine
-    descent_solver.Engine, average = Traced, optimisers.average
+    descent_solver.Engine = Traced
+    average = optimisers.average
     optimisers.average = module.average
     try:
         model = fastdp.fit(problem.domain, asked, total=total, threads=1, **FIXED_CALLS)
     finally:
-        descent_solver.Engine, optimisers.average = kept, average
+        descent_solver.Engine = kept
+        optimisers.average = average
     steps = np.diff(np.array(model.trace), axis=0)
     call = float(np.median(steps[:, 2] / steps[:, 0]))
     seconds, record = sorted(taken, key=lambda pair: pair[0])[len(taken) // 2]
@@ -145,7 +147,8 @@ def report(name: str, work: list, outside: float, measured: dict[int, float]) ->
     whole = sum(map(sum, by_kind.values())) + outside
     print(f"\n{name}: {1e3 * whole:.2f} ms a call on one thread, {len(work)} phases")
     for what, seconds in sorted(by_kind.items(), key=lambda item: -sum(item[1])):
-        share, longest = sum(seconds) / whole, max(seconds)
+        share = sum(seconds) / whole
+        longest = max(seconds)
         print(
             f"  {what:12} {100 * share:6.2f} %  {len(seconds):5} pieces, the longest"
             f" {1e6 * longest:7.1f} us"
@@ -191,7 +194,8 @@ def main() -> None:
             if kind not in options.only:
                 continue
             problem = load(prepare(options.rows, [(kind, epsilon, "gdp")])[0])
-            asked, total = to_fastdp(problem), float(problem.weighted[0].sum())
+            asked = to_fastdp(problem)
+            total = float(problem.weighted[0].sum())
             work, outside = profile(module, notes, problem, total, asked)
             measured = {
                 n: timed(problem, total, asked, n, "float64") for n in sorted(options.threads)

@@ -79,7 +79,8 @@ def scores(rows: int, seeds: int, part: float) -> dict:
         before = simulate.incidents(round(part * rows), seed=seed + 100, year=2018)
         year = before.column_names.index("year")
         before = before.set_column(year, "year", pa.array(np.full(before.num_rows, 2019, np.int16)))
-        table, public = fastdp.read(calls, schema), fastdp.read(before, schema, public=True)
+        table = fastdp.read(calls, schema)
+        public = fastdp.read(before, schema, public=True)
         truth = counts(calls)
         got.setdefault("last year's data as they are", []).append(
             [
@@ -157,7 +158,8 @@ print(u - t, time.perf_counter() - u)
 def reach(rows: int, users: int) -> dict:
     figures: dict = {"rows": rows, "users": users}
     with tempfile.TemporaryDirectory() as folder:
-        data, public = Path(folder, "calls.parquet"), Path(folder, "public.parquet")
+        data = Path(folder, "calls.parquet")
+        public = Path(folder, "public.parquet")
         pq.write_table(people(rows, users), data)
         pq.write_table(simulate.incidents(rows // 20, seed=2), public)
         best: dict[str, float] = {}

@@ -209,7 +209,8 @@ def spread(rows: np.ndarray, **of_user) -> dict:
 def purchases(path: str | None) -> dict:
     """12,000 customers with few rows: one country, two favourite shops, months one after the
     other."""
-    rng, n = np.random.default_rng(11), 12_000
+    rng = np.random.default_rng(11)
+    n = 12_000
     t = spread(
         rng.geometric(0.4, n),
         country=rng.choice(12, n, p=rng.dirichlet(np.ones(12))),
@@ -235,7 +236,8 @@ def purchases(path: str | None) -> dict:
 
 def events(path: str | None) -> dict:
     """3,000 users of a site, rows with a heavy tail: one device, sessions of a day and an hour."""
-    rng, n = np.random.default_rng(12), 3_000
+    rng = np.random.default_rng(12)
+    n = 3_000
     t = spread(
         np.minimum(np.ceil(4 * (1 + rng.pareto(1.3, n))), 4_000).astype(np.int64),
         device=rng.choice(6, n, p=[0.4, 0.25, 0.15, 0.1, 0.06, 0.04]),
@@ -264,7 +266,8 @@ def events(path: str | None) -> dict:
 def patients(path: str | None) -> dict:
     """8,000 patients: sex, region and decade of birth, a chronic diagnosis, visits some weeks
     apart."""
-    rng, n = np.random.default_rng(13), 8_000
+    rng = np.random.default_rng(13)
+    n = 8_000
     t = spread(
         1 + rng.negative_binomial(2, 0.2, n),
         sex=rng.choice(2, n),
@@ -358,7 +361,8 @@ def distributions(
     order = in_order(table, times)
     user = np.unique(table["user"][order], return_inverse=True)[1]
     codes = {n: table[n][order] for n in names}
-    users, width = int(user.max()) + 1, TOP + 1
+    users = int(user.max()) + 1
+    width = TOP + 1
     rows = np.bincount(user, minlength=users).astype(float)
     many = rows > 1
     weight = np.where(many, 1 / np.maximum(rows * (rows - 1), 1), 0.0) / max(many.sum(), 1)
@@ -406,7 +410,8 @@ def middles() -> np.ndarray:
 
 def people_of(table: dict, name: str, sizes: dict) -> dict[str, np.ndarray]:
     """Facts of each user of a table (`people_measures.of_users`)."""
-    lead, amount = ORDER[name][0], AMOUNT.get(name, "fare")
+    lead = ORDER[name][0]
+    amount = AMOUNT.get(name, "fare")
     value = middles()[table[amount]] if amount == "amount" else table[amount] + 1.0
     return of_users(table["user"], periods_of(table[lead], sizes[lead]), value)
 
@@ -486,8 +491,11 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="one table, one seed, both ways")
     options = parser.parse_args()
     if options.quick:
-        options.tables, options.epsilon, options.seeds = ["cohorts"], [1.0], [0, 1]
-        options.sources, options.no_save = ["auto", "order"], True
+        options.tables = ["cohorts"]
+        options.epsilon = [1.0]
+        options.seeds = [0, 1]
+        options.sources = ["auto", "order"]
+        options.no_save = True
     names = [n for n in options.tables if load(n, options.flights) is not None]
     seeds = range(*options.seeds)
     cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]

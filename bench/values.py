@@ -40,7 +40,8 @@ def found(table: pa.Table, user: str | None, share: float, seed: int) -> tuple[S
     def engine(schema: Schema):
         yield local(fastdp.read(table, schema), 2)
 
-    domaincosts.MOST_SHARE, domaincosts.MOST_SUMS = share, 0.3 * share
+    domaincosts.MOST_SHARE = share
+    domaincosts.MOST_SUMS = 0.3 * share
     ask = reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip="private")
     reserved = reserve.reserve(schema_of_source(table, user), [ask], seed=seed)
     schema = reserved.learn(table, engine)
@@ -65,7 +66,9 @@ def held(table: pa.Table, schema: Schema, name: str) -> tuple[int, float]:
 
 def limit(counts: np.ndarray) -> float:
     """Expected share of the rows that the best possible selection finds, one value a user."""
-    chance, table, grow = 0.0, [0.0], math.exp(EPSILON)
+    chance = 0.0
+    table = [0.0]
+    grow = math.exp(EPSILON)
     while chance < 1 and len(table) < 10_000:
         chance = min(grow * chance + DELTA, 1 - (1 - chance - DELTA) / grow, 1.0)
         table.append(chance)
@@ -87,7 +90,8 @@ def show(table: pa.Table, user: str | None, columns: list[str], seeds: int, jobs
         ]
         for share, runs in zip(SHARES, asked):
             cells, costs = zip(*(run.result() for run in runs))
-            means, shares = np.mean(cells, axis=0), np.array(cells)[:, :, 1]
+            means = np.mean(cells, axis=0)
+            shares = np.array(cells)[:, :, 1]
             ends = zip(means, shares.min(0), shares.max(0))
             texts = "  ".join(
                 f"{n:4.0f}: {h:5.1%} ({low:.1%}..{high:.1%})" for (n, h), low, high in ends

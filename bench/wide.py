@@ -22,7 +22,8 @@ def codes(
     out = [draw.choice(domain[names[0]], rows, p=rng.dirichlet(np.ones(domain[names[0]])))]
     pairs: list[Clique] = []
     for i in range(1, columns):
-        parent, size = int(rng.integers(max(0, i - 6), i)), domain[names[i]]
+        parent = int(rng.integers(max(0, i - 6), i))
+        size = domain[names[i]]
         law = rng.dirichlet(np.full(size, 0.3), domain[names[parent]])
         law = np.minimum(law.cumsum(axis=1), 1.0)
         law[:, -1] = 1.0

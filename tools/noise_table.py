@@ -17,7 +17,8 @@ GUIDE_BITS = 10
 def cumulative(weights: list) -> list[int]:
     """Cumulative weights scaled to 2^128, rounded down; the last is 2^128 - 1."""
     total = mpmath.fsum(weights)
-    sums, out = mpmath.mpf(0), []
+    sums = mpmath.mpf(0)
+    out = []
     for weight in weights:
         sums += weight
         out.append(min(int(mpmath.floor(sums / total * mpmath.mpf(2) ** 128)), 2**128 - 1))
@@ -42,7 +43,8 @@ def expo() -> list[int]:
 
 def guide(table: list[int]) -> list[int]:
     """For each value of the top bits, the first strip its words can fall in."""
-    out, strip = [], 0
+    out = []
+    strip = 0
     for top in range(1 << GUIDE_BITS):
         while table[strip] <= top << (128 - GUIDE_BITS):
             strip += 1

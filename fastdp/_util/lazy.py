@@ -29,7 +29,10 @@ else:
                 self.__dict__[attribute] = value
             return value
 
-    pa, pc, pq = _Lazy("pyarrow"), _Lazy("pyarrow.compute"), _Lazy("pyarrow.parquet")
-    pl, sp = _Lazy("polars"), _Lazy("scipy.sparse")
+    pa = _Lazy("pyarrow")
+    pc = _Lazy("pyarrow.compute")
+    pq = _Lazy("pyarrow.parquet")
+    pl = _Lazy("polars")
+    sp = _Lazy("scipy.sparse")
 
 __all__ = ["pa", "pc", "pl", "pq", "sp"]

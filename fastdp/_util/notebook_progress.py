@@ -33,8 +33,10 @@ def notebook_progress() -> Callable[[Progress], None] | None:
 
 class _Display:
     def __init__(self, display: Any):
-        self._display, self._handle = display, None
-        self._lock, self._last = threading.Lock(), 0.0
+        self._display = display
+        self._handle = None
+        self._lock = threading.Lock()
+        self._last = 0.0
 
     def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
@@ -54,7 +56,8 @@ def bar_html(progress: Progress) -> str:
     left = progress.seconds_left
     words = f"{progress.run} {progress.text or progress.stage}".strip()
     if progress.fraction >= 1:
-        words, left = f"fastdp: done in {progress.seconds:.1f} s", None
+        words = f"fastdp: done in {progress.seconds:.1f} s"
+        left = None
     after = "" if left is None else f", about {left:.0f} s left"
     return (
         f'<progress max="1" value="{min(1.0, progress.fraction):.3f}"'

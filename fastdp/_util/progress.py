@@ -60,17 +60,20 @@ class Reporter:
             cancel = cancel.is_set
         if cancel is not None and not callable(cancel):
             raise UsageError("cancel must be a function without arguments or a threading.Event")
-        self._callback, self._cancel = callback, cancel
+        self._callback = callback
+        self._cancel = cancel
         self.current = ""
         self._start = time.perf_counter()
-        self._now, self._run = 0, ""
+        self._now = 0
+        self._run = ""
         self._parts = [0.0] * runs
         self._lock = threading.Lock()
         self.timings: list[tuple[str, str, float]] = []
 
     def begin(self, number: int, run: str) -> None:
         """Reports from now on are about run `number` of several (one for each epsilon)."""
-        self._now, self._run = number, run
+        self._now = number
+        self._run = run
 
     def spent(self, run: str) -> dict[str, float]:
         """Seconds of each stage of one of the runs, with those before the first. Some stages happen
@@ -97,7 +100,8 @@ class Reporter:
         if text:
             self.update(name, 0.0, text)
         LOG.info("%s%s", f"{self._run}: " if self._run else "", text or name)
-        start, around = time.perf_counter(), self.current
+        start = time.perf_counter()
+        around = self.current
         self.current = name
         try:
             yield

@@ -99,7 +99,8 @@ def synth(
         "clip": clip_of(clip),
     }
     given["memory"] = None if memory is None else parse_bytes(memory)
-    status, asked = interrupt.watch_run(), numbers if len(numbers) > 1 else numbers[0]
+    status = interrupt.watch_run()
+    asked = numbers if len(numbers) > 1 else numbers[0]
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     with spark as rows_in, progress_for(quiet or as_json) as callback:
         made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
@@ -262,7 +263,8 @@ def main(arguments: list[str] | None = None) -> None:
     except FastdpError as error:
         interruption.end()
         if "--json" in arguments:
-            kind, text = type(error).__name__, as_options(str(error))
+            kind = type(error).__name__
+            text = as_options(str(error))
             emit({"error": {"kind": kind, "text": text, "exit_code": error.exit_code}})
         warn(as_options(str(error)))
         sys.exit(error.exit_code)

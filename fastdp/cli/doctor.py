@@ -61,7 +61,8 @@ def text(report: dict[str, Any]) -> str:
 def _kernels(folder: Path) -> tuple[list[str], list[str]]:
     """(names of the compiled parts that load, what is wrong with the others)."""
     names = sorted(path.stem for path in folder.glob("*.pyi"))
-    loaded, problems = [], []
+    loaded = []
+    problems = []
     for name in names:
         try:
             import_module(f"fastdp._core.{name}")

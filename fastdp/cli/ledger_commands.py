@@ -46,7 +46,9 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
     budgets = ledger.datasets()
     shown: dict[str, dict] = {}
     for name in [dataset] if dataset is not None else list(budgets):
-        unit, spent, left = ledger.unit(name), ledger.spent(name), ledger.remaining(name)
+        unit = ledger.unit(name)
+        spent = ledger.spent(name)
+        left = ledger.remaining(name)
         shown[name] = {
             "budget": budgets.get(name),
             "unit": None if unit is None else unit.to_dict(),
@@ -78,7 +80,8 @@ def ledger_release(path: str, run: str, as_json: bool = False) -> None:
             "fastdp ledger show"
         )
     (name,) = names
-    dataset, already = entries[name]["dataset"], entries[name]["finished"]
+    dataset = entries[name]["dataset"]
+    already = entries[name]["finished"]
     before = ledger.remaining(dataset)
     ledger.release(name)
     after = ledger.remaining(dataset)
@@ -122,7 +125,8 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
         ),
     ]
     for run in entry["runs"]:
-        about, time = run.get("about") or {}, run.get("time")
+        about = run.get("about") or {}
+        time = run.get("time")
         when = (
             "no date" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
         )
@@ -141,12 +145,15 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
 def composition_words(budget: Mapping, spent: Mapping, left: Mapping) -> list[str]:
     """Lines that explain why the epsilon spent and the epsilon left do not add up to the budget's
     epsilon."""
-    total, used, rest = budget.get("epsilon"), spent.get("epsilon"), left.get("epsilon")
+    total = budget.get("epsilon")
+    used = spent.get("epsilon")
+    rest = left.get("epsilon")
     if not (total and used and rest and budget.get("mu") and budget.get("delta")) or budget.get(
         "pure"
     ):
         return []
-    whole2, rest2 = budget["mu"] ** 2, left["mu"] ** 2
+    whole2 = budget["mu"] ** 2
+    rest2 = left["mu"] ** 2
     return [
         (
             f"(Epsilons of runs do not add up; mu^2 does. The budget's epsilon {total:.4g} is mu^2"

@@ -65,7 +65,8 @@ def call(arguments: Sequence[str]) -> None:
 
 def parser_of(path: tuple[str, ...]) -> _Parser:
     """The parser of a command's arguments."""
-    function, said = COMMANDS[path], HELP
+    function = COMMANDS[path]
+    said = HELP
     for name in path:
         said = said[name]
     about = textwrap.dedent(f"    {function.__doc__}").strip()
@@ -147,7 +148,8 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, prog: str, about: str, examples: str):
         super().__init__(prog=prog, add_help=False, allow_abbrev=False)
-        self.about, self.examples = about, examples
+        self.about = about
+        self.examples = examples
         self.places: dict[str, str] = {}
         self.options: dict[tuple[str, ...], tuple[str, str]] = {}
 

@@ -47,7 +47,8 @@ def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
 
 
 def _lines() -> Callable[[Progress], None]:
-    shown, at = "", 0.0
+    shown = ""
+    at = 0.0
 
     def show_stage(p: Progress) -> None:
         nonlocal shown, at
@@ -55,7 +56,8 @@ def _lines() -> Callable[[Progress], None]:
         if name != shown or p.seconds >= at + LOG_SECONDS:
             done = f", {p.fraction:.0%} of the run done" if name == shown else ""
             print(f"fastdp {p.seconds:7.1f} s  {name}{done}", file=sys.stderr)
-            shown, at = name, p.seconds
+            shown = name
+            at = p.seconds
 
     return show_stage
 
@@ -155,7 +157,8 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
 
     from ..metrics.scores import FACTS
 
-    console, samples = _console(), results.get("baselines") or {}
+    console = _console()
+    samples = results.get("baselines") or {}
     table = Table(box=None, pad_edge=False)
     table.add_column("score")
     for name in ("synthetic", *samples):

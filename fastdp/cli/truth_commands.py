@@ -72,7 +72,8 @@ def check(
         schema = schema_beside(data[0])
     if schema is None:
         raise UsageError("check needs --schema: the schema that the run will use")
-    source, style = data if len(data) > 1 else data[0], dialect_of(dialect)
+    source = data if len(data) > 1 else data[0]
+    style = dialect_of(dialect)
     report = look(source, schema, mechanism=mechanism, dialect=style, threads=threads)
     if out is not None:
         with whole_file(out) as part:

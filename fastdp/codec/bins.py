@@ -104,7 +104,8 @@ def has_tail(column: Numeric) -> bool:
 
 def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
     """The bins by code, and the codes that decode to null."""
-    edges, pairs = column.edges, list(pairwise(column.edges))
+    edges = column.edges
+    pairs = list(pairwise(column.edges))
     without = [] if column.null_code is None else [column.null_code]
     if column.overflow_code is not None:
         without += [] if has_tail(column) else [column.overflow_code]
@@ -112,7 +113,8 @@ def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
     if column.null_code is not None:
         pairs.append(pairs[0])
     rows = [_bin(column, a, b) for a, b in pairs]
-    whole, unit = on_grid(column), 10.0 ** digits(column)
+    whole = on_grid(column)
+    unit = 10.0 ** digits(column)
     if isinstance(column.means, tuple):
         targets = [m * unit for m in column.means]
         rows = [*_matched(rows[: column.base], targets, whole), *rows[column.base :]]
@@ -239,15 +241,18 @@ def on_grid(column: Numeric) -> bool:
 def _bin(column: Numeric, a: float, b: float) -> tuple:
     """lo, hi, mean, low, high of the bin [a, b); exact whole numbers on a grid."""
     least, most = _limits(column)
-    scale, whole = digits(column), on_grid(column)
+    scale = digits(column)
+    whole = on_grid(column)
     mean = 0.0
     if math.isinf(b):
         tail = _tail(column, True)
-        mean, width = tail.mean or 0.0, tail.width
+        mean = tail.mean or 0.0
+        width = tail.width
         b = b if width is None else a + width
     elif math.isinf(a):
         tail = _tail(column, False)
-        mean, width = -(tail.mean or 0.0), tail.width
+        mean = -(tail.mean or 0.0)
+        width = tail.width
         a = a if width is None else b - width
     if whole:
         lo = _ceil(max(exact(a), least), scale)

@@ -133,7 +133,8 @@ def _decode_rows(
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
     computed = compiled_constraints(schema).computed if schema.constraints else {}
     for item in schema.fields.values():
-        have, numbers = [part for part in item.parts if part.name in codes], settled.get(item.name)
+        have = [part for part in item.parts if part.name in codes]
+        numbers = settled.get(item.name)
         if (
             not have
             and item.name in computed
@@ -156,7 +157,8 @@ def _decode_rows(
     if outputs:
         for extra in schema.outputs.values():
             if extra.of in codes:
-                shift, base = codes[extra.of], schema.columns[extra.of].base
+                shift = codes[extra.of]
+                base = schema.columns[extra.of].base
                 values = _shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
                 u = (
                     _uniform(seed, extra.name, "hour", row, len(shift))
@@ -256,7 +258,8 @@ def _times(item: Derived, values: np.ndarray, null: np.ndarray) -> pa.Array:
     """Values of a derived field (times in seconds on the local clock) as it writes them."""
     if not isinstance(item, Timestamp):
         return _array(values, null, item.dtype)
-    kind, stored = dtypes.arrow(item.dtype), _stored_times(item.dtype, values)
+    kind = dtypes.arrow(item.dtype)
+    stored = _stored_times(item.dtype, values)
     if getattr(kind, "tz", None) is None:
         return _array(stored, null, item.dtype)
     local = _array(stored, null, f"timestamp[{kind.unit}]")
@@ -437,7 +440,8 @@ def _raw_numbers(column: Numeric, bins: Bins, codes: np.ndarray, key: int, row: 
 
 def _on_grids(bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
     """Numbers in units of the last digit, of which each grid has its part."""
-    out, choice = np.empty(len(codes)), np.empty(len(codes))
+    out = np.empty(len(codes))
+    choice = np.empty(len(codes))
     _draw(bins, codes, 1.0, key, row, out)
     core.uniform(stream_key(key, "", "grid"), row, choice)
     chosen = np.zeros(len(codes), bool)

@@ -152,7 +152,8 @@ def _encode(
         rule = dictionary_map(item, table)
         x, valid, bit0 = _buffers(indices)
     else:
-        key, cache = (item.name, source), schema.__dict__.setdefault("_encode_maps", {})
+        key = (item.name, source)
+        cache = schema.__dict__.setdefault("_encode_maps", {})
         rule = cache[key] = cache.get(key) or number_map(item, source)
     return x, rule, valid, bit0, out[item.name], keep
 

@@ -109,7 +109,8 @@ def _rounded(number: Decimal, places: int) -> int:
 
 def _of_decimals(array: pa.Array, plain: pa.Array, places: int) -> np.ndarray:
     """Decimals, also given as int64 multiples of their last digit (the ends of int64: beyond it)."""
-    numbers, scale = np.asarray(plain.fill_null(0)), array.type.scale
+    numbers = np.asarray(plain.fill_null(0))
+    scale = array.type.scale
     if scale <= places:
         times = 10 ** min(places - scale, 18)
         most = LARGEST // times + 1

@@ -182,7 +182,8 @@ def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
         )
         seconds = (days if small else days // 86_400_000) * 86_400
         return seconds, np.zeros_like(seconds), 1
-    raw, unit = np.asarray(array.view(pa.int64()).fill_null(0)), UNITS[kind.unit]
+    raw = np.asarray(array.view(pa.int64()).fill_null(0))
+    unit = UNITS[kind.unit]
     seconds = raw // unit
     return seconds, raw - seconds * unit, unit
 
@@ -253,7 +254,8 @@ def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | No
 
         return [null if number is None else code(number) for number in numbers]
     assert isinstance(column, Numeric)
-    edges, table = [exact(edge) for edge in column.edges], [below, *range(column.base), above]
+    edges = [exact(edge) for edge in column.edges]
+    table = [below, *range(column.base), above]
     return [null if n is None else table[bisect_right(edges, Fraction(n))] for n in numbers]
 
 
@@ -320,7 +322,8 @@ def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, i
             exact = float(np.float32(exact))
         floats.setdefault(exact, code)
     if whole and len(whole) == len(floats) == len(column.values):
-        low, span = min(whole), max(whole) - min(whole) + 1
+        low = min(whole)
+        span = max(whole) - min(whole) + 1
         if span <= _TABLE_LIMIT and (source.form != "float" or abs(low) + span < 2**53):
             table = np.full(span, sides["other"], dtype=np.uint32)
             table[np.array(list(whole)) - low] = list(whole.values())

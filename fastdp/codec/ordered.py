@@ -70,7 +70,8 @@ class OrderGroup(Struct, frozen=True, eq=False):
         """(code columns, earlier item, later item) of every pair in order."""
         for b, earlier in enumerate(self.before):
             for a in earlier:
-                first, second = self.items[a], self.items[b]
+                first = self.items[a]
+                second = self.items[b]
                 if first.low.size * second.low.size > most:
                     size = (
                         f"{first.low.size * second.low.size:,} combinations, the limit is {most:,}"
@@ -167,9 +168,11 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
             for b in ranked:
                 if (a, c) in strict and (c, b) in strict:
                     strict[a, b] = strict.get((a, b), False) or strict[a, c] or strict[c, b]
-    groups, left = [], set(ranked)
+    groups = []
+    left = set(ranked)
     while left:
-        group, grown = {next(n for n in ranked if n in left)}, True
+        group = {next(n for n in ranked if n in left)}
+        grown = True
         while grown:
             more = {x for pair in strict for x in pair if group & set(pair)} - group
             group, grown = group | more, bool(more)
@@ -232,7 +235,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
                 "order numbers exactly"
             )
         low, high = bins.low / bins.unit, bins.high / bins.unit
-        step, kind = 1 / bins.unit if on_grid(column) else 0.0, "number"
+        step = 1 / bins.unit if on_grid(column) else 0.0
+        kind = "number"
         if column.timely:
             step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
             low, high = low * step, high * step

@@ -89,7 +89,8 @@ class CompiledConstraints:
         return out
 
     def _following(self) -> tuple[tuple[Follows, ...], dict[str, int]]:
-        made, number_of = {}, {}
+        made = {}
+        number_of = {}
         for number, constraint in enumerate(self.schema.constraints):
             if constraint.column is not None and not computed(self.schema, constraint):
                 with _blame(number, constraint):
@@ -99,7 +100,8 @@ class CompiledConstraints:
         return tuple(made[name] for name in turn), number_of
 
     def _masks(self) -> list[Mask]:
-        schema, out = self.schema, []
+        schema = self.schema
+        out = []
         for number, constraint in enumerate(schema.constraints):
             if constraint.column is None and not constraint.order:
                 with _blame(number, constraint):

@@ -98,7 +98,8 @@ def text_kind(text: bytes) -> str:
 
 def _text_rule(column: Column) -> Callable[[bytes], int]:
     kind = dtypes.family(column.dtype)
-    other, null = other_code(column), null_code(column)
+    other = other_code(column)
+    null = null_code(column)
     if isinstance(column, TextKind):
         return lambda text: null if is_missing(text) else VALUE_KINDS.index(text_kind(text))
     if isinstance(column, Categorical) and kind == "string":
@@ -147,7 +148,8 @@ def _time_rule(column: Numeric) -> Callable[[bytes], int]:
     """The function from a text that spells a date or time to its bin's code; a fraction of a
     second counts as the second it lies in."""
     (low, high), other, null = ends(column), other_code(column), null_code(column)
-    day, tz = dtypes.family(column.dtype) == "date", getattr(dtypes.arrow(column.dtype), "tz", None)
+    day = dtypes.family(column.dtype) == "date"
+    tz = getattr(dtypes.arrow(column.dtype), "tz", None)
 
     def code(text: bytes) -> int:
         moment = _moment(text)

@@ -90,7 +90,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         active = np.arange(size)
     position = np.empty(size, np.int64)
     position[active] = np.arange(active.size)
-    w, wt = np.zeros(active.size), np.zeros(active.size)
+    w = np.zeros(active.size)
+    wt = np.zeros(active.size)
     for (k, _), found in single.items():
         where, weight, y = map(
             np.concatenate, zip(*((position[at], x.weight, x.y) for at, x in found))
@@ -99,7 +100,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             continue
         low = where.min()
         where -= low
-        set_w, set_wt = np.bincount(where, weight), np.bincount(where, weight * y)
+        set_w = np.bincount(where, weight)
+        set_wt = np.bincount(where, weight * y)
         t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=set_w > 0)
         left = form(y - t[where], weight)
         constant += left
@@ -121,14 +123,17 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())
     direct = [targets[k] for k in range(len(plan.direct))]
-    cells, functionals = (active, w, t), (matrix, v, b)
+    cells = (active, w, t)
+    functionals = (matrix, v, b)
     return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct)
 
 
 def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:
     """Rows that are not single cells, one block for each key: the lines, columns and values of a
     matrix over the plan's vector."""
-    entries, rest, n = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))], [], 0
+    entries = [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
+    rest = []
+    n = 0
     known: dict[tuple[Clique, int], np.ndarray] = {}
 
     def spots(clique: Clique, cells: np.ndarray) -> np.ndarray:
@@ -173,13 +178,16 @@ def _fuse(
         for part in group:
             asked.setdefault(part.order, []).append((n, part))
         n += group[0].y.size
-    v, vb, constant = np.zeros(n), np.zeros(n), 0.0
+    v = np.zeros(n)
+    vb = np.zeros(n)
+    constant = 0.0
     for k in sorted(asked):
         at = _ranges(*zip(*((start, part.y.size) for start, part in asked[k])))
         weight, y = (
             np.concatenate([getattr(part, x) for _, part in asked[k]]) for x in ("weight", "y")
         )
-        mine_v, mine_vb = np.bincount(at, weight, n), np.bincount(at, weight * y, n)
+        mine_v = np.bincount(at, weight, n)
+        mine_vb = np.bincount(at, weight * y, n)
         b = np.divide(mine_vb, mine_v, out=np.zeros(n), where=mine_v > 0)
         left = form(y - b[at], weight)
         constant += left

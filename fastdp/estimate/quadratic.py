@@ -98,7 +98,8 @@ class Quadratic:
     def look(self, tables: np.ndarray) -> tuple[np.ndarray, float]:
         """(the loss of each direct node, the largest gradient in them), at the tables of all
         nodes."""
-        losses, steepest = np.zeros(len(self.targets)), 0.0
+        losses = np.zeros(len(self.targets))
+        steepest = 0.0
         for k, aim in enumerate(self.targets):
             cells = tables[aim.node.table : aim.node.table + aim.target.size]
             for at in range(0, aim.target.size, LOOK):

@@ -20,7 +20,8 @@ class Clock:
     def __init__(self, callback: Callback | None = None):
         self.trace: list[tuple[int, float, float]] = []
         self.calls = 0
-        self._started, self._callback = time.perf_counter(), callback
+        self._started = time.perf_counter()
+        self._callback = callback
 
     def tick(self, calls: int, loss: float) -> None:
         elapsed = time.perf_counter() - self._started
@@ -47,7 +48,8 @@ class Solution(Struct, frozen=True):
             "iterations": self.iterations,
             "ended": self.ended,
         }
-        total, measured = task.total, self.errors
+        total = task.total
+        measured = self.errors
         return Model(
             task.domain, self.nodes, total=total, trace=clock.trace, measured=measured, **about
         )

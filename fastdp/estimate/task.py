@@ -97,7 +97,8 @@ class Task(Struct, frozen=True):
             place = plan.places[frozenset(clique)]
             cells = permute_cells(plan.domain, clique, np.flatnonzero(mask), place.axes)
             theta[place.at + cells] = IMPOSSIBLE
-        tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+        tables = np.empty(plan.cells)
+        m = np.empty(max(plan.size, 1))
         log_z = Engine(plan, self.team).infer(theta, self.total, tables, m)
         if log_z is None:
             raise MeasurementError(
@@ -119,7 +120,8 @@ def single(tables: np.ndarray) -> np.ndarray:
 
 def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
     """Precision and target of every entry of the plan's vector (0 if nothing was measured)."""
-    w, t = np.zeros(max(plan.size, 1)), np.zeros(max(plan.size, 1))
+    w = np.zeros(max(plan.size, 1))
+    t = np.zeros(max(plan.size, 1))
     w[quadratic.active], t[quadratic.active] = quadratic.w, quadratic.t
     return w, t
 
@@ -127,7 +129,8 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
 def errors_of(plan: Plan, quadratic: Quadratic) -> Callable[[], dict[Clique, np.ndarray]]:
     """Make the standard error of every cell that was measured separately, per measured clique (inf
     if a cell was not). Keeps no target alive."""
-    active, weight = quadratic.active, quadratic.w
+    active = quadratic.active
+    weight = quadratic.w
     direct = {
         aim.node.axes: np.broadcast_to(1 / np.sqrt(aim.precision), aim.target.shape)
         for aim in quadratic.targets

@@ -44,7 +44,8 @@ def _total(query, y, variance) -> tuple[float, float] | None:
 def _of_grid(grid: Grid, y, variance, start) -> tuple[tuple[float, float], int]:
     """Fine cells plus the remainder; each child gives a separate estimate of the remainder."""
     stop = start + grid.fine.size
-    total, spread = float(y[start:stop].sum()), float(variance[start:stop].sum())
+    total = float(y[start:stop].sum())
+    spread = float(variance[start:stop].sum())
     ways = []
     for child in grid.children:
         way, stop = _of_grid(child, y, variance, stop)

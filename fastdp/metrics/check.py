@@ -194,7 +194,8 @@ def check(
     parts = source.parts(schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
-    bare, types = _with_codes(schema), ingest.source_types(schema)
+    bare = _with_codes(schema)
+    types = ingest.source_types(schema)
     check_batch = partial(_check_batch, schema=schema, bare=bare, types=types, users=counts.users)
     for piece in ingest.of_batches(parts, schema, wanted, check_batch, _threads.resolve(threads)):
         counts.add(piece)
@@ -247,7 +248,8 @@ def _check_batch(
     drop = np.zeros(batch.num_rows, bool)
     fields = {}
     for name, item in bare.fields.items():
-        column, own = item.parts[0], schema.fields[name]
+        column = item.parts[0]
+        own = schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
         if part.is_text(

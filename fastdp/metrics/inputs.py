@@ -95,7 +95,8 @@ def _codes_of_ints(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray
     ends = [int(v) for part in (a, b) if len(part) for v in (part.min(), part.max())]
     if not ends:
         return a.astype(np.uint8), b.astype(np.uint8), pa.array([], pa.int64())
-    low, span = min(ends), max(ends) - min(ends) + 1
+    low = min(ends)
+    span = max(ends) - min(ends) + 1
     if span > 1 << 22 or max(ends) >= 1 << 62:
         return None
     from .._core.score import mark, recode
@@ -154,7 +155,8 @@ def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     if isinstance(both, pa.ChunkedArray):
         both = both.chunk(0) if both.num_chunks else pa.array([], kind)
     coded = pc.dictionary_encode(both)
-    values, nulls = coded.dictionary, both.null_count > 0
+    values = coded.dictionary
+    nulls = both.null_count > 0
     order = pc.sort_indices(values)  # nan last
     rank = np.full(len(values) + 1, len(values))
     rank[order.to_numpy()] = np.arange(len(values))

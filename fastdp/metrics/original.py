@@ -337,7 +337,8 @@ def _with_numeric_times(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
 
 
 def _side(table: pa.Table, times: tuple[str, ...], user: str | None) -> _Side:
-    ids, step = None, -(-table.num_rows // MOST_ROWS)
+    ids = None
+    step = -(-table.num_rows // MOST_ROWS)
     if user is not None and user in table.column_names:
         coded = pc.dictionary_encode(table.column(user).combine_chunks())
         ids = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)

@@ -75,7 +75,8 @@ def correlation(pair: Pair) -> dict[str, Any] | None:
 
 def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:
     size = len(columns)
-    first, second = np.zeros(size), np.zeros((size, size))
+    first = np.zeros(size)
+    second = np.zeros((size, size))
     for start in range(0, rows, CHUNK):
         block = np.stack([c[start : start + CHUNK] for c in columns]).astype(np.float64)
         first += block.sum(axis=1)

@@ -92,7 +92,8 @@ def _batches(
             continue
         if batch and total + cells > BATCH_CELLS:
             yield batch, False
-            batch, total = [], 0
+            batch = []
+            total = 0
         batch.append(clique)
         total += cells
     if batch:

@@ -84,13 +84,15 @@ def score(pair: Pair, target: str | None = None, *, seed: int = 0) -> dict[str, 
 def pick_target(pair: Pair) -> str:
     """The column of 2 to 20 codes with the largest entropy in the truth; if there is none, the
     first column."""
-    best, most = pair.names[0], -1.0
+    best = pair.names[0]
+    most = -1.0
     for name in pair.names:
         if 2 <= pair.sizes[name] <= 20:
             share = np.bincount(pair.truth[name], minlength=pair.sizes[name]) / max(1, pair.rows[0])
             entropy = float(-(share[share > 0] * np.log(share[share > 0])).sum())
             if entropy > most:
-                best, most = name, entropy
+                best = name
+                most = entropy
     return best
 
 

@@ -38,7 +38,8 @@ def save(
     """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or
     not at all."""
     path = Path(path)
-    entries, members = {}, []
+    entries = {}
+    members = []
     for name, array in sorted(arrays.items()):
         member, array = f"{name}.npy", np.asarray(array)
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)

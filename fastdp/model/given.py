@@ -51,7 +51,8 @@ def _combinations(
     model: Model, given: Mapping[str, np.ndarray], rows: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """(the combinations of codes that occur, one a row; the combination of each row)."""
-    number, firsts = np.zeros(rows, np.int64), np.zeros(1, np.int64)
+    number = np.zeros(rows, np.int64)
+    firsts = np.zeros(1, np.int64)
     for a, codes in given.items():
         keys = number * model.domain[a] + codes
         _, firsts, number = np.unique(keys, return_index=True, return_inverse=True)
@@ -117,7 +118,8 @@ def _pick(weights: np.ndarray, cell: np.ndarray, generator: np.random.Generator)
     table = np.where(table.sum(axis=1, keepdims=True) > 0, table, 1.0)
     ends = np.cumsum(table, axis=1)
     ends /= ends[:, -1:]
-    size, uniform = table.shape[1], (1 - 1e-8) * generator.random(len(cell))
+    size = table.shape[1]
+    uniform = (1 - 1e-8) * generator.random(len(cell))
     # One search over all cells: the ends of cell i lie between i and i + 1.
     flat = (ends + np.arange(len(used))[:, None]).ravel()
     found = np.searchsorted(flat, uniform + at, side="right") - at * size

@@ -96,8 +96,12 @@ class Model:
         trace: Sequence[tuple[int, float, float]] = (),
         measured: Measured = None,
     ):
-        self.domain, self.nodes, self.total = domain, tuple(nodes), float(total)
-        self.loss, self.iterations, self.ended = float(loss), int(iterations), ended
+        self.domain = domain
+        self.nodes = tuple(nodes)
+        self.total = float(total)
+        self.loss = float(loss)
+        self.iterations = int(iterations)
+        self.ended = ended
         self.trace = tuple(trace)
         self.private = True
         self.merged: dict[str, np.ndarray] = {}
@@ -250,7 +254,8 @@ class Model:
         for name, code in where.items():
             place = plan.places[frozenset((name,))]
             theta[place.at : place.at + place.size][np.arange(place.size) != int(code)] = IMPOSSIBLE
-        tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+        tables = np.empty(plan.cells)
+        m = np.empty(max(plan.size, 1))
         Engine(plan, 1).infer(theta, share, tables, m)
         return Model.from_plan(plan, tables, total=share, ended="conditioned")
 

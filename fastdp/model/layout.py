@@ -89,7 +89,8 @@ def make_plan(
     sparsely. Sets in `direct` are measured in every cell and nowhere else: one that is a whole node
     is left out of the vector, the node is *direct*."""
     nodes, hosts = _root_tree(domain, tree)
-    separators, sets = set(hosts), [set(node.axes) for node in nodes]
+    separators = set(hosts)
+    sets = [set(node.axes) for node in nodes]
     for attrs in measured:
         if attrs not in hosts:
             inside = [i for i, whole in enumerate(sets) if attrs <= whole]
@@ -101,7 +102,8 @@ def make_plan(
     copied: dict[int, int] = {}
     size = table = row_at = 0
     for i, node in enumerate(nodes):
-        node.table, node.row_at = table, row_at
+        node.table = table
+        node.row_at = row_at
         table += node.rows * node.cells
         row_at += node.rows
         hosted_sets = [s for s, host in hosts.items() if host == i]
@@ -113,7 +115,8 @@ def make_plan(
                 copied[size] = places[whole].size
                 size += places[whole].size
             elif whole in direct and node.cells >= DIRECT_CELLS:
-                node.local, node.direct = DIRECT, len(direct_nodes)
+                node.local = DIRECT
+                node.direct = len(direct_nodes)
                 direct_nodes.append(node)
             else:
                 last.append((node, whole))
@@ -134,7 +137,8 @@ def make_plan(
                 hosted_group[attrs] = []
         for attrs, inner in hosted_group.items():
             node.links.append(_link(domain, node.sep, node.res, places[attrs]))
-            place, parts = places[attrs], [part for part, _ in inner]
+            place = places[attrs]
+            parts = [part for part, _ in inner]
             late = not separators.isdisjoint((attrs, *parts))
             along = domain[place.axes[0]] if all(place.axes[0] in part for part in parts) else 1
             node.hosted.append((place.at, place.size, len(folds), len(inner), late, along))
@@ -212,7 +216,8 @@ def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[fro
     for start in range(len(tree.cliques)):
         if start in seen:
             continue
-        component, stack = [], [start]
+        component = []
+        stack = [start]
         seen.add(start)
         while stack:
             i = stack.pop()
@@ -288,7 +293,8 @@ def permute_cells(
 
 def strides(domain: Domain, axes: Clique) -> dict[str, int]:
     """How far apart neighbours along each axis lie in a table over `axes`."""
-    out, step = {}, 1
+    out = {}
+    step = 1
     for a in reversed(axes):
         out[a] = step
         step *= domain[a]
@@ -316,7 +322,8 @@ def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list
     both kept side by side, are one."""
     out: list[tuple[int, int]] = []
     for name in axes:
-        n, step = domain[name], stride.get(name, 0)
+        n = domain[name]
+        step = stride.get(name, 0)
         if out and out[-1][1] == step * n:
             out[-1] = (out[-1][0] * n, step)
         else:

@@ -53,7 +53,8 @@ def marginals(
         in_flight += _ways(domain, tree, sums, source, wanted, levels, carried)
         if in_flight > CARRIED_CELLS:
             sums.run(levels, threads)
-            levels, in_flight = [], 0
+            levels = []
+            in_flight = 0
     sums.run(levels, threads)
     out.update(meetings.run(threads))
     for clique, (source, target) in pairs.items():

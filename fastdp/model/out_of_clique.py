@@ -26,7 +26,10 @@ class OutOfClique:
     product that is done."""
 
     def __init__(self, domain: Domain, tree: Tree, sums: Sums, limit: int):
-        self._domain, self._tree, self._sums, self._limit = domain, tree, sums, limit
+        self._domain = domain
+        self._tree = tree
+        self._sums = sums
+        self._limit = limit
         self._messages: dict[tuple[str, int, int], tuple[np.ndarray, Clique, int]] = {}
         self._joined: dict[Clique, tuple[Clique, np.ndarray]] = {}
         self._offsets: dict[tuple, np.ndarray] = {}
@@ -36,7 +39,8 @@ class OutOfClique:
     def add(self, clique: Clique) -> bool:
         """Notes down a clique of two attributes or more that no node holds; False if no node is a
         meeting of its attributes, or the limit is too small."""
-        tree, domain = self._tree, self._domain
+        tree = self._tree
+        domain = self._domain
         node = self._meeting(clique)
         if node is None:
             return False
@@ -55,7 +59,8 @@ class OutOfClique:
             steps.append(((*before, q), (*after, q)))
         if max(math.prod(domain.shape(product)) for product, _ in steps) > self._limit:
             return False
-        table, level = self._sums.add(node, axes, 0), 0
+        table = self._sums.add(node, axes, 0)
+        level = 0
         for q, there, still in zip(outside, sides, needed):
             message, rows, depth = self._message(q, node, there)
             level = max(level, depth)
@@ -81,7 +86,8 @@ class OutOfClique:
     def _meeting(self, clique: Clique) -> int | None:
         """Walks from a node of the first attribute towards any two that lie behind the same
         link."""
-        tree, before = self._tree, -1
+        tree = self._tree
+        before = -1
         node = tree.holding[clique[0]][0]
         while True:
             behind = [tree.toward(node, q) for q in clique if q not in tree.sets[node]]

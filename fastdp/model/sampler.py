@@ -47,7 +47,8 @@ class Sampler:
         number = {name: i for i, name in enumerate(self.names)}
         sizes = np.array(domain.shape(self.names), np.uint32)
         widths = np.array([self.dtypes[name].itemsize for name in self.names], np.int32)
-        lowered, previous = [], None
+        lowered = []
+        previous = None
         for position, sep, res, table in _by_separator(checked):
             own = tuple(np.array([number[a] for a in part], np.int32) for part in (sep, res))
             repeats = sep == previous and len(sep) > 0

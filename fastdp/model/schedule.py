@@ -74,7 +74,8 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
                 for i, link in enumerate(node.links)
                 if link.shared and node.lanes > 1
             ]
-            node.first_hosted, node.buffer_at = len(hosted), buffer_at
+            node.first_hosted = len(hosted)
+            node.buffer_at = buffer_at
             node.lane_buffer = sum(size for _, size in own)
             buffer_at += node.lane_buffer * node.lanes
             step = max(1, SLICE_CELLS // node.cells)

@@ -73,7 +73,8 @@ class Sums:
     them."""
 
     def __init__(self, domain: Domain, tree: Tree):
-        self._domain, self._tree = domain, tree
+        self._domain = domain
+        self._tree = tree
         self._made: dict[tuple, np.ndarray] = {}
         self._steps: list[tuple] = []
 

@@ -140,7 +140,8 @@ class State:
             raise LedgerError(f"the ledger's record {seq} is malformed") from None
         except BudgetError as error:
             raise LedgerError(f"the ledger's record {seq} exceeds its budget: {error}") from None
-        self.seq, self.hash = seq, stored_hash
+        self.seq = seq
+        self.hash = stored_hash
 
     def check(self, kind: str, body: Mapping) -> None:
         """Raise BudgetError or LedgerError if the rules do not let this record come next."""
@@ -170,7 +171,8 @@ class State:
             )
 
     def _check_reserve(self, body: Mapping) -> None:
-        dataset, parts = body["dataset"], [from_dict(e) for e in body["parts"]]
+        dataset = body["dataset"]
+        parts = [from_dict(e) for e in body["parts"]]
         self.require_dataset(dataset)
         budget = self.budgets[dataset]
         if not parts:
@@ -216,7 +218,9 @@ class State:
         return allowed_draws(budget.epsilon, budget.delta) - drawn
 
     def _check_step(self, body: Mapping) -> None:
-        run, part, number = self.run(body["run"]), body["part"], body["step"]
+        run = self.run(body["run"])
+        part = body["part"]
+        number = body["step"]
         if run.finished:
             raise LedgerError("the run is finished; it cannot take another step")
         if not 0 <= part < len(run.parts):
@@ -250,7 +254,8 @@ class State:
             )
 
     def _check_group(self, run: Run, body: Mapping) -> None:
-        group, fixed = body.get("group"), self.groups.get(run.dataset)
+        group = body.get("group")
+        fixed = self.groups.get(run.dataset)
         if group is not None and fixed is not None and tuple(group) != fixed:
             raise LedgerError(
                 f"step {body['label']!r}: data set {run.dataset!r} protects "
@@ -269,7 +274,8 @@ class State:
         elif kind == "reserve":
             self._take_reserve(seq, body)
         elif kind == "step":
-            run, part = self.runs[body["run"]], body["part"]
+            run = self.runs[body["run"]]
+            part = body["part"]
             group = None if body.get("group") is None else tuple(body["group"])
             events = tuple(from_dict(e) for e in body["events"])
             step = Step(body["digest"], body["label"], events, body["draws"], group)
@@ -283,13 +289,16 @@ class State:
             step.answer = tuple(body["arrays"])
         else:
             run = self.runs[body["run"]]
-            run.finished, run.published = True, tuple(body.get("published", ()))
+            run.finished = True
+            run.published = tuple(body.get("published", ()))
             before = self.totals[run.dataset]
             self.totals[run.dataset] = before.plus(run.totals()).plus(Totals.of(run.parts), -1)
 
     def _take_reserve(self, seq: int, body: Mapping) -> None:
-        dataset, parts = body["dataset"], tuple(from_dict(e) for e in body["parts"])
-        unit, about = Unit.parse(body["unit"]), dict(body.get("about", {}))
+        dataset = body["dataset"]
+        parts = tuple(from_dict(e) for e in body["parts"])
+        unit = Unit.parse(body["unit"])
+        about = dict(body.get("about", {}))
         run = Run(
             dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws")
         )
@@ -330,7 +339,8 @@ def _group_text(group: tuple[str, ...]) -> str:
 def summary(events: Sequence[Event], delta: float | None) -> dict:
     """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where
     all are pure."""
-    epsilon, pure = None if delta is None else epsilon_at(events, delta), pure_epsilon(events)
+    epsilon = None if delta is None else epsilon_at(events, delta)
+    pure = pure_epsilon(events)
     numbers = {"epsilon": epsilon, "delta": delta, "mu": combined_mu(events) if events else 0.0}
     return numbers | {"pure_epsilon": None if pure is None else float(pure), "events": len(events)}
 

@@ -114,7 +114,8 @@ class ClipChoice(Struct, frozen=True):
 def size_edges(bound: int) -> tuple[int, ...]:
     """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per
     octave)."""
-    edges, step = [1, 2, 3], 4
+    edges = [1, 2, 3]
+    step = 4
     while step <= bound:
         edges += [step, step + step // 2]
         step *= 2
@@ -270,7 +271,9 @@ def nonnegative(values: Sequence[float]) -> list[float]:
     """The nearest vector (least squares) of numbers >= 0 with the same sum, or zeros where that is
     negative."""
     array = [float(v) for v in np.asarray(values, np.float64)]
-    total, top, excess = math.fsum(array), 0.0, 0.0
+    total = math.fsum(array)
+    top = 0.0
+    excess = 0.0
     if total <= 0:
         return [0.0] * len(array)
     for k, v in enumerate(sorted(array, reverse=True), 1):

@@ -48,8 +48,11 @@ def as_form(statement: Mapping[str, Any], form: str) -> dict[str, Any] | str:
 
 def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     """What a form may name: the statement's own fields, and these."""
-    counts, mechanism, ledger = _counts(statement), statement["mechanism"], statement["ledger"]
-    name, recipe = str(mechanism.get("name", "not stated")), mechanism.get("recipe")
+    counts = _counts(statement)
+    mechanism = statement["mechanism"]
+    ledger = statement["ledger"]
+    name = str(mechanism.get("name", "not stated"))
+    recipe = mechanism.get("recipe")
     laws = [f"{n} releases by the {_MECHANISMS.get(law, law)}" for law, n in counts.items()]
     headline = (
         f"Differentially private: epsilon {statement['epsilon']:.6g} at delta"

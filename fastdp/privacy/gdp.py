@@ -153,7 +153,8 @@ def _mills_gap(a: float, mu: float) -> float:
     integrand counts, and 80 Gauss-Legendre nodes on [0, T] leave an error far below a rounding (the
     integrand is entire; beyond T it is below e^-42 of its scale).
     """
-    upper, lower = _mills(a), _mills(a + mu)
+    upper = _mills(a)
+    lower = _mills(a + mu)
     if lower < 0.5 * upper:
         return upper - lower
     nodes, weights = _legendre()
@@ -191,7 +192,8 @@ def _root(value: Callable[[float], float], low: float, high: float) -> float:
 
 def _settle(x: float, direction: float, holds: Callable[[float], bool]) -> float:
     """The first of x, x (1 +- 2^-52), x (1 +- 2^-51), ... for which `holds` is true."""
-    moved, distance = x, 2.0 * _U
+    moved = x
+    distance = 2.0 * _U
     while not holds(moved):
         if distance > _FARTHEST:
             raise UsageError("delta is too close to 1 to calibrate noise; choose a smaller delta")

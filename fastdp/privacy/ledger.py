@@ -210,7 +210,8 @@ class Ledger:
                     "a single "
                     "run; open your own ledger"
                 )
-            before, asked = work.state.runs.get(run), (dataset, plan, unit, tuple(parts))
+            before = work.state.runs.get(run)
+            asked = (dataset, plan, unit, tuple(parts))
             if before is None:
                 body = {
                     "dataset": dataset,

@@ -53,7 +53,8 @@ def _problems(statement: Mapping) -> Iterator[str]:
     if statement["format"] != FORMAT:
         yield f"unknown format {statement['format']!r}; this version of fastdp reads {FORMAT!r}"
         return
-    delta, parts = statement["delta"], statement["parts"]
+    delta = statement["delta"]
+    parts = statement["parts"]
     caps = [event_from_dict(p["event"]) for p in parts]
     if not parts:
         yield "the statement has no parts"
@@ -111,7 +112,9 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
 
 
 def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
-    event, law, kind = event_from_dict(release["event"]), release["law"], release["kind"]
+    event = event_from_dict(release["event"])
+    law = release["law"]
+    kind = release["kind"]
     if type(event) is not LAWS.get((kind, law)):
         yield f"no run releases a {kind} with {law} noise that is charged as {event.law}"
         return

@@ -40,7 +40,8 @@ def exponential(
     gaps = _gaps(scores)
     rate = _rate(epsilon, sensitivity)
     bits = Bits(seed)
-    precision, uniform = _FIRST_BITS, bits.take(_FIRST_BITS)
+    precision = _FIRST_BITS
+    uniform = bits.take(_FIRST_BITS)
     index = _locate_fast(gaps, rate, uniform / (1 << precision))
     if index is not None:
         return index
@@ -97,7 +98,9 @@ def _taylor(x: int, work: int, up: bool) -> int:
     The terms fall and alternate, so partial sums enclose; each term is rounded by less than one
     unit, and the number of terms is added or taken away at the end.
     """
-    total, term, k = 0, 1 << work, 0
+    total = 0
+    term = 1 << work
+    k = 0
     while term:
         total += -term if k & 1 else term
         k += 1

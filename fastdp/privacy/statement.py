@@ -89,7 +89,8 @@ def build(
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
     pure = pure_epsilon(caps) is not None
-    epsilon, draws = epsilon_at(caps, delta), draws_of(parts)
+    epsilon = epsilon_at(caps, delta)
+    draws = draws_of(parts)
     statement = {
         "format": FORMAT,
         "private": not seeded,
@@ -265,7 +266,8 @@ def write(
     """Write `privacy.json` with the hashes of all other files in the folder; returns what was
     written. `hashed`: hashes of files, by relative name, taken since they were written."""
     folder = Path(folder)
-    whole, hashes = dict(statement), dict(hashed or {})
+    whole = dict(statement)
+    hashes = dict(hashed or {})
     files = dict(files_of(folder))
     left = [name for name in files if name not in hashes]
     with ThreadPoolExecutor(available()) as pool:

@@ -59,7 +59,8 @@ def _binomial(mp: Any, n: int, p: Any, bits: noise.Bits) -> int:
     """A draw of Binomial(n, p) by inversion: the least k whose distribution function exceeds U.
     Takes n p steps or so."""
     uniform = mp.mpf(bits.take(BITS)) / (1 << BITS)
-    k, odds = 0, p / (1 - p)
+    k = 0
+    odds = p / (1 - p)
     mass = mp.exp(n * mp.log1p(-p))
     below = mass
     while below <= uniform and k < n:
@@ -83,7 +84,8 @@ def places(cells: int, taken: np.ndarray, count: int, *, seed: int | None = None
     """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending), every such
     set with the same probability: uniform cells, of which those that are taken or drawn before are
     refused."""
-    bits, size = noise.Bits(seed), (cells - 1).bit_length()
+    bits = noise.Bits(seed)
+    size = (cells - 1).bit_length()
     found: dict[int, None] = {}
     while len(found) < count:
         cell = bits.take(size)

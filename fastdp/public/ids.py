@@ -205,7 +205,8 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
     for axes in _rounds(len(habits.shape)):
         key_of, keys = None, size  # all columns: a cell is its own key
         if len(axes) < len(habits.shape):
-            key_of, keys = np.zeros(size, np.uint32), 1
+            key_of = np.zeros(size, np.uint32)
+            keys = 1
             for i in axes:
                 key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
                 keys *= habits.shape[i]

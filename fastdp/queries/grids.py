@@ -35,7 +35,8 @@ class Grid:
     rests: tuple[Block, ...] = field(init=False, repr=False)
 
     def __post_init__(self):
-        rests, own = [], frozenset(self.clique)
+        rests = []
+        own = frozenset(self.clique)
         fine = np.ascontiguousarray(self.fine, np.int64)
         object.__setattr__(self, "fine", fine)
         object.__setattr__(self, "key", digest(fine))

@@ -149,7 +149,8 @@ class Sparse(QueryBase):
     entries are 0 and 1, or, with a unit above 1, whole numbers from -unit to unit."""
 
     def __init__(self, matrix, unit: int = 1):
-        self.matrix, self.unit = sp.csr_array(matrix), int(unit)
+        self.matrix = sp.csr_array(matrix)
+        self.unit = int(unit)
         if not 1 <= self.unit <= 1 << 20:
             raise MeasurementError(f"Sparse: unit must be in 1..2^20, got {unit!r}")
         self.matrix.sum_duplicates()
@@ -232,15 +233,19 @@ class Binned(QueryBase):
             raise MeasurementError(
                 f"Binned: expected one map per axis ({len(shape)}), got {len(maps)}"
             )
-        axes, sizes = [], []
+        axes = []
+        sizes = []
         for i, (n, bins) in enumerate(zip(shape, maps)):
             axis = np.arange(n, dtype=np.int64) if bins is None else np.asarray(bins, np.int64)
             if axis.shape != (n,) or (axis < 0).any():
                 raise MeasurementError(f"Binned: axis {i}: expected {n} bin numbers >= 0")
             axes.append(axis)
             sizes.append(int(axis.max()) + 1)
-        self.shape, self.bins, self.maps = tuple(shape), tuple(sizes), tuple(axes)
-        self.cells, self.rows = math.prod(shape), math.prod(sizes)
+        self.shape = tuple(shape)
+        self.bins = tuple(sizes)
+        self.maps = tuple(axes)
+        self.cells = math.prod(shape)
+        self.rows = math.prod(sizes)
         index = np.zeros((), np.int64)
         for axis, size in zip(axes, sizes):
             index = index[..., None] * size + axis

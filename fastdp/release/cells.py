@@ -233,10 +233,8 @@ class Line(Struct, frozen=True):
         errors, or all."""
         found: set[float] = set()
         for side in (edges[1:] <= span[0], edges[:-1] >= span[1]):
-            rows, noise = (
-                float(counts[side].sum()),
-                outstanding(len(counts)) * sigma * math.sqrt(side.sum()),
-            )
+            rows = float(counts[side].sum())
+            noise = outstanding(len(counts)) * sigma * math.sqrt(side.sum())
             if rows > max(noise, MANY * counts.sum()) and self.family in ("date", "timestamp"):
                 public = [c for c in self.first() if edges[:-1][side][0] < c < edges[1:][side][-1]]
                 found |= set(public[:: max(1, round(len(public) * sigma / rows))])
@@ -304,7 +302,8 @@ class Line(Struct, frozen=True):
     def _end(self, grid: Any) -> float:
         """Where the cells end that stand out of the noise, of whole numbers >= 0 without public
         bounds; else -1."""
-        alive, edges = np.flatnonzero(extents(grid.counts, grid.sigma)), grid.edges
+        alive = np.flatnonzero(extents(grid.counts, grid.sigma))
+        edges = grid.edges
         whole = (
             self.unit == 1
             and self.family in ("int", "float")
@@ -392,7 +391,8 @@ class Line(Struct, frozen=True):
 def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
     """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a
     column fills by the counts of CALENDAR_CELLS; None if it fills none."""
-    edges, alive = CALENDAR_CELLS, extents(counts, sigma)
+    edges = CALENDAR_CELLS
+    alive = extents(counts, sigma)
     filled: list[tuple[tuple[int, int], Array]] = []
     for low, high in CALENDAR:  # the narrowest first
         cells = (edges[:-1] >= low) & (edges[1:] <= high + 1)
@@ -459,7 +459,9 @@ def extents(counts: Array, sigma: float) -> Array:
     """bool per cell: whether it may hold rows. Where those cells of an aligned run of 2^k cells
     that no shorter run has shown to hold rows stand out together of their noise, the part of the
     run that stands out most."""
-    bar, size, alive = outstanding(len(counts)), 1, np.zeros(len(counts), bool)
+    bar = outstanding(len(counts))
+    size = 1
+    alive = np.zeros(len(counts), bool)
     sums = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])
     rest = np.ones(len(sums))
     while True:
@@ -500,7 +502,8 @@ def agree(
     for a, b in pairwise(shared_edges):
         place = slice(starts[a], starts[b])
         cells = starts[b] - starts[a]
-        own, other = cells * sigma**2, (b - a) * sigma_above**2
+        own = cells * sigma**2
+        other = (b - a) * sigma_above**2
         out[place] += (above[a:b].sum() - out[place].sum()) * own / (own + other) / cells
     return out
 
@@ -516,7 +519,8 @@ def shared(count: int, masses: Sequence[float]) -> list[int]:
     each."""
     if not masses:
         return []
-    total, rest = float(sum(masses)) or 1.0, count - len(masses)
+    total = float(sum(masses)) or 1.0
+    rest = count - len(masses)
     exact = [rest * m / total for m in masses]
     dealt = [1 + math.floor(e) for e in exact]
     order = sorted(range(len(masses)), key=lambda i: (math.floor(exact[i]) - exact[i], i))

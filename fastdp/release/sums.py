@@ -95,7 +95,8 @@ class Cells(Struct, frozen=True, eq=False):
     def query(self, unit: int = UNIT) -> Sparse:
         """One row for each corner."""
         cells = np.flatnonzero(self.corner >= 0)
-        row, up = self.corner[cells], np.rint(self.offset[cells] * unit)
+        row = self.corner[cells]
+        up = np.rint(self.offset[cells] * unit)
         entries = (
             np.concatenate([unit - up, up]),
             (np.concatenate([row, row + 1]), np.tile(cells, 2)),
@@ -104,15 +105,15 @@ class Cells(Struct, frozen=True, eq=False):
 
     def means(self, answer: Measurement) -> tuple[np.ndarray, np.ndarray]:
         """(mean number of each bin, its noisy rows); (nan, 0) in bins that were not asked about."""
-        values, sigma = (
-            answer.values / answer.query.unit,
-            float(np.max(answer.sigma)) / answer.query.unit,
-        )
-        mean, counted = np.full(self.size, np.nan), np.zeros(self.size)
+        values = answer.values / answer.query.unit
+        sigma = float(np.max(answer.sigma)) / answer.query.unit
+        mean = np.full(self.size, np.nan)
+        counted = np.zeros(self.size)
         for code in np.unique(self.bin):
             own = np.flatnonzero(self.bin == code)
             own = own if code else own[::-1]
-            distance, parts = np.abs(self.at[own] - self.at[own[0]]), values[own]
+            distance = np.abs(self.at[own] - self.at[own[0]])
+            parts = values[own]
             if len(own) > 2:
                 outwards, rows = tail_mean(distance, parts, sigma)
             else:
@@ -147,7 +148,8 @@ def tail_mean(ends: np.ndarray, parts: np.ndarray, sigma: float) -> tuple[float,
         for s in SHAPES
         for p, e in zip(_pareto(ends, ends[1] * 2**log2, s), prior)
     ]
-    shape, likely = np.array([p for p, _ in made]), np.array([e for _, e in made])
+    shape = np.array([p for p, _ in made])
+    likely = np.array([e for _, e in made])
     rows = np.maximum(shape @ parts / np.square(shape).sum(axis=1), sigma)
     expected = rows[:, None] * shape
     off = np.square(parts - expected)
@@ -248,7 +250,8 @@ def finished(
 ) -> Numeric:
     """The column with what was found; in a bin of which nothing was asked, the public mean."""
     bins, _ = bins_of(replace(column, means=None, grids=()))
-    tail, at = bins.mean[: column.base], slice(column.base)
+    tail = bins.mean[: column.base]
+    at = slice(column.base)
     start, end = bins.lo[at], bins.hi[at] - bins.whole
     public = (
         np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2))
@@ -283,7 +286,8 @@ def step_request(column: str, steps: Places, mu: float) -> Request:
 
 def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tuple[Grid, ...]:
     """The classes that stand out of what even values would have."""
-    sigma, total = float(np.max(answer.sigma)), max(float(answer.values.sum()), 1.0)
+    sigma = float(np.max(answer.sigma))
+    total = max(float(answer.values.sum()), 1.0)
     unit = float(unit_of(column.dtype, column.whole, column.digits) or 1)
     out = []
     for grid, rows in zip(steps.grids, answer.values):
@@ -314,7 +318,8 @@ def shared_ranks(
     for answer in answers:
         a, b = answer.clique
         size = (LEVELS // 2) ** 2 * min(rows[a], rows[b]) * 3 / 8
-        alike, error = answer.values[0] / size, float(np.max(answer.sigma)) / size
+        alike = answer.values[0] / size
+        error = float(np.max(answer.sigma)) / size
         if alike > max(MIN_CORRELATION, SURE * error):
             share[a, b] = share[b, a] = min(1.0, float(alike))
     if not share:

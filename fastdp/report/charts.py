@@ -18,7 +18,9 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     values together, it is described in words and not drawn, since its share may be larger than all
     others.
     """
-    labels, truth, made = column["labels"], column["truth"], table["share"]
+    labels = column["labels"]
+    truth = column["truth"]
+    made = table["share"]
     none: Any = ([None] * len(labels),) * 2
     low, high = table.get("span") or none
     ordered = column.get("ordered", True)
@@ -32,7 +34,8 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
             tips.append(f"{label}\n{percent(made[i])}{span}")
     if len(labels) <= 2 or (not ordered and len(labels) <= MAX_NAMED_ROWS):
         return _rows(column["name"], labels, truth, made, (low, high), tips)
-    rest, n = "", len(labels) - bool(column.get("folded"))
+    rest = ""
+    n = len(labels) - bool(column.get("folded"))
     if n < len(labels) and any(shares[-1] > 0 for shares in (made, truth or made)):
         held = (
             percent(made[-1])
@@ -88,9 +91,11 @@ def _rows(
 
 def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     """Lower triangle of a matrix with one share of rows per pair of columns, as a heat map."""
-    n, shown = len(names), [text(name.replace("_", " ")) for name in names]
+    n = len(names)
+    shown = [text(name.replace("_", " ")) for name in names]
     high = max((v for row in rows for v in row), default=0.0) or 1.0
-    h, wide = 30 if n <= 16 else 18, 100 / (n - 1)
+    h = 30 if n <= 16 else 18
+    wide = 100 / (n - 1)
     cells = ""
     for i, row in enumerate(rows):
         for j, value in enumerate(row):

@@ -125,11 +125,14 @@ def pairs(
         names = [n for n in names if n in chosen]
     if len(names) < 2:
         return None, [[] for _ in tables]
-    at, sizes = {n: i for i, n in enumerate(names)}, {n: len(labels[n][0]) for n in names}
+    at = {n: i for i, n in enumerate(names)}
+    sizes = {n: len(labels[n][0]) for n in names}
     cliques = [(first, second) for second in names for first in names[: at[second]]]
-    matrices, worst = [], []
+    matrices = []
+    worst = []
     for table in tables:
-        matrix, cells = [[0.0] * i for i in range(len(names))], []
+        matrix = [[0.0] * i for i in range(len(names))]
+        cells = []
         pair = inputs.Pair(truth.codes, table.codes, sizes, {}, {}, (truth.rows, table.rows))
         for (a, b), p, q in counted(pair, cliques):
             matrix[at[b]][at[a]] = float(f"{between(p, q, pair.rows):.4g}")
@@ -146,7 +149,8 @@ def _largest(
 ) -> list[dict]:
     """The k cells of one pair whose shares differ most from the truth. k is small, so that one bad
     pair does not fill the whole list."""
-    la, lb = labels[a][0], labels[b][0]
+    la = labels[a][0]
+    lb = labels[b][0]
     gap = np.abs(table - real)
     k = min(k, gap.size)
     top = np.argpartition(gap, gap.size - k)[-k:]
@@ -190,7 +194,8 @@ def users(
     out["habits"] = []
     shown = labels if kept is None else {n: v for n, v in labels.items() if n in kept}
     for name in _habit_columns(shown):
-        favourite, variety = [], []
+        favourite = []
+        variety = []
         spread = [e for e in _VARIETY_EDGES if e <= len(labels[name][0])]
         for t, (index, counts) in zip(every, per_user, strict=True):
             largest, distinct = _habits(index, counts.size, t.codes[name], len(labels[name][0]))

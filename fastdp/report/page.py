@@ -62,10 +62,8 @@ def collect(
         )
 
     # What each run released. With the truth there are scores and pairs, without it intervals.
-    runs, sizes = (
-        _aligned(run, len(tables), "run"),
-        {n: len(names) for n, (names, _) in labels.items()},
-    )
+    runs = _aligned(run, len(tables), "run")
+    sizes = {n: len(names) for n, (names, _) in labels.items()}
     scores = _aligned(None if real is None else scores, len(tables), "scores")
     known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
     spans = [quotes.Intervals(k) for k in known] if real is None else []

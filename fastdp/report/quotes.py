@@ -25,7 +25,8 @@ ENDS = ("estimate", "low", "high")
 
 def facts_of(run: Any, schema: Any) -> Facts | None:
     """What answers to questions about a run are made from; None if the run does not hold it."""
-    statement, measured = statement_of(run), get(run, "measurements") if run is not None else None
+    statement = statement_of(run)
+    measured = get(run, "measurements") if run is not None else None
     if statement is None or not measured or not isinstance(measured[0], Measurement):
         return None
     own = get(run, "schema") or schema

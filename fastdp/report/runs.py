@@ -59,8 +59,10 @@ def promise(statement: Mapping) -> dict:
     `epsilon`, `delta` and `mu` hold for all parts of the run together; if there are several parts,
     `asked` is the epsilon of the part whose rows are shown.
     """
-    parts, part = statement.get("parts") or [], _part(statement)
-    unit, mechanism = statement.get("unit") or {}, statement.get("mechanism")
+    parts = statement.get("parts") or []
+    part = _part(statement)
+    unit = statement.get("unit") or {}
+    mechanism = statement.get("mechanism")
     asked = (part.get("asked") or {}).get("epsilon")
     return {
         **{key: _number(statement.get(key)) for key in ("epsilon", "delta", "mu")},
@@ -82,7 +84,8 @@ def promise(statement: Mapping) -> dict:
 def _part(statement: Mapping) -> Mapping:
     """The part of the statement that describes the rows shown; an empty mapping if the statement
     has no parts."""
-    parts, index = statement.get("parts") or [], statement.get("part") or 0
+    parts = statement.get("parts") or []
+    index = statement.get("part") or 0
     return parts[index] if index < len(parts) else {}
 
 
@@ -201,11 +204,9 @@ def noise_section(data: dict) -> str:
 
 def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
     """(noise divided by the mean count of a cell, the texts of one row)."""
-    sigma, copies, cells = (
-        entry["sigma"] / math.sqrt(entry["copies"]),
-        entry["copies"],
-        entry["cells"],
-    )
+    sigma = entry["sigma"] / math.sqrt(entry["copies"])
+    copies = entry["copies"]
+    cells = entry["cells"]
     name = entry["label"].replace("_", " ") + (f" (mean of {copies})" if copies > 1 else "")
     noise = f"± {big(round(sigma, 1))} {entry['unit']}"
     counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows

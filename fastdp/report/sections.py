@@ -25,7 +25,8 @@ def _trust(data: dict, i: int) -> str:
     found = words.original(data, i)
     others = sorted(found["kinds"].values(), key=lambda one: -one["wrong"])[1:4] if found else []
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
-    true, made = data["truth"]["rows"], data["tables"][i]["rows"]
+    true = data["truth"]["rows"]
+    made = data["tables"][i]["rows"]
     rows = (
         f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too "
         if true
@@ -50,7 +51,8 @@ def _promise(data: dict, i: int) -> str:
     promise = (data["runs"][i] or {}).get("promise")
     if not promise:
         return words.NO_STATEMENT
-    eps, delta = promise.get("epsilon"), promise.get("delta")
+    eps = promise.get("epsilon")
+    delta = promise.get("delta")
     head = f"ε = {eps:.4g}" if eps is not None else "stated by μ"
     strength = words.strength(promise)
     out = f'<p class="verdict">{head}{f" · {text(strength)}" if strength else ""}</p>'
@@ -217,7 +219,8 @@ def worst(data: dict) -> str:
                 if c["table"] == 0
                 else ""
             )
-            true, made = percent(c["truth"]), percent(c["table"])
+            true = percent(c["truth"])
+            made = percent(c["table"])
             marks = (("t", 3, c["truth"] / top), ("s", 11, c["table"] / top))
             bar = blocks.strip(marks, f"truth {true}\nsynthetic {made}")
             rows.append(

@@ -15,7 +15,9 @@ def attacker(promise: dict) -> float | None:
     probability is at most (e^epsilon + delta) / (1 + e^epsilon).
     """
     odds = []
-    mu, epsilon, delta = promise.get("mu"), promise.get("epsilon"), promise.get("delta") or 0.0
+    mu = promise.get("mu")
+    epsilon = promise.get("epsilon")
+    delta = promise.get("delta") or 0.0
     if mu is not None:
         odds.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
     if epsilon is not None:
@@ -26,7 +28,8 @@ def attacker(promise: dict) -> float | None:
 def one_unit(promise: dict) -> str:
     """The protected unit as a noun phrase."""
     unit = promise.get("unit") or {}
-    column, kind = unit.get("column"), unit.get("kind", "user")
+    column = unit.get("column")
+    kind = unit.get("kind", "user")
     if kind == "event":
         return "any single record"
     if column is None or kind == "row":
@@ -52,7 +55,8 @@ def promise_words(promise: dict) -> list[str]:
             "Even someone who knows everything else and is told that the odds are even would guess"
             f" right at most {shown} times in 100; a coin is right 50 times."
         )
-    bound, unit = promise.get("bound"), promise.get("unit") or {}
+    bound = promise.get("bound")
+    unit = promise.get("unit") or {}
     if bound and unit.get("kind") == "user":
         who = _who(unit.get("column") or "person")
         out.append(f"No {who} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
@@ -114,7 +118,8 @@ def verdict(data: dict, table: int = 0) -> tuple[str, str]:
         return "Nothing to compare", "One of the tables has no rows."
     found = original(data, table)
     if found:
-        wrong, kinds = found["worst"]["wrong"], found["kinds"]
+        wrong = found["worst"]["wrong"]
+        kinds = found["kinds"]
         means = [
             f"{TABLE_KINDS[k]} {percent(kinds[k]['mean'])}"
             for k in ("column", "pair")
@@ -137,7 +142,8 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
     pairs = data.get("pairs")
     if not pairs:
         return []
-    names, rows = pairs["names"], pairs["tables"][table]
+    names = pairs["names"]
+    rows = pairs["tables"][table]
     return sorted(
         (tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row)
     )
@@ -153,7 +159,8 @@ def advice(data: dict, table: int = 0) -> list[str]:
         if low is not None and high is not None
     )
     if widths:
-        usual, most = widths[len(widths) // 2], widths[-1]
+        usual = widths[len(widths) // 2]
+        most = widths[-1]
         out.append(
             f"Read with care: a share of one column is known within {points(usual)[1:] or '0'}"
             f" percentage points (the median; at most {points(most)[1:] or '0'}). Combinations are"

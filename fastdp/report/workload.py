@@ -64,7 +64,8 @@ def sets(data: dict) -> str:
 def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
     names = " × ".join(name.replace("_", " ") for name in item["columns"])
     weight = f" (weight {item['weight']:g})" if several else ""
-    seen, error = item["distance"], item["distance_error"]
+    seen = item["distance"]
+    error = item["distance_error"]
     model = "–" if seen is None else percent(seen) + (f" ± {percent(2 * error)}" if error else "")
     noise = (
         "from smaller sets" if item["expected_error"] is None else percent(item["expected_error"])

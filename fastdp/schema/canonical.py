@@ -36,7 +36,8 @@ def _time(value: Any, dtype: str) -> str:
 
 
 def _decimal(value: Any, dtype: str) -> str:
-    number, scale = Decimal(str(value)), dtypes.decimal_scale(dtype)
+    number = Decimal(str(value))
+    scale = dtypes.decimal_scale(dtype)
     units = number.scaleb(scale)
     if not number.is_finite() or units != units.to_integral_value():
         raise InvalidOperation

@@ -228,7 +228,8 @@ class Timestamp(Derived):
         weekday = have.get(
             "day_of_week", have["shift"] // SHIFTS_PER_DAY if "shift" in have else None
         )
-        year, month = have.get("year"), have.get("month")
+        year = have.get("year")
+        month = have.get("month")
         if year is None and month is not None:
             count, before = self._years_of_months
             years = self.years[1] - self.years[0] + 1

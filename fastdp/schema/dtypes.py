@@ -36,7 +36,8 @@ def canonical(text: str) -> str | None:
     if text in _PLAIN or _INT.match(text):
         return text
     if parts := _DECIMAL.match(text):
-        precision, scale = int(parts[1]), int(parts[2])
+        precision = int(parts[1])
+        scale = int(parts[2])
         if 1 <= precision <= 38 and 0 <= scale <= precision:
             return f"decimal128({precision}, {scale})"
         return None
@@ -86,7 +87,8 @@ def int_range(text: str) -> tuple[int, int]:
 
 def whole_range(text: str) -> tuple[float, float]:
     """Smallest and largest of the whole numbers that a type holds exactly."""
-    kind, scale = family(text), decimal_scale(text)
+    kind = family(text)
+    scale = decimal_scale(text)
     if kind == "int":
         return int_range(text)
     high: float = math.inf

@@ -44,7 +44,8 @@ class Entry:
             raise SchemaError(
                 f"column {name!r}: expected a table with a 'kind', got {kind_of(plain)}"
             )
-        self.name, self.plain = name, plain
+        self.name = name
+        self.plain = plain
         kind = self.text("kind")
         if kind is None:
             raise fail(name, "kind", f"missing; expected one of {', '.join(OPTIONS)}")

@@ -51,7 +51,8 @@ class Expression:
     occurrence."""
 
     def __init__(self, schema: Described, text: str):
-        self.text, self._schema = text, schema
+        self.text = text
+        self._schema = schema
         if len(text) > LONGEST:
             raise SchemaError(f"the expression has more than {LONGEST} characters; shorten it")
         try:
@@ -178,7 +179,8 @@ class Expression:
         raise SchemaError(f"{self.text!r}: {ast.unparse(node)!r} is not allowed in expressions")
 
     def _compared(self, node: ast.Compare) -> Any:
-        left, out = self._evaluate(node.left), True
+        left = self._evaluate(node.left)
+        out = True
         for op, right_node in zip(node.ops, node.comparators):
             if isinstance(op, ast.In | ast.NotIn):
                 if not isinstance(right_node, ast.List | ast.Tuple | ast.Set):
@@ -253,7 +255,8 @@ def column_values(schema: Described, name: str) -> np.ndarray:
 def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:
     if values.dtype.kind != "M":
         raise SchemaError(f"column {column.name!r}: {part}() needs a column of dates or times")
-    days, months = values.astype("datetime64[D]"), values.astype("datetime64[M]")
+    days = values.astype("datetime64[D]")
+    months = values.astype("datetime64[M]")
     parts = {
         "year": months.astype(np.int64) // 12 + 1970,
         "month": months.astype(np.int64) % 12 + 1,

@@ -151,7 +151,8 @@ def _timestamp(entry: Entry, common: dict[str, Any]) -> Timestamp:
         "max": high,
     }
     common["week_start"] = entry.choice("week_start", "monday", ("monday", "sunday"))
-    dtype, step = entry.dtype("timestamp[us]"), entry.whole("step", 1) or 0
+    dtype = entry.dtype("timestamp[us]")
+    step = entry.whole("step", 1) or 0
     return Timestamp(**common, dtype=dtype, names=dict(parts), step=step)
 
 

@@ -29,11 +29,14 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
     """The document for data that is already coded 0..n-1. `domain`: the number of codes n by
     column, or the path of a JSON file with such a mapping (mbi's domain.json). Rows with nulls or
     codes outside 0..n-1 are dropped."""
-    name, origin = "", "numbers of codes"
+    name = ""
+    origin = "numbers of codes"
     if isinstance(domain, str | Path):
-        name, origin = Path(domain).stem, f"numbers of codes in {Path(domain).name}"
+        name = Path(domain).stem
+        origin = f"numbers of codes in {Path(domain).name}"
         domain = read_json(domain)
-    made, drop = {}, {"null": "drop", "overflow": "drop"}
+    made = {}
+    drop = {"null": "drop", "overflow": "drop"}
     for key, size in domain.items():
         if isinstance(size, bool) or not isinstance(size, int | float) or size % 1 or size < 1:
             raise SchemaError(

@@ -101,7 +101,9 @@ class LinkedSchema:
         parent = roots[0]
         learnt = tuple(plain.get("learnt", ()))
         made = {parent: _table(parent, tables[parent], KEYS, learnt)}
-        root, orphans, order = made[parent], {}, {}
+        root = made[parent]
+        orphans = {}
+        order = {}
         for name, table in tables.items():
             if name == parent:
                 continue
@@ -190,7 +192,8 @@ def is_linked(schema: Any) -> bool:
 
 def _path(source: str | os.PathLike[str]) -> Path:
     """The path, or that of the built-in schema of linked tables with this bare name."""
-    path, inside = Path(source), document.BUILTIN / "linked" / f"{Path(source).name}.toml"
+    path = Path(source)
+    inside = document.BUILTIN / "linked" / f"{Path(source).name}.toml"
     return inside if not path.suffix and not path.exists() and inside.exists() else path
 
 

@@ -42,7 +42,8 @@ def _list(values: list[Any]) -> str:
     line = "[" + ", ".join(items) + "]"
     if len(line) <= 88:
         return line
-    lines, current = [], ""
+    lines = []
+    current = ""
     for item in items:
         if current and len(current) + len(item) > 94:
             lines.append(current.rstrip())
@@ -107,7 +108,11 @@ def learnt_by_draft(plain: Mapping[str, Any]) -> tuple[str, ...]:
 def learnt_marks(text: str) -> list[str]:
     """Names of the lines of a TOML schema that carry the mark LEARNT: `KEY = VALUE  # LEARNT`, or a
     line `# LEARNT` before a value of several lines."""
-    made, place, key, waiting, number = [], "", "", False, 0
+    made = []
+    place = ""
+    key = ""
+    waiting = False
+    number = 0
     for line in map(str.strip, text.splitlines()):
         if line.startswith("#"):
             waiting = waiting or bool(_MARK.match(line))

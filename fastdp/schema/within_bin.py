@@ -146,7 +146,9 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
     if len(given) > 1:
         raise fail(name, given[1], f"give {given[0]} or {given[1]}, not both")
     grids = [Grid(number(plain["step"], "step"))] if "step" in plain else []
-    endings, means, rank = listed("endings"), plain.get("means"), plain.get("rank")
+    endings = listed("endings")
+    means = plain.get("means")
+    rank = plain.get("rank")
     grids += [Grid(1.0, ending, 1 / len(endings)) for ending in endings]
     grids += _converted(name, "grids", plain.get("grids", ()), list[Grid])
     if not isinstance(means, str | None):

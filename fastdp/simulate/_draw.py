@@ -80,7 +80,8 @@ def owners(
 ) -> np.ndarray:
     """int64 rows per user, with sum `rows`. `draw(rng, n)` returns n sizes >= 1; the size of the
     last user is reduced to reach the sum."""
-    parts, total = [], 0
+    parts = []
+    total = 0
     while total < rows:
         part = draw(rng, max(64, (rows - total) // 16))
         parts.append(part)

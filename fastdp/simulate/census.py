@@ -110,7 +110,8 @@ class _World:
         match = _RULE.match(text)
         assert match is not None, text
         column, low, high, kind, parents, condition, otherwise = match.groups()
-        codes, names = self.codes[column], tuple(parents.split())
+        codes = self.codes[column]
+        names = tuple(parents.split())
         if low is not None:
             codes = codes[(codes >= int(low)) & (codes <= int(high))]
         table = None
@@ -118,7 +119,8 @@ class _World:
             # A stretch of the parents favours a stretch of the list; its first codes are common
             # everywhere.
             groups = STRETCHES.get(len(names), 1) ** len(names)
-            place, centre = np.linspace(0, 1, len(codes)), np.linspace(0, 1, groups)[:, None]
+            place = np.linspace(0, 1, len(codes))
+            centre = np.linspace(0, 1, groups)[:, None]
             near = np.exp(-(((place - centre) * 4) ** 2)) if names else 0.0
             table = lookup(
                 (near + 0.05) * np.arange(1.0, len(codes) + 1) ** (-0.5 if names else -2)
@@ -127,7 +129,8 @@ class _World:
 
     def follow(self, rule: _Rule, p: Columns, rng: np.random.Generator) -> np.ndarray:
         """The column of one rule."""
-        group, steps = np.zeros(len(p["AGE"]), np.int64), len(rule.codes)
+        group = np.zeros(len(p["AGE"]), np.int64)
+        steps = len(rule.codes)
         if rule.table is not None:
             steps = STRETCHES.get(len(rule.parents), 1)
         for parent in rule.parents:
@@ -177,10 +180,13 @@ class _World:
     def _moves(self, p: Columns, rng: np.random.Generator) -> None:
         """Where persons lived five years before: in this state (kind 2), another one (3) or abroad
         (4)."""
-        size, kind, near = len(p["AGE"]), p["MIGRATE5D"] // 10, p["MIGRATE5D"] == 21
+        size = len(p["AGE"])
+        kind = p["MIGRATE5D"] // 10
+        near = p["MIGRATE5D"] == 21
         origin = pick(self.county, np.zeros(size, np.int32), rng)
         county = np.where(near, np.searchsorted(self.county_codes, p["COUNTY"]), origin)
-        away, other = rng.choice(list(STATES.values()), size), rng.integers(0, 4, size)
+        away = rng.choice(list(STATES.values()), size)
+        other = rng.integers(0, 4, size)
         moved = [kind == 2, kind == 3, kind == 4]
         p["MIGPLAC5"] = np.select(moved, [self.state, away, 150 + 50 * (other % 2)], 0)
         p["MIGCOUNTY"] = np.where(kind == 2, self.county_codes[county], 9999)

@@ -22,7 +22,8 @@ def trips(world, rng, sizes, zone, roster, home_area, home_shift, kind, zones):
     first = np.cumsum(sizes) - sizes
     quarter = np.empty(int(sizes.sum()), np.int64)
     pickup, dropoff = np.empty((2, len(quarter)), np.uint8)
-    now, here = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.uint8)
+    now = np.zeros(len(sizes), np.int64)
+    here = np.zeros(len(sizes), np.uint8)
     for k in range(int(sizes.max(initial=0))):
         at = np.flatnonzero(sizes > k)
         another = rng.random(len(at)) < (1.0 if k == 0 else ENDS)

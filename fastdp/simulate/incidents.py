@@ -49,7 +49,8 @@ class World:
         base = 1.0 / (rank + 3.0) ** 1.3 + 2e-4
         base *= np.exp(t * fixed.normal(0.0, 0.04, TYPES) + this_year.normal(0.0, 0.06, TYPES))
         kind = np.exp(fixed.normal(0.0, 0.7, (NEIGHBORHOOD_KINDS, 1, TYPES)))
-        phase, depth = fixed.uniform(0, 2 * np.pi, TYPES), fixed.beta(1.0, 4.0, TYPES)
+        phase = fixed.uniform(0, 2 * np.pi, TYPES)
+        depth = fixed.beta(1.0, 4.0, TYPES)
         season = 1.0 + depth * np.sin(np.arange(MONTHS)[:, None] * np.pi / 6.0 + phase)
         return base * kind * season
 

@@ -39,7 +39,8 @@ def purchases(people: int, seed: int = 0) -> pa.Table:
     loyal = rng.beta(1.5, 1.0, people)
 
     of = np.repeat(np.arange(people), rows)
-    count, starts = len(of), np.cumsum(rows) - rows
+    count = len(of)
+    starts = np.cumsum(rows) - rows
     stays = np.maximum(rng.random(count) * loyal[of], 0.0)
     month = first[of] + (stays * (MONTHS - first[of])).astype(np.int64)
     month[starts] = first

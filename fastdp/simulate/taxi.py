@@ -48,10 +48,12 @@ class World:
         self._companies(fixed, this_year, t)
         self.payment = lookup(self._payments(t))
         self.extras = lookup([[60, 22, 8, 4, 2, 2, 1, 1], [2, 4, 6, 8, 40, 25, 10, 5]])
-        morning, midday = [20, 14, 9, 6, 5, 8, 16, 22], [11, 12, 12, 13, 13, 13, 13, 13]
+        morning = [20, 14, 9, 6, 5, 8, 16, 22]
+        midday = [11, 12, 12, 13, 13, 13, 13, 13]
         self.hours = lookup([morning, midday, [15, 16, 16, 14, 12, 10, 9, 8]])
         self.speed = np.array([1.35, 0.92, 1.05, 1.4, 1.1, 1.15], dtype=np.float32)
-        self.flag, self.per_mile = 3.25 * (1 + 0.03 * t), 2.2 * (1 + 0.028 * t)
+        self.flag = 3.25 * (1 + 0.03 * t)
+        self.per_mile = 2.2 * (1 + 0.028 * t)
 
     @staticmethod
     def _rosters(fixed: np.random.Generator, t: float) -> np.ndarray:
@@ -183,7 +185,8 @@ def taxi(
     zone = pick(world.zone_of, company, rng)
     roster = pick(world.roster_of, company, rng)
     card = pick(world.card_of, company, rng)
-    home_area, home_shift = pick(world.home, zone, rng), pick(world.shift, roster, rng)
+    home_area = pick(world.home, zone, rng)
+    home_shift = pick(world.shift, roster, rng)
     who = np.repeat(np.arange(len(sizes), dtype=np.uint32), sizes)
     made: tuple[np.ndarray, ...] = ()
     if chained:

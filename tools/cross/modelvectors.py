@@ -27,7 +27,8 @@ class Pool:
 
     def __init__(self, dtype: str):
         self.parts: list[np.ndarray] = [np.zeros(0, dtype)]
-        self.size, self.dtype = 0, dtype
+        self.size = 0
+        self.dtype = dtype
 
     def add(self, array: Any) -> int:
         if array is None:
@@ -47,14 +48,17 @@ def flat(rows: Any, width: int) -> np.ndarray:
 
 def flat_plan(plan: Any) -> list[np.ndarray]:
     """The sixteen arrays of a plan of inference, as cases_model.c reads them."""
-    bases, dims, links = Pool("i4"), Pool("i8"), []
+    bases = Pool("i4")
+    dims = Pool("i8")
+    links = []
 
     def link_of(link: Any) -> int:
         at = dims.add([*link.n, *link.ts])
         links.append([link.at, link.size, bases.add(link.base), len(link.n), int(link.shared), at])
         return len(links) - 1
 
-    schedule, nodes = plan.schedule, []
+    schedule = plan.schedule
+    nodes = []
     for node in schedule.nodes:
         numbers = [link_of(link) for link in node.links]
         head = [
@@ -74,7 +78,8 @@ def flat_plan(plan: Any) -> list[np.ndarray]:
             node.direct,
         ]
         nodes.append([*head, node.lane_buffer, node.buffer_at])
-    stages, hosted = flat(schedule.stages, 20), flat(schedule.hosted, 9)
+    stages = flat(schedule.stages, 20)
+    hosted = flat(schedule.hosted, 9)
     folds_made = [[host, link_of(link)] for host, link in plan.folds]
     sizes = [plan.size, plan.shared, int(stages[:, 19].any()), schedule.buffer, max(1, plan.rows)]
     heads = np.array([*sizes, schedule.early], np.int64), stages
@@ -102,7 +107,8 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
         change = rng.normal(size=theta.size) * 0.1
         for name, dtype, tolerance in (("infer64", "f8", DOUBLE), ("infer32", "f4", SINGLE)):
             engine = infer.Engine(plan, 1, np.dtype(dtype))
-            z, after = engine.state(), engine.state()
+            z = engine.state()
+            after = engine.state()
             log_z = engine.infer(theta, 1000.0, z.cells, z.m)
             answers = [z.cells.copy(), z.m.copy(), np.array([log_z])]
             engine.adopt(z, 1000.0)
@@ -115,7 +121,10 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
     for n in (1, 1000, 70_000):
         dx, dz, w, m, t, delta = rng.normal(size=(6, n))
         w = np.abs(w)
-        stepped, arrived, blended, mean = np.zeros(n), np.zeros(n), dx.copy(), dx.copy()
+        stepped = np.zeros(n)
+        arrived = np.zeros(n)
+        blended = dx.copy()
+        mean = dx.copy()
         infer.step(0.3, dx, 0.7, dz, w, stepped, 1)
         facts = np.array(infer.arrive(m, t, dz, w, delta, arrived, 1))
         loss = np.array([infer.blend(0.3, dz, w, blended, 1)])
@@ -137,19 +146,25 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
 
         with patch("fastdp.estimate.dual.newton.plan_dual", plain):
             solver, _ = made_dual(problem, 2000.0, rng)
-        core, n = solver.core, len(problem.regions)
-        tau, kappa = rng.choice([0.1, 1.0, 4.0], n), rng.choice([1.0, 0.01], n)
+        core = solver.core
+        n = len(problem.regions)
+        tau = rng.choice([0.1, 1.0, 4.0], n)
+        kappa = rng.choice([1.0, 0.01], n)
         x = rng.normal(size=solver.x.size) * 0.01
-        cells, seen = np.empty(core.cells), np.zeros((2, core.cells), np.float32)
+        cells = np.empty(core.cells)
+        seen = np.zeros((2, core.cells), np.float32)
         core.evaluate(x, tau, kappa, seen[0])
         sums = core.evaluate(x, tau, kappa, cells)[:n]
         gradient, diagonal = (a[: x.size].copy() for a in (core.gradient, core.diagonal))
-        b, y, inverse = gradient.copy(), core.y.copy(), core.inverse.copy()
+        b = gradient.copy()
+        y = core.y.copy()
+        inverse = core.inverse.copy()
         solution = core.solve(b, 0.0, 4)
         core.way[: x.size] = b
         core.evaluate(x, tau, kappa, seen[1], (0.5, np.empty(max(1, x.size))))
         state = np.array([core.worst, core.rms**2 * max(1, core.size), core.along])
-        gram, weights = core.gram(seen)[:n], rng.dirichlet([1.0, 1.0], n)
+        gram = core.gram(seen)[:n]
+        weights = rng.dirichlet([1.0, 1.0], n)
         core.mix(seen, weights)
         cut = plans[0].lanes
         inputs = [*flat_dual(plans[0]), right_sides(problem, 2000.0), y, inverse, x, tau, kappa, b]
@@ -171,7 +186,9 @@ def dual_cases(out: File, rng: np.random.Generator) -> None:
 
 def table_cases(out: File, rng: np.random.Generator) -> None:
     for rows, cols in ((1, 1), (7, 30), (600, 41)):
-        table, a, b = rng.gamma(0.5, size=(rows, cols)), rng.random(rows), rng.random(cols)
+        table = rng.gamma(0.5, size=(rows, cols))
+        a = rng.random(rows)
+        b = rng.random(cols)
         product = tables.outer(a, b, 1)
         squares = tables.squares(table.reshape(-1), product, 1.5, 1)
         *sums, logs = tables.sums(table, 1e-9, 1)
@@ -189,7 +206,12 @@ def right_sides(problem: Regions, total: float) -> np.ndarray:
 
 def flat_dual(plan: DualPlan) -> list[np.ndarray]:
     """Arrays 0 to 8 of a case of the dual."""
-    pool, shapes, sigmas, links, signs, first = Pool("i4"), [], [], [], [], 0
+    pool = Pool("i4")
+    shapes = []
+    sigmas = []
+    links = []
+    signs = []
+    first = 0
     cut = plan.lanes
     for table, cell, lanes in zip(plan.tables, plan.cells.tolist(), cut.lanes):
         shapes.append([table.rows, table.cols, cell, lanes, len(table.links)])
@@ -219,7 +241,8 @@ def rake_cases(out: File, rng: np.random.Generator) -> None:
         cells = rng.gamma(0.5, size=rows * cols)
         base = (rng.integers(0, 3, rows) * 10).astype(np.int32)
         along = rng.integers(0, 10, cols).astype(np.int32)
-        goal, table = rng.gamma(2.0, 10.0, 30), cells.copy()
+        goal = rng.gamma(2.0, 10.0, 30)
+        table = cells.copy()
         view = rake.View(rows, cols, 30, base, along, np.array([[0, 0, 30]]))  # one lane
         tour = rake.Tour(
             [(table, None, view, goal, None, 1e-3, 2.0), (table, view, None, None, None, 0, 0)], 1
@@ -252,8 +275,13 @@ def sample_cases(out: File, rng: np.random.Generator) -> None:
 
     with patch.object(sample_core, "Tree", Noted):
         model.sample(10, seed=1, threads=1)
-    nodes, sizes, widths = seen["nodes"], seen["sizes"], seen["widths"]
-    names, tables, overall, decode = Pool("i4"), Pool("f8"), Pool("f8"), Pool("u4")
+    nodes = seen["nodes"]
+    sizes = seen["sizes"]
+    widths = seen["widths"]
+    names = Pool("i4")
+    tables = Pool("f8")
+    overall = Pool("f8")
+    decode = Pool("u4")
     facts = []
     for number, same, sep, res, table, total, codes in nodes:
         facts.append([number, same, len(sep), len(res), *table.shape])
@@ -273,10 +301,13 @@ def sample_cases(out: File, rng: np.random.Generator) -> None:
 
 def other_cases(out: File, rng: np.random.Generator) -> None:
     for row in (0, 4):
-        table, n = rng.random(3 * 5 * 4), np.array([3, 5, 4], np.int64)
+        table = rng.random(3 * 5 * 4)
+        n = np.array([3, 5, 4], np.int64)
         stride = np.array([4, 0, 1], np.int64)
-        sums, carried = np.zeros(12), np.zeros(2 * 10)
-        start, step = rng.random(2 * 5), rng.random(5 * 4)
+        sums = np.zeros(12)
+        carried = np.zeros(2 * 10)
+        start = rng.random(2 * 5)
+        step = rng.random(5 * 4)
         base = rng.integers(0, 7, 5).astype(np.int32)
         for offset in (None, np.array([0, 2, 1, 3], np.int32)):
             cliques.run(
@@ -327,7 +358,8 @@ def ancestor_cases(out: File, rng: np.random.Generator) -> None:
 
     class Noted:
         def __init__(self, *shape):
-            self.shape, self.kernel = shape[:5], real(*shape)
+            self.shape = shape[:5]
+            self.kernel = real(*shape)
 
         def fill(self, m, f, variance, time, total):
             values = self.kernel.fill(m, f, variance, time, total)
@@ -350,11 +382,9 @@ def ancestor_cases(out: File, rng: np.random.Generator) -> None:
 
 def halve_cases(out: File, rng: np.random.Generator) -> None:
     """Cells told apart, and cells that share a count because there is room for fewer."""
-    sizes, items, weight = (
-        (3, 7, 2, 40),
-        [[0], [1, 2], [0, 1, 3], [0, 3]],
-        np.array([9, 4, 1, 3], np.int64),
-    )
+    sizes = (3, 7, 2, 40)
+    items = [[0], [1, 2], [0, 1, 3], [0, 3]]
+    weight = np.array([9, 4, 1, 3], np.int64)
     for pairs, sweeps, most in (
         (1, 0, 1 << 40),
         (500, 0, 1 << 40),
@@ -362,10 +392,8 @@ def halve_cases(out: File, rng: np.random.Generator) -> None:
         (2000, 2, 12),
     ):
         codes = np.stack([rng.integers(0, n, 2 * pairs) for n in sizes], axis=1).astype(np.uint32)
-        order, bits = (
-            rng.permutation(2 * pairs).astype(np.int64),
-            rng.integers(0, 2, pairs).astype(np.uint8),
-        )
+        order = rng.permutation(2 * pairs).astype(np.int64)
+        bits = rng.integers(0, 2, pairs).astype(np.uint8)
         named = [
             list(zip(item, np.cumprod([1, *(sizes[c] for c in item)]).tolist())) for item in items
         ]
@@ -375,10 +403,8 @@ def halve_cases(out: File, rng: np.random.Generator) -> None:
         parts = [part for item in named for part in item]
         start = np.cumsum([0, *map(len, named)]).astype(np.int32)
         columns, strides = (np.array(x, t) for x, t in zip(zip(*parts), ("i4", "u8")))
-        offset, counts = (
-            (np.cumsum(size) - size).astype(np.int64),
-            np.zeros(int(size.sum()), np.int32),
-        )
+        offset = (np.cumsum(size) - size).astype(np.int64)
+        counts = np.zeros(int(size.sum()), np.int32)
         of = halve.Items(sizes, items, weight, most)
         kept = of.halve(order, codes, bits, sweeps)
         shape = [
@@ -392,8 +418,10 @@ def halve_cases(out: File, rng: np.random.Generator) -> None:
             np.array([len(sizes), sweeps]),
         ]
         out.case("halve", [order, codes, *shape, counts], [kept])
-        ends, target = np.array([pairs // 2, 2 * pairs], np.int64), rng.integers(-9, 9, counts.size)
-        exchanged, after = codes.copy(), target.astype(np.int32)
+        ends = np.array([pairs // 2, 2 * pairs], np.int64)
+        target = rng.integers(-9, 9, counts.size)
+        exchanged = codes.copy()
+        after = target.astype(np.int32)
         of.exchange(exchanged, 0, order, ends, 3, 1, after)
         pair = [
             np.array([3], np.int32),

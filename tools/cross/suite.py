@@ -32,7 +32,8 @@ def run(*command: object, **options: object) -> None:
 
 def unpack_python(folder: Path) -> Path:
     """Debian's Python for ARM64 and its libraries, as a tree that qemu takes for the root."""
-    root, state = folder / "root", folder / "apt"
+    root = folder / "root"
+    state = folder / "apt"
     if root.exists():
         return root
     for part in ("lists/partial", "cache/archives/partial"):
@@ -95,7 +96,8 @@ def build_tree(folder: Path) -> Path:
 def starter(folder: Path, root: Path, site: Path, tree: Path) -> Path:
     """A program that stands for ARM64's Python, also where tests start one themselves; `cc` is the
     cross compiler."""
-    tools, python = folder / "bin", folder / "bin/python"
+    tools = folder / "bin"
+    python = folder / "bin/python"
     tools.mkdir(exist_ok=True)
     for name in ("cc", "gcc"):
         (tools / name).unlink(missing_ok=True)

@@ -82,7 +82,8 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
     out.case("hash_words", [numbers], [bound.hash_words(numbers)])
     texts = [rng.bytes(int(n)) for n in rng.integers(0, 40, 500)]
     offset = np.cumsum([0, *map(len, texts)]).astype(np.int64)
-    data, secret = np.frombuffer(b"".join(texts), np.uint8), numbers[:2].copy()
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    secret = numbers[:2].copy()
     keys, hashes = bound.hash_strings(offset, data, secret)
     out.case("hash_strings", [offset, data, secret], [keys, hashes])
     for width, key, valid in (
@@ -123,16 +124,15 @@ def count_cases(out: File, rng: np.random.Generator) -> None:
         keys, sums = count.sparse(made, numbers.copy(), 18, 1)
         out.case("cells_and_sparse", [*given, wide, 18], [numbers, keys, sums])
     for shape in ((1, 5, 1), (4, 30, 50), (60, 3, 1), (1, 70, 33)):
-        table, kept = (
-            rng.integers(0, 2**40, shape).astype(np.int64),
-            np.zeros(shape[0] * shape[2], np.int64),
-        )
+        table = rng.integers(0, 2**40, shape).astype(np.int64)
+        kept = np.zeros(shape[0] * shape[2], np.int64)
         count.Projections([[(table, 1, 2, kept)]]).run(1)
         out.case("project", [table, list(shape)], [kept])
 
 
 def code_cases(out: File, rng: np.random.Generator) -> None:
-    rows, nothing = 3000, codes.DROP
+    rows = 3000
+    nothing = codes.DROP
     whole = rng.integers(-40, 140, rows)
     real = np.where(rng.random(rows) < 0.1, np.nan, np.round(rng.normal(30, 40, rows), 1))
     valid = np.packbits(rng.random(rows + 8) < 0.9, bitorder="little")
@@ -168,7 +168,8 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
             real.astype("f4"),
         ):
             for bits, width in ((None, 4), (valid, 2)):
-                codes_made, keep = np.zeros(rows, f"u{width}"), np.ones(rows, np.uint8)
+                codes_made = np.zeros(rows, f"u{width}")
+                keep = np.ones(rows, np.uint8)
                 codes.encode([(x, ready, bits, 3 if bits is not None else 0, codes_made, keep)])
                 facts = [
                     codes.TYPES[x.dtype.str[1:]],
@@ -179,7 +180,8 @@ def code_cases(out: File, rng: np.random.Generator) -> None:
                 ]
                 facts += [3 if bits is not None else 0, width]
                 out.case("encode", [x, facts, *arrays, bits], [codes_made, keep])
-    code, values = rng.integers(0, 200, rows).astype(np.uint16), rng.integers(-(2**60), 2**60, 200)
+    code = rng.integers(0, 200, rows).astype(np.uint16)
+    values = rng.integers(-(2**60), 2**60, 200)
     made = np.zeros(rows, np.int64)
     codes.lookup(code, values, made)
     out.case("lookup", [code, values], [made])
@@ -228,7 +230,8 @@ def line_cases(out: File, rng: np.random.Generator) -> None:
         for keep_wrong in (0, 1):
             made = [b",".join(rng.choice(pieces, rng.choice([3, 3, 3, 2, 4]))) for _ in range(400)]
             text = np.frombuffer(b"\n".join(made) + b"\r\n\n\xef\xbb\xbfa,b,c", np.uint8)
-            start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
+            start = np.array([0, 2], np.int32)
+            nulls = np.frombuffer(b"NA\0", np.uint8)
             dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
             split = lines.split(
                 text, dialect, np.arange(3, dtype=np.int32), 3, 30, bool(keep_wrong), True
@@ -279,7 +282,8 @@ def line_cases(out: File, rng: np.random.Generator) -> None:
     ):
         offset = np.cumsum([0, *map(len, numbers)]).astype(np.int32)
         data = np.frombuffer("".join(numbers).encode(), np.uint8)
-        x, shortest = lines.whole(offset, data, None), lines.shortest(offset, data, None)
+        x = lines.whole(offset, data, None)
+        shortest = lines.shortest(offset, data, None)
         out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
 
 
@@ -289,7 +293,8 @@ def public_cases(out: File, rng: np.random.Generator) -> None:
     counts = rng.integers(1, 2**30, start[-1])
     upto = np.concatenate([np.cumsum(counts[a:b]) for a, b in pairwise(start)]).astype(np.int64)
     value = rng.integers(0, 2**32, start[-1], dtype=np.uint32)
-    group, u = rng.integers(0, 50, 4000).astype(np.int64), rng.random(4000)
+    group = rng.integers(0, 50, 4000).astype(np.int64)
+    u = rng.random(4000)
     out.case(
         "draw_groups", [start, upto, value, group, u], [draw.draw(start, upto, value, group, u)]
     )
@@ -298,11 +303,10 @@ def public_cases(out: File, rng: np.random.Generator) -> None:
     for keys, seed in ((row, 3), (unit, 4)):
         grouped += ids.group(keys, 40, seed)
         out.case("ids_group", [keys, np.array([seed], np.uint64)], list(grouped[-2:]))
-    rows, units = (
-        rng.permutation(1000).astype(np.uint32)[:900],
-        rng.permutation(700).astype(np.uint32),
-    )
-    user, owner = rng.integers(0, 99, 700).astype(np.uint32), np.zeros(1000, np.uint32)
+    rows = rng.permutation(1000).astype(np.uint32)[:900]
+    units = rng.permutation(700).astype(np.uint32)
+    user = rng.integers(0, 99, 700).astype(np.uint32)
+    owner = np.zeros(1000, np.uint32)
     left = ids.deal(*grouped, rows, units, user, owner)
     out.case("ids_deal", [*grouped, rows, units, user], [owner, *left])
     columns = [rng.integers(0, n, 5000).astype(np.uint8) for n in (3, 30, 200)]
@@ -413,10 +417,8 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
     for width in (1, 2):
         number = rng.integers(0, 4000, 9000)
         words = rng.integers(0, 2**63, (4000, width)).astype(np.uint64)
-        keys, hashes = (
-            np.ascontiguousarray(words[number]).reshape(-1),
-            bound.hash_words(words[number, 0].copy()),
-        )
+        keys = np.ascontiguousarray(words[number]).reshape(-1)
+        hashes = bound.hash_words(words[number, 0].copy())
         for secret in (5, 2**64 - 1):
             number_ids(out, width, secret, keys, hashes)
     texts = [f'"\\u{e}"' for e in (*ESCAPES, *PAIRS)] + [f'"a\\{c}b"' for c in 'bfnrt"/\\uxUN0']
@@ -518,7 +520,8 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
                     text, dialect, fields, 3, 30, True, bool(final)
                 )
                 asked = [44, quote, escape, newlines, 30, 1, final]
-                start, nulls = np.array([0, 2], np.int32), np.frombuffer(b"NA\0", np.uint8)
+                start = np.array([0, 2], np.int32)
+                nulls = np.frombuffer(b"NA\0", np.uint8)
                 made = text_outputs(columns, rows, [rows, wrong, consumed])
                 out.case("split", [text, asked, start, nulls], made)
     for number in (
@@ -537,11 +540,10 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
         "0",
         "-0",
     ):
-        offset, data = (
-            np.array([0, len(number)], np.int32),
-            np.frombuffer(number.encode() or b"\0", np.uint8),
-        )
-        x, shortest = lines.whole(offset, data, None), lines.shortest(offset, data, None)
+        offset = np.array([0, len(number)], np.int32)
+        data = np.frombuffer(number.encode() or b"\0", np.uint8)
+        x = lines.whole(offset, data, None)
+        shortest = lines.shortest(offset, data, None)
         out.case("whole_numbers", [offset, data], [[int(x is not None), int(shortest)], x])
 
 
@@ -608,7 +610,8 @@ def limit_cases(out: File, rng: np.random.Generator) -> None:
                     x = np.array(
                         real if dtype[0] == "f" else [w for w in whole if _fits(w, dtype)], dtype
                     )
-                    made, keep = np.zeros(x.size, "u1"), np.ones(x.size, np.uint8)
+                    made = np.zeros(x.size, "u1")
+                    keep = np.ones(x.size, np.uint8)
                     codes.encode([(x, codes.Map(rule, **use), None, 0, made, keep)])
                     facts = [
                         codes.TYPES[dtype],
@@ -625,10 +628,8 @@ def limit_cases(out: File, rng: np.random.Generator) -> None:
                     ]
                     out.case("encode", [x, facts, *arrays, None], [made, keep])
     for rows in (0, 1, 4095, 4096, 4097, 8193):
-        code, values = (
-            rng.integers(0, 200, rows).astype(np.uint8),
-            rng.integers(0, 250, 200).astype(np.int64),
-        )
+        code = rng.integers(0, 200, rows).astype(np.uint8)
+        values = rng.integers(0, 250, 200).astype(np.int64)
         made = np.zeros(rows, np.int64)
         codes.lookup(code, values, made)
         u = np.zeros(rows)

@@ -55,12 +55,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", default=["tests"])
     options = parser.parse_args()
-    files, end = files_with_properties(options.only), time.monotonic() + 60 * options.minutes
+    files = files_with_properties(options.only)
+    end = time.monotonic() + 60 * options.minutes
     if not files:
         parser.error(
             f"no property tests under {', '.join(options.only)}; name files or folders of tests"
         )
-    done, failed, seed = 0, [], options.seed
+    done = 0
+    failed = []
+    seed = options.seed
     fresh = {**os.environ, "FASTDP_FUZZ": "1"}  # examples that `make test` does not draw
     while time.monotonic() < end:
         for path in files:

@@ -82,7 +82,8 @@ def main() -> int:
     parser.add_argument("--save", type=Path, help="results as JSON, with date, build and machine")
     parser.add_argument("--seed", type=int, help="fixes the noise; without one it is the system's")
     options = parser.parse_args()
-    lines, problems = [], 0
+    lines = []
+    problems = 0
     head = f"{'':<26}{'epsilon':>8}  {'attack':<14}{'runs a side':>12}{'errors':>9}{'shown':>8}"
     print(head + f"{'possible':>9}{'claim':>8}{'shown/claim':>13}")
     for case in world.cases():

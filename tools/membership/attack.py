@@ -82,7 +82,8 @@ def on_releases(case: Case, epsilon: float, runs: int, seed: int | None = None) 
     """
     with quick_accountant(), recording(case.sides) as asked:
         pipeline(case, epsilon, 1, seed)
-    pure, errors = asked.claim is None, 0
+    pure = asked.claim is None
+    errors = 0
     if asked.gaussian() and asked.exact_mu() < 2:
         runs = math.ceil(runs * (2 / asked.exact_mu()) ** 2)
     for start in range(0, runs, AT_ONCE):
@@ -149,7 +150,8 @@ def direction(without: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, float
 def on_pipeline(case: Case, epsilon: float, runs: int, seed: int | None = None) -> list[Verdict]:
     """Whole runs: the best attack on all their releases as the mechanism asked for them, and an
     attack on the released rows alone, learnt on a third of the runs and tried on the others."""
-    ratios, rows = ([], []), ([], [])
+    ratios = ([], [])
+    rows = ([], [])
     last = Record()
     with quick_accountant():
         for k in range(runs):

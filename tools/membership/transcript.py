@@ -136,22 +136,26 @@ def silent() -> Iterator[list[Draw]]:
 def recording(sides: tuple[Any, Any]) -> Iterator[Record]:
     """Sessions within count the data they were opened on, and each step's ratio between the two
     tables is added up."""
-    record, engines = Record(), [local(table, 1) for table in sides]
+    record = Record()
+    engines = [local(table, 1) for table in sides]
     answer = Session._Session__answer
 
     def answered(self, label, question, events, draw, draws):
-        exact, laws = [], []
+        exact = []
+        laws = []
         opened_on = self._Session__engine
         try:
             for engine in engines:
                 view = self._Session__view
                 side = engine if view is None else viewed(engine, view)
-                self._Session__engine, self._Session__scores = side, None
+                self._Session__engine = side
+                self._Session__scores = None
                 with silent() as listed:
                     exact.append(draw())
                 laws.append(tuple(listed))
         finally:
-            self._Session__engine, self._Session__scores = opened_on, None
+            self._Session__engine = opened_on
+            self._Session__scores = None
         released = answer(self, label, question, events, draw, draws)
         step = Step((laws[0], laws[1]), (exact[0], exact[1]))
         chosen = released

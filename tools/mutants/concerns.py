@@ -53,7 +53,8 @@ def texts(path: str) -> list[str]:
 
 def _around(path: str, line: int) -> tuple[ast.stmt, ast.FunctionDef | None]:
     """(the innermost statement at a line, the function that it is in the body of)."""
-    inner, outer = None, None
+    inner = None
+    outer = None
     nodes: list[ast.AST] = [tree(path)]
     while nodes:
         node = nodes.pop()

@@ -108,7 +108,8 @@ def extensions(path: str) -> list[str]:
     name = Path(path).stem
     if path.endswith(".c"):
         return [m for m in core if name == m or name.startswith(f"{m}_")]
-    reached, names = {Path(path).name}, set()
+    reached = {Path(path).name}
+    names = set()
     sources = {p: p.read_text("ascii") for p in (ROOT / "csrc").glob("*.[ch]")}
     while True:
         new = {

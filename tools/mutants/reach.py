@@ -40,7 +40,9 @@ class Reach:
     a test file while it is read; `lines[context][path]` has bit n set where line n was reached."""
 
     def __init__(self, folder: Path, tree: Path, jobs: int):
-        self.folder, self.tree, self.jobs = folder, tree, jobs
+        self.folder = folder
+        self.tree = tree
+        self.jobs = jobs
         self.tests: dict[str, dict] = {}
         self.failing: list[str] = []
         self.lines: dict[str, dict[str, int]] = {}
@@ -90,7 +92,8 @@ class Reach:
         """Files of tests that import one of the helpers, directly or through others; by their
         names."""
         texts = {p: (self.tree / p).read_text("utf-8") for p in paths if p.startswith("tests/")}
-        users, size = set(helpers), -1
+        users = set(helpers)
+        size = -1
         while size != len(users):
             size = len(users)
             names = {
@@ -190,7 +193,8 @@ class Reach:
         """Tests to try a mutant on: those that reach it, of the file's own tests first, then the
         quickest first; where none does, and where the change is in no function, the file's own
         tests too."""
-        own, direct = places.own_tests(site.path), places.direct_tests(site.path)
+        own = places.own_tests(site.path)
+        direct = places.direct_tests(site.path)
         names = set(self.reaching(concerns.concerned(site.path, site.line)))
         names |= {name for name in self.tests if name.split("::")[0] in direct}
         field = site.path.endswith(".py") and not concerns.inside(site.path) >> site.line & 1

@@ -75,7 +75,8 @@ def python_sites(path: str, text: bytes) -> list[Site]:
 
 class _Python:
     def __init__(self, path: str, text: bytes):
-        self.path, self.text = path, text
+        self.path = path
+        self.text = text
         self.starts = [0]
         for line in text.split(b"\n"):
             self.starts.append(self.starts[-1] + len(line) + 1)
@@ -290,7 +291,9 @@ def c_sites(path: str, text: bytes) -> list[Site]:
     """Every site of a C file, in the order of the text."""
     source = text.decode("ascii")
     code = TOKENS.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
-    out, at, before = [], 0, "{"
+    out = []
+    at = 0
+    before = "{"
     for number, line in enumerate(code.split("\n"), 1):
         bare = line.strip(" \t\\")
         if (not bare.startswith("#") or C_CONSTANT.match(bare)) and not bare.startswith(
@@ -305,7 +308,8 @@ def c_sites(path: str, text: bytes) -> list[Site]:
                 )
             kind = "declared" if C_CONSTANT.match(bare) else "constant"
             for m in C_NUMBER.finditer(line):
-                value, start = int(m[1], 0), at + m.start(1)
+                value = int(m[1], 0)
+                start = at + m.start(1)
                 for new in {value + 1, max(0, value - 1)} - {value}:
                     digits = hex(new) if m[1][:2] in ("0x", "0X") else str(new)
                     out.append(Site(path, number, start, start + len(m[1]), m[1], digits, kind))

@@ -69,10 +69,12 @@ class Workshop:
     """A copy of the tree to work in, made anew in `folder` when the tree has changed."""
 
     def __init__(self, folder: Path, limits: Limits):
-        self.folder, self.limits = folder, limits
+        self.folder = folder
+        self.limits = limits
         self.tree = folder / "tree"
         self._processes: list[_Pytest] = []
-        digest, note = tree_digest(), folder / "digest"
+        digest = tree_digest()
+        note = folder / "digest"
         if self.tree.exists() and note.exists() and note.read_text() == digest:
             return
         shutil.rmtree(self.tree, ignore_errors=True)

@@ -38,7 +38,8 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--only", nargs="+", choices=TRIALS, default=TRIALS)
     options = parser.parse_args()
-    rng, problems = random.Random(options.seed), []
+    rng = random.Random(options.seed)
+    problems = []
     for name in options.only:
         start = time.perf_counter()
         with tempfile.TemporaryDirectory(prefix=f"soak-{name}-") as folder:

@@ -43,7 +43,8 @@ class DescentSolver:
         level."""
         task, options = plan
         if options.stop == "noise" and task.warm_start is None and task.tree.cells <= STAGED_CELLS:
-            stage, start = replace(options, slack=0.0, tables="float64"), None
+            stage = replace(options, slack=0.0, tables="float64")
+            start = None
             for k in sorted({len(m.clique) for m in task.measurements})[:-1]:
                 low = [m for m in task.measurements if len(m.clique) <= k]
                 first = task.with_only(low, start, options.max_cells)
@@ -71,5 +72,6 @@ def descend(
     stop = Stop(options.stop, quadratic, options.small, options.calls, options.slack, options.flow)
     loss, ended = OPTIMISERS[options.method](descent, stop, clock)
     clock.calls = descent.calls
-    nodes, errors = nodes_of(layout, descent.tables()), errors_of(layout, quadratic)
+    nodes = nodes_of(layout, descent.tables())
+    errors = errors_of(layout, quadratic)
     return Solution(nodes, loss, descent.calls, ended, errors)

@@ -66,14 +66,21 @@ class DescentState:
         calls: int = 0,
     ):
         self.time = self._z_time = self._size = 0.0
-        self.engine, self.quadratic, self.total, self.threads = engine, quadratic, total, threads
+        self.engine = engine
+        self.quadratic = quadratic
+        self.total = total
+        self.threads = threads
         self._active = quadratic.active
         self._whole = self._active.size == max(engine.size, 1)
-        self._z, self._z_next = engine.state(tables), engine.state()
-        self._x, self._pending = tables.copy(), 0.0
+        self._z = engine.state(tables)
+        self._z_next = engine.state()
+        self._x = tables.copy()
+        self._pending = 0.0
         self._delta = np.zeros(max(engine.size, 1))
         self._sums = np.zeros((len(quadratic.targets), 3))
-        self._slopes, self._bends, self._parts = self._sums[:, 1], self._sums[:, 2], np.full(3, 0.5)
+        self._slopes = self._sums[:, 1]
+        self._bends = self._sums[:, 2]
+        self._parts = np.full(3, 0.5)
         engine.adopt(self._z, total)
         self.calls = calls + 1
         self.z = quadratic.residual(self._marginals(self._z))
@@ -157,7 +164,8 @@ class DescentState:
     def restated(self) -> float:
         """The loss of `tables()`, computed again from them: sums over steps lose it where a step
         went very far. Writes over the point that was tried last."""
-        tables, state = self.tables(), self._z_next
+        tables = self.tables()
+        state = self._z_next
         np.copyto(state.cells, tables)
         self.engine.adopt(state, self.total)
         here = self.quadratic.residual(self._marginals(state))
@@ -189,7 +197,10 @@ class Stop:
         slack: float = 0.0,
         flow: float | None = None,
     ):
-        self.rule, self.quadratic, self.tol, self.iters = rule, quadratic, tol, iters
+        self.rule = rule
+        self.quadratic = quadratic
+        self.tol = tol
+        self.iters = iters
         self.flow = math.inf if flow is None else flow
         self.noise = quadratic.rows / 2 + slack * math.sqrt(quadratic.rows / 2)
         self.seen: list[float] = []
@@ -231,8 +242,11 @@ class Stop:
 
 def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:
     """(the loss, how it ended)."""
-    smooth, loss, t = descent.steepest, descent.loss, 1.0
-    steady, restarted = smooth, math.inf
+    smooth = descent.steepest
+    loss = descent.loss
+    t = 1.0
+    steady = smooth
+    restarted = math.inf
     least = STEADY if stop.rule == "noise" else 0.0
     while True:
         clock.tick(descent.calls, loss)
@@ -287,7 +301,8 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
 def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:
     """Plain mirror descent: the step doubles after a success and halves until the loss falls
     enough. Monotone."""
-    loss, step = descent.loss, 1 / descent.steepest
+    loss = descent.loss
+    step = 1 / descent.steepest
     while True:
         clock.tick(descent.calls, loss)
         ended = stop(loss, descent.x, descent.calls, descent.time)

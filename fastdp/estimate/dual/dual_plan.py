@@ -90,7 +90,11 @@ class DualPlan(Struct, frozen=True):
 
 def plan_dual(tables: Sequence[Table]) -> DualPlan:
     starts = np.cumsum([0] + [table.rows * table.cols for table in tables])
-    end, cells, inner, folds, scale = int(starts[-1]), [], [], [], []
+    end = int(starts[-1])
+    cells = []
+    inner = []
+    folds = []
+    scale = []
     for i, table in enumerate(tables):
         if table.inner is None:
             cells.append(int(starts[i]))
@@ -109,7 +113,9 @@ def plan_dual(tables: Sequence[Table]) -> DualPlan:
 
 
 def _cut(tables: Sequence[Table]) -> Cut:
-    lanes, spans, edges = [], [], 0
+    lanes = []
+    spans = []
+    edges = 0
     fed: dict[tuple[int, int], list[tuple[np.ndarray, int]]] = {}
     for table in tables:
         count, made = lanes_of(table, edges)

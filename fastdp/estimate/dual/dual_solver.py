@@ -71,13 +71,16 @@ class DualSolver:
         rows = sum(r.rows for r in problem.regions)
         constant = sum(r.constant for r in problem.regions)
         bound = rows + options.slack * math.sqrt(2 * rows) - 2 * constant
-        frame, start = Frame(task.domain, task.tree, task.team, problem.partitions.first), None
+        frame = Frame(task.domain, task.tree, task.team, problem.partitions.first)
+        start = None
         if task.warm_start is not None or (task.zeros and not closed):
             start = _cliques(task, frame, make_plan(task.domain, task.tree, task.used()))
         return DualPlan(task, options, problem, constant, bound, frame, start)
 
     def run(self, plan: DualPlan, clock: Clock) -> Solution:
-        task, options, problem = plan.task, plan.options, plan.problem
+        task = plan.task
+        options = plan.options
+        problem = plan.problem
 
         def tick(calls: int, loss: float) -> None:
             clock.tick(calls, loss + plan.constant)

@@ -113,7 +113,8 @@ def fit_tables(
     which adds to the squares, those of least risk) or "tol" (least squares). `start`: the model to
     begin with, if not independence of the attributes; with `prior` it decides the centres, and what
     is not measured."""
-    domain, tree = frame.domain, frame.tree
+    domain = frame.domain
+    tree = frame.tree
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
     possible = possible_cells(domain, problem, zeros or {})
@@ -139,15 +140,16 @@ class _Solver:
     """The regions' tables under one rule."""
 
     def __init__(self, domain, problem, total, rule, bound, threads, tick, possible: Possible):
-        self.domain, self.problem, self.total, self.rule, self.bound = (
-            domain,
-            problem,
-            total,
-            rule,
-            bound,
-        )
-        self.threads, self._tick, self.possible = threads, tick, possible
-        self.reached, self._work = True, 0.0
+        self.domain = domain
+        self.problem = problem
+        self.total = total
+        self.rule = rule
+        self.bound = bound
+        self.threads = threads
+        self._tick = tick
+        self.possible = possible
+        self.reached = True
+        self._work = 0.0
         self.shares = first_shares(problem, threads)
         self.centres: dict[int, np.ndarray] = {}
         self._last: tuple[list[int], Dual] | None = None
@@ -170,7 +172,8 @@ class _Solver:
             whole = len(numbers) == len(self.problem.regions)
             problem = self.problem if whole else restrict(self.problem, numbers)
             self._last = (list(numbers), Dual(problem, self.total, self.threads))
-        dual, work = self._last[1], self._work
+        dual = self._last[1]
+        work = self._work
         share = dual.cells / self.cells
         dual.restart(
             self._tick and (lambda calls, loss: self._tick(round(work + calls * share), loss))
@@ -239,7 +242,8 @@ class _Solver:
     ) -> CliqueTables:
         """The model that has these tables, by raking: from the start to the strongest tree, then to
         all. It takes the place of the last one."""
-        model, regions = start.copy(self._model), self.problem.regions
+        model = start.copy(self._model)
+        regions = self.problem.regions
         self._model = model
         stalled = STALLED if tours > ROUGH_TOURS else 0.0
         pairs = {i: table for i, table in tables.items() if regions[i].order == 2}
@@ -268,7 +272,8 @@ class _Solver:
 
     def _targets(self, tables: Mapping[int, np.ndarray]) -> list[Target]:
         """Targets for raking: the tables that are not marginals of another one."""
-        regions, partitions = self.problem.regions, self.problem.partitions
+        regions = self.problem.regions
+        partitions = self.problem.partitions
         names = [regions[i].names for i in tables]
         out = []
         for i, table in tables.items():
@@ -295,7 +300,8 @@ def _product(
         if k not in chosen:
             full.append(np.full(frame.domain.shape(axes), total / frame.domain.cells(axes)))
             continue
-        r, table = problem.regions[chosen[k]], tables[chosen[k]]
+        r = problem.regions[chosen[k]]
+        table = tables[chosen[k]]
         for axis, a in enumerate(r.clique):
             bins = problem.partitions.bins[a][dict(r.names)[a]]
             if dict(r.names)[a]:

@@ -85,14 +85,17 @@ class Dual:
             at += size
         tables = [_table(problem.partitions, r, own) for r, own in zip(problem.regions, lying)]
         self.core = Core(plan_dual(tables), np.concatenate(rhs), threads)
-        self.x, self._ahead, self.cells = np.zeros(at), np.zeros(at), self.core.cells
+        self.x = np.zeros(at)
+        self._ahead = np.zeros(at)
+        self.cells = self.core.cells
         self.restart(None)
         self.spans = [slice(a, b) for a, b in zip(self.core.offsets[:-1], self.core.offsets[1:])]
         self.orders = np.array([r.order for r in problem.regions])
 
     def restart(self, tick: Tick | None) -> None:
         """Begins again at multipliers of 0; regions need their answers and centres anew."""
-        self.tick, self.passes = tick, 0
+        self.tick = tick
+        self.passes = 0
         self.x[:] = 0
 
     def centre(self, i: int, table: np.ndarray, possible: np.ndarray | None = None) -> None:
@@ -115,12 +118,14 @@ class Dual:
     ):
         """Move the multipliers to where the constraints hold; returns per region |u - y|^2 /
         sigma^2 and the sum of phi'. Fills `cells` as the core does."""
-        core, sums = self.core, self.evaluate(tau, kappa, cells)
+        core = self.core
+        sums = self.evaluate(tau, kappa, cells)
         for _ in range(MAX_NEWTON_STEPS):
             if core.worst <= tol:
                 break
             rest = max(FINEST, min(0.1, 0.3 * core.rms))
-            slope, length = abs(core.step(rest, MAX_HESSIAN_PRODUCTS, self.x, self._ahead)), 1.0
+            slope = abs(core.step(rest, MAX_HESSIAN_PRODUCTS, self.x, self._ahead))
+            length = 1.0
             while True:
                 sums = self.evaluate(tau, kappa, cells, length)
                 if core.along <= ENOUGH * slope or length < SHORTEST:
@@ -161,7 +166,8 @@ def _table(
     inner = None
     for number, (_, size, _, names) in enumerate(lying):
         if names and 2 * size <= r.cells and all(partitions.within(s, names) for *_, s in lying):
-            clique, shape = partitions.axes(names), partitions.shape(names)
+            clique = partitions.axes(names)
+            shape = partitions.shape(names)
             small = replace(r, names=names, clique=clique, shape=shape)
             inner = (
                 number,
@@ -194,7 +200,8 @@ def denoise(
     squares add up to `bound` (on towards the closest one where they exceed it), and whether that
     could be reached. All candidates agree, so that their mixtures do, nearly."""
     seen, freedom = _candidates(dual, candidates)
-    gram, n = dual.core.gram(seen), len(dual.spans)
+    gram = dual.core.gram(seen)
+    n = len(dual.spans)
     weights = mixture(gram, freedom)
     if bound:
         weights = _blend(gram, weights, BELOW * bound)
@@ -209,10 +216,12 @@ def _candidates(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The cells of every candidate, in sigma (float32: they are mixed, not solved for), and the
     divergence of each region."""
-    single, freedom = dual.orders == 1, []
+    single = dual.orders == 1
+    freedom = []
     seen = room(len(candidates) * dual.cells, dual.core.team, np.float32).reshape(-1, dual.cells)
     for (tau, kappa), cells in zip(candidates, seen):
-        taus, kappas = np.where(single, ONES, tau), np.where(single, 1.0, kappa)
+        taus = np.where(single, ONES, tau)
+        kappas = np.where(single, 1.0, kappa)
         freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH, cells)))
     return seen, np.stack(freedom, axis=1)
 

@@ -41,7 +41,9 @@ def possible_cells(domain: Domain, problem: Regions, zeros: Tables) -> dict[int,
 
 def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarray:
     """Which cells of a meet have a possible cell in region i."""
-    p, r, number = problem.partitions, problem.regions[i], dict(names)
+    p = problem.partitions
+    r = problem.regions[i]
+    number = dict(names)
     if mask is None:
         return np.ones(p.shape(names), bool)
     table = mask.astype(np.float64).sum(
@@ -52,7 +54,9 @@ def _onto(problem: Regions, i: int, mask: np.ndarray | None, names) -> np.ndarra
 
 def _back(problem: Regions, i: int, mask: np.ndarray, names) -> np.ndarray:
     """Which cells of region i lie over cells of a meet in the mask."""
-    p, r, number = problem.partitions, problem.regions[i], dict(names)
+    p = problem.partitions
+    r = problem.regions[i]
+    number = dict(names)
     for axis, a in enumerate(p.axes(names)):
         mask = mask.take(p.lift(a, dict(r.names)[a], number[a]), axis)
     return np.broadcast_to(laid(mask, p.axes(names), r.clique), r.shape)

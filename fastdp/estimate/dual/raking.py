@@ -52,7 +52,9 @@ class Frame:
     def __init__(
         self, domain: Domain, tree: JunctionTree, threads: int | Team = 1, first: str | None = None
     ):
-        self.domain, self.tree, self.threads = domain, tree, threads
+        self.domain = domain
+        self.tree = tree
+        self.threads = threads
         self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
         self._views: dict[tuple, View] = {}
@@ -72,7 +74,8 @@ class Frame:
     def crossing(self, i: int, j: int) -> View:
         """Where the cells of clique i lie in what it shares with its neighbour j."""
         if (i, j) not in self._crossings:
-            one, other = self.axes[min(i, j)], self.axes[max(i, j)]
+            one = self.axes[min(i, j)]
+            other = self.axes[max(i, j)]
             shared = [a for a in one if a in other]  # in the same order from either side
             self._crossings[i, j] = self.view(i, shared, [None] * len(shared))
         return self._crossings[i, j]
@@ -83,11 +86,13 @@ class Frame:
         if key in self._views:
             return self._views[key]
         codes = {a: np.arange(self.domain[a]) if b is None else b for a, b in zip(clique, bins)}
-        offset, size = {}, 1
+        offset = {}
+        size = 1
         for a in reversed(clique):
             offset[a] = size * codes[a].astype(np.int64)
             size *= int(codes[a].max()) + 1
-        axes, split = self.axes[k], len(self.axes[k]) - 1
+        axes = self.axes[k]
+        split = len(self.axes[k]) - 1
         while split > 0 and self.domain.cells(axes[split:]) < ROW:
             split -= 1
         base, along = (_added(self.domain, part, offset) for part in (axes[:split], axes[split:]))
@@ -137,14 +142,16 @@ class CliqueTables:
     """Calibrated tables of all cliques of a tree, axes as the frame has them, in rows."""
 
     def __init__(self, frame: Frame, tables: list[np.ndarray]):
-        self.frame, self.tables = frame, tables
+        self.frame = frame
+        self.tables = tables
 
     @classmethod
     def independent(
         cls, frame: Frame, shares: Mapping[str, np.ndarray], total: float
     ) -> CliqueTables:
         """Every attribute separately; `shares` add up to 1."""
-        tables, threads = [], frame.threads
+        tables = []
+        threads = frame.threads
         for axes, room in zip(
             frame.axes, rooms([frame.domain.cells(axes) for axes in frame.axes], threads)
         ):
@@ -172,7 +179,8 @@ class CliqueTables:
 
     def _sums(self, edges: Sequence[tuple[int, int, int]]) -> dict[tuple[int, int], np.ndarray]:
         """The separators of some edges (i, j), each added up from clique k: (i, j, k)."""
-        out, steps = {}, []
+        out = {}
+        steps = []
         for i, j, k in edges:
             view = self.frame.crossing(k, i + j - k)
             sums = out[min(i, j), max(i, j)] = np.zeros(view.size)
@@ -192,11 +200,10 @@ class CliqueTables:
     def marginal(self, clique: Sequence[str]) -> np.ndarray:
         """The marginal over `clique`, axes in its order."""
         k = self.frame.home(clique)
-        axes, table = self.frame.axes[k], self.tables[k]
-        drop, kept = (
-            tuple(i for i, a in enumerate(axes) if a not in clique),
-            [a for a in axes if a in clique],
-        )
+        axes = self.frame.axes[k]
+        table = self.tables[k]
+        drop = tuple(i for i, a in enumerate(axes) if a not in clique)
+        kept = [a for a in axes if a in clique]
         return (table.sum(axis=drop) if drop else table).transpose([kept.index(a) for a in clique])
 
     def rake(
@@ -209,7 +216,8 @@ class CliqueTables:
         for target in sorted(targets, key=lambda t: -t.table.size):
             held[self.frame.home(target.clique)].append(target)
         tour = Tour(self._steps(held, floor, up=True), self.frame.threads)
-        before, done = np.inf, 0
+        before = np.inf
+        done = 0
         while done < tours:
             squares, done = tour.run(), done + 1
             if stalled and squares >= (1 - stalled) * before:
@@ -226,7 +234,8 @@ class CliqueTables:
         cells = [table.reshape(-1) for table in self.tables]
 
         def tell(i: int, j: int) -> None:
-            old, there = self._separators[min(i, j), max(i, j)], frame.crossing(j, i)
+            old = self._separators[min(i, j), max(i, j)]
+            there = frame.crossing(j, i)
             steps.append(
                 (cells[i], pending.pop(i, None), frame.crossing(i, j), old, there, 0.0, 0.0)
             )
@@ -236,7 +245,8 @@ class CliqueTables:
             if down and i is not None:
                 tell(i, j)
             for target in held[j] if down else ():
-                view, least = frame.view(j, target.clique, target.bins), floor * target.sigma
+                view = frame.view(j, target.clique, target.bins)
+                least = floor * target.sigma
                 table = np.ascontiguousarray(target.table, np.float64).reshape(-1)
                 steps.append(
                     (cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma)

@@ -242,7 +242,8 @@ def _laid(
     """A measurement's answers as a table over its partitions, axes in the region's order, their
     variances, flat, and the loss of answers about bins that hold no code."""
     query = as_query(m.query, domain.cells(m.clique))
-    y, variance = np.asarray(m.values, np.float64), np.asarray(m.sigma, np.float64) ** 2
+    y = np.asarray(m.values, np.float64)
+    variance = np.asarray(m.sigma, np.float64) ** 2
     shape = query.bins if isinstance(query, Binned) else domain.shape(m.clique)
     cube = y.reshape(shape)
     spread = np.broadcast_to(variance, y.shape).reshape(shape)
@@ -276,9 +277,12 @@ def _laid(
 
 
 def _fused(partitions: Partitions, names: Set, group) -> Region:
-    clique, shape = partitions.axes(names), partitions.shape(names)
-    rows, constant = sum(g[2] for g in group), sum(g[3] for g in group)
-    y, variance = group[0][0], group[0][1]
+    clique = partitions.axes(names)
+    shape = partitions.shape(names)
+    rows = sum(g[2] for g in group)
+    constant = sum(g[3] for g in group)
+    y = group[0][0]
+    variance = group[0][1]
     if len(group) > 1:
         weight = sum(1 / v for _, v, _, _ in group)
         y = sum(t / v for t, v, _, _ in group) / weight
@@ -354,8 +358,10 @@ def _constraints(
 def expand(partitions: Partitions, region: Region, names: Set) -> tuple[np.ndarray | None, Any]:
     """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset
     per column)."""
-    number, order = dict(names), partitions.axes(names)
-    stride, step = {}, 1
+    number = dict(names)
+    order = partitions.axes(names)
+    stride = {}
+    step = 1
     for a in reversed(order):
         stride[a] = step
         step *= partitions.size(a, number[a])

@@ -72,7 +72,8 @@ class Prepared(Struct):
         """The scores of the synthetic table or, if `sample` is given, of the rows of the truth with
         these row numbers."""
 
-        truth, other = self._side(0, None), self._side(1 if sample is None else 0, sample)
+        truth = self._side(0, None)
+        other = self._side(1 if sample is None else 0, sample)
         starts = [kernel.group_rows(s["group"], s["columns"], self.groups) for s in (truth, other)]
         distances = kernel.grouped_pairs(*starts[0], *starts[1], self.sizes, self.threads)
         present = (np.diff(starts[0][0]) > 0) | (np.diff(starts[1][0]) > 0)
@@ -100,7 +101,8 @@ class Prepared(Struct):
             return values if sample is None else values[sample]
 
         taxi = self.taxi[side]
-        pickup, shift = cut(self.pickup[side]), cut(self.shift[side])
+        pickup = cut(self.pickup[side])
+        shift = cut(self.shift[side])
         group = pickup.astype(np.uint32)
         group *= np.uint32(max(1, len(self.shifts)))
         group += shift
@@ -159,7 +161,8 @@ def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
     ]
     columns = [a for a, _, _ in pairs], [b for _, b, _ in pairs]
     sizes = np.array([size for _, _, size in pairs], np.int32)
-    pickup, shift = coded[PICKUP], coded[SHIFT]
+    pickup = coded[PICKUP]
+    shift = coded[SHIFT]
     values = pickup[2].to_pylist(), shift[2].to_pylist()
     codes = pickup[:2], shift[:2], coded[DROPOFF][:2]
     return Prepared(*values, *codes, columns, sizes, taxi, resolve(threads))
@@ -209,7 +212,8 @@ def taxi_numbers(table: pa.Table) -> np.ndarray:
     column = table[TAXI]
     values = numbers(column)
     if values is not None and values.dtype.kind in "iu" and len(values):
-        low, span = int(values.min()), int(values.max()) - int(values.min()) + 1
+        low = int(values.min())
+        span = int(values.max()) - int(values.min()) + 1
         if span <= max(1 << 24, 4 * len(values)):
             index = values - low
             seen = np.zeros(span, dtype=bool)

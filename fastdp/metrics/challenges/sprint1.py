@@ -27,7 +27,8 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     """
     sources = {"truth": truth, "synthetic": synthetic}
     a, b = (with_columns(s, what, "sprint1", COLUMNS) for what, s in sources.items())
-    codes, axes = [], []
+    codes = []
+    axes = []
     for name in COLUMNS:
         first, second, values = codes_of_pair(a[name], b[name])
         values = values.to_pylist()
@@ -42,7 +43,8 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
     points = rows_score(*counts).reshape(shape[:-1])
     out: dict[str, Any] = {"score": float(points.mean()), "sum": float(points.sum())}
     out["rows"] = int(points.size)
-    by_place, by_period = points.mean(axis=(1, 2)).tolist(), points.mean(axis=0).ravel().tolist()
+    by_place = points.mean(axis=(1, 2)).tolist()
+    by_period = points.mean(axis=0).ravel().tolist()
     periods = [[y, m] for y in axes[1] for m in axes[2]]
     out |= {"neighborhoods": axes[0], "by_neighborhood": by_place}
     return out | {"periods": periods, "by_period": by_period}
@@ -50,7 +52,8 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
 
 def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     """float64 [rows]: the score (0..1) of each row of two arrays of counts [rows, types]."""
-    raw_a, raw_b = truth.astype(np.float64), synthetic.astype(np.float64)
+    raw_a = truth.astype(np.float64)
+    raw_b = synthetic.astype(np.float64)
     a, b = (np.where(x < THRESHOLD * x.sum(axis=1, keepdims=True), 0.0, x) for x in (raw_a, raw_b))
     points = 1.0 - jensen_shannon(a + SMALL, b + SMALL)
     points -= INVENTED * ((a == 0) & (b > 0)).sum(axis=1)

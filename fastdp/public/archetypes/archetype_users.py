@@ -93,7 +93,10 @@ class CastRows:
     columns: tuple[str, ...] | None = None
 
     def __init__(self, public: PublicModel, people: Cast, seed: int, shard_rows: int = 1 << 20):
-        self.public, self.people, self._seed, self.shard_rows = public, people, seed, shard_rows
+        self.public = public
+        self.people = people
+        self._seed = seed
+        self.shard_rows = shard_rows
         self.total = int(people.ends[-1]) if people.ends.size else 0
 
     def owners(self, i: int) -> np.ndarray:
@@ -134,8 +137,12 @@ class DealtRows:
     def __init__(
         self, rows: Any, public: PublicModel, users: np.ndarray, bound: int | None, seed: int
     ):
-        self.total, self.shard_rows = rows.total, rows.shard_rows
-        self._rows, self._public, self._bound, self._seed = rows, public, bound, seed
+        self.total = rows.total
+        self.shard_rows = rows.shard_rows
+        self._rows = rows
+        self._public = public
+        self._bound = bound
+        self._seed = seed
         self._wanted = models(public, users, generator(seed, 0))
         self._kept: dict[int, np.ndarray] = {}
 

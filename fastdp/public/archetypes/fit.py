@@ -48,7 +48,8 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
 
     counts = np.bincount(cell, minlength=domain.cells(resolved.features))
     points = np.stack(np.unravel_index(np.arange(counts.size), shape), axis=1)
-    size, evidence = options.archetypes, list[dict]()
+    size = options.archetypes
+    evidence = list[dict]()
     if size == "auto":
         size, evidence = choose(points, cell, user, users, options.seed)
     seen = np.flatnonzero(counts)
@@ -95,7 +96,8 @@ def choose(
     out_rows = held[user]
     train = np.bincount(cell[~out_rows] if users > 1 else cell, minlength=points.shape[0])
     seen = np.flatnonzero(train)
-    test_cell, test_user = cell[out_rows], user[out_rows]
+    test_cell = cell[out_rows]
+    test_user = user[out_rows]
     rows = np.bincount(test_user, minlength=users)[held]
     sums = []
     for k in candidates:
@@ -105,7 +107,8 @@ def choose(
         )
     means = [float(s.sum() / rows.sum()) for s in sums]
     best = int(np.argmax(means))
-    evidence, chosen = [], best
+    evidence = []
+    chosen = best
     for i in reversed(range(len(candidates))):
         gap = (sums[best] - sums[i]) - (means[best] - means[i]) * rows
         error = float(np.sqrt((gap**2).sum()) / rows.sum())

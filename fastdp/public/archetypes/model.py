@@ -99,7 +99,8 @@ class PublicModel:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Every array by name."""
-        m, h = self.mixture, self.habits
+        m = self.mixture
+        h = self.habits
         mixture = {
             k: getattr(m, k) for k in ("centre", "spread", "weights", "means", "covariances")
         }

@@ -31,13 +31,15 @@ def prior_model(
     plan = make_plan(domain, tree, {frozenset(c): None for c in counts})
     nodes = []
     for node in plan.nodes:
-        sep, res = tuple(node.sep), tuple(node.res)
+        sep = tuple(node.sep)
+        res = tuple(node.res)
         nodes.append(
             Node(sep, res, smoothed(domain, _joint(domain, counts, (*sep, *res)), sep, res))
         )
     # A model's tables are joint marginals: one pass over the tree turns the conditionals into them.
     plan = make_plan(domain, tree, {frozenset(node.axes): None for node in nodes})
-    tables, marginals = np.empty(plan.cells), np.empty(max(plan.size, 1))
+    tables = np.empty(plan.cells)
+    marginals = np.empty(max(plan.size, 1))
     theta = Model(domain, nodes, total=total).potentials(plan)
     Engine(plan, resolve(threads)).infer(theta, total, tables, marginals)
     return Model.from_plan(plan, tables, total=total, ended="public counts")

@@ -28,7 +28,8 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
     else the row is dropped.
     """
     plain = read_json(path)
-    columns, runs = plain.get("schema"), plain.get("runs")
+    columns = plain.get("schema")
+    runs = plain.get("runs")
     if not isinstance(columns, dict) or not isinstance(runs, list) or not runs:
         raise SchemaError(
             f"file {path}: not a file of DeID2 parameters: 'schema' or 'runs' is missing"
@@ -40,13 +41,16 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
     outputs: dict[str, Any] = {}
     user: dict[str, Any] = {"max_rows": bound, "null": "drop"}
     if "periods" in columns:
-        name, made = "incidents-deid2", _sprint1(path, columns)
+        name = "incidents-deid2"
+        made = _sprint1(path, columns)
         user["column"] = "sim_resident"
     elif "PUMA" in columns:
-        name, made = "acs-deid2", {k: _deid2_column(path, k, c) for k, c in columns.items()}
+        name = "acs-deid2"
+        made = {k: _deid2_column(path, k, c) for k, c in columns.items()}
         user["column"] = "sim_individual_id"
     else:
-        name, made = "taxi-deid2", {}
+        name = "taxi-deid2"
+        made = {}
         for key, column in columns.items():
             if key in ("trip_day_of_week", "trip_hour_of_day") and "shift" in columns:
                 part = "day_of_week" if key == "trip_day_of_week" else "hour"
@@ -73,7 +77,8 @@ def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
     try:
         for key in ("neighborhood", "incident_type"):
             listed = columns[key]
-            values, names = [int(v["code"]) for v in listed], [str(v["name"]) for v in listed]
+            values = [int(v["code"]) for v in listed]
+            names = [str(v["name"]) for v in listed]
             made[key] = {
                 "kind": "categorical",
                 "dtype": "int16",
