@@ -99,6 +99,16 @@ def graph():
     return {name_of(p): {module(t) for t in imports(p)} - {name_of(p)} for p in modules()}
 
 
+def folded(edges, folder):
+    """The graph of the modules and folders right inside a folder: a folder there is one node."""
+    inner: dict = {}
+    for module, targets in edges.items():
+        if module[:1] == (folder,) and len(module) > 1:
+            own = inner.setdefault(module[:2], set())
+            own |= {t[:2] for t in targets if t[0] == folder and len(t) > 1} - {module[:2]}
+    return inner
+
+
 def upward(paths):
     """Imports of a place on the same floor or above."""
     wrong = []
@@ -151,6 +161,7 @@ def test_imports_point_down_in_no_circle_and_not_behind_the_gateway():
     assert forbidden(modules()) == []
     assert any(name_of(p)[:1] == ("mechanisms",) for p in modules())
     assert circle(graph()) == []
+    assert circle(folded(graph(), "mechanisms")) == []
 
 
 def test_no_two_modules_have_one_name():
@@ -161,6 +172,15 @@ def test_no_two_modules_have_one_name():
 def test_a_circle_is_found():
     ring = {("a",): {("b",)}, ("b",): {("c",)}, ("c",): {("a",)}, ("d",): {("a",)}}
     assert set(circle(ring)) == {"a", "b", "c"}
+
+
+def test_a_circle_between_a_module_and_a_folder_is_found():
+    edges = {
+        ("a", "base"): {("a", "shared", "one")},
+        ("a", "shared", "one"): set(),
+        ("a", "shared", "two"): {("a", "base")},
+    }
+    assert circle(edges) == [] and circle(folded(edges, "a"))
 
 
 def planted(folder, monkeypatch, name, text):

@@ -19,8 +19,8 @@ from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.estimate.fit_options import Options
 from fastdp.measurement import Measurement, Request
-from fastdp.mechanisms.shared.model_size import LargestModel, check_size
-from fastdp.mechanisms.shared.size_limits import parse_bytes
+from fastdp.mechanisms.limits.model_size import LargestModel, check_size
+from fastdp.mechanisms.limits.size_limits import parse_bytes
 from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
 from fastdp.privacy import accountant, gdp
 from fastdp.privacy.accountant import Gaussian

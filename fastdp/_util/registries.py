@@ -49,6 +49,13 @@ class Registry(Generic[Entry]):
             )
         return self._entries[name]
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an entry of this name, in a module of this name or in one that was
+        imported before. It imports no other module."""
+        if isinstance(name, str) and name not in self._entries:
+            self._load_own(name)
+        return name in self._entries
+
     def names(self) -> tuple[str, ...]:
         """Every name, in the order of the alphabet."""
         self._load_all()
@@ -60,11 +67,14 @@ class Registry(Generic[Entry]):
 
     def _load(self, name: str) -> None:
         """Import the module of this name, where the folder has one, else all modules."""
+        self._load_own(name)
+        if name not in self._entries:
+            self._load_all()
+
+    def _load_own(self, name: str) -> None:
         modules = {module.name for module in iter_modules(sys.modules[self.folder].__path__)}
         if name in modules:
             import_module(f"{self.folder}.{name}")
-        if name not in self._entries:
-            self._load_all()
 
     def _load_all(self) -> None:
         if not self._complete:

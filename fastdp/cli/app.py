@@ -69,8 +69,8 @@ def synth(
     files = () if engine == "spark" else data or () if tables is None else tables.values()
     common.check_paths(*files, public, schema=schema)
     from ..engines.sparksource import opened
+    from ..mechanisms.limits.size_limits import parse_bytes
     from ..mechanisms.recipe import load
-    from ..mechanisms.shared.size_limits import parse_bytes
     from ..run.result import LinkedRun
     from ..run.spec import Options
     from ..run.synthesize import watched
@@ -145,7 +145,7 @@ def plan(
     Exit code 8 means that the model may exceed its limit: such a run would be refused.
     """
     common.check_paths(public, schema=schema)
-    from ..mechanisms.shared.size_limits import parse_bytes
+    from ..mechanisms.limits.size_limits import parse_bytes
     from ..run.plan import plan as make, public_table
 
     style = common.dialect_of(dialect)

@@ -53,7 +53,7 @@ def schema_check(source: str, as_json: bool = False) -> None:
     Reads the schema only. To check whether data fits it, use fastdp check.
     """
     from ..mechanisms import recipe as recipes
-    from ..mechanisms.shared.structural_zeros import check_possible
+    from ..mechanisms.limits.structural_zeros import check_possible
     from ..schema import Schema
 
     schema = Schema.load(source)

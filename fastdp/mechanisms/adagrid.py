@@ -11,7 +11,7 @@ of the query has L2 norm exactly 1 and no budget is wasted on empty cells.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -22,13 +22,14 @@ from ..queries import AdaGrid as GridQuery, Grid
 from ..release.gateway import Session
 from ..schema import Schema
 from .base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
+from .limits.model_size import LargestModel, largest_forest, tree_size
+from .limits.size_limits import MAX_PAIR_CELLS
+from .registry import mechanism
 from .shared.merged_codes import merge
 from .shared.model_rows import ModelRows
-from .shared.model_size import LargestModel, largest_forest, tree_size
 from .shared.one_ways import measure_ones, part_mu
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
-from .shared.size_limits import MAX_PAIR_CELLS
 from .shared.spanning_tree import pair_shares, spanning_tree
 from .shared.user_histogram import measure_users, users_share
 
@@ -52,6 +53,13 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             raise ValueError("times must be at least 1 (it counts the first measurement)")
 
 
+@mechanism(
+    "adagrid",
+    about="marginals measured finely only where there is something to see",
+    ones_first=True,
+    may_choose_clip=True,
+    fits_sparse=True,
+)
 class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen,
     for a share `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up
@@ -59,11 +67,6 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     close to the private data. `rounds`: how the rest of mu^2 is divided among the rounds; inside a
     round all measurements have the same share. Without `rounds` all measurements of all rounds have
     the same share, as published."""
-
-    name: ClassVar[str] = "adagrid"
-    ones_first: ClassVar[bool] = True
-    may_choose_clip: ClassVar[bool] = True
-    fits_sparse: ClassVar[bool] = True
 
     outer: tuple[tuple[str, ...], ...] | None = None
     copies: tuple[Copy, ...] = ()

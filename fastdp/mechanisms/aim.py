@@ -25,11 +25,12 @@ from ..privacy.gdp import range_epsilon_from
 from ..release.gateway import Session
 from ..schema import Schema
 from .base import Job, Outcome, Outline, Planned, whole_total
+from .limits.size_limits import MAX_PAIR_CELLS
+from .registry import mechanism
 from .shared.bounded_model import BoundedModelConfig
 from .shared.merged_codes import Merged, merge
 from .shared.one_ways import NOISE, measure_ones, part_mu
 from .shared.screening import Structure
-from .shared.size_limits import MAX_PAIR_CELLS
 from .shared.user_histogram import measure_users, users_share
 from .shared.workload_weights import Workload, WorkloadItem
 
@@ -41,6 +42,12 @@ MOST_ROUNDS = 1 << 14
 range."""
 
 
+@mechanism(
+    "aim",
+    about="any table, as published; for comparison",
+    ones_first=True,
+    may_choose_clip=True,
+)
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`workload`: the marginals that matter (default: all of `degree` columns). `degree`: None
     means 3, or 2 for tables of more than `MOST_COLUMNS` columns. `rounds`: the largest number of
@@ -48,9 +55,6 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
     all of them took place. `selection`: share of a round's budget that pays for the choice.
     `max_cells`: the most cells of the junction tree."""
 
-    name: ClassVar[str] = "aim"
-    ones_first: ClassVar[bool] = True
-    may_choose_clip: ClassVar[bool] = True
     default_cells: ClassVar[int] = (
         1 << 20
     )  # smaller than elsewhere, since AIM fits a model in every round

@@ -13,7 +13,7 @@ the model are then dealt to users of the measured kinds whose habits suit them.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -29,8 +29,9 @@ from ..release.gateway import Session
 from ..schema import Schema
 from ..userkeys import MostCommon
 from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
+from .limits.model_size import LargestModel, tree_size
+from .registry import mechanism
 from .shared.model_rows import ModelRows
-from .shared.model_size import LargestModel, tree_size
 from .shared.one_ways import estimate_total, part_mu
 
 SLACK = 2.0
@@ -55,6 +56,14 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError("refine: set ways >= 1, or list at least one marginal in `measured`")
 
 
+@mechanism(
+    "archetypes",
+    about=("few users, good public data: kinds of users are learnt in public, counted in private"),
+    deals_ids=False,
+    makes_users=True,
+    corrects_clipped_total=True,
+    no_constraints=("it draws a user's columns one after another from public conditionals"),
+)
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see
     `archetypes.options.Options`; a field that is not set is taken from the saved model. `share`:
@@ -62,14 +71,6 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `trips`: the number of rows of a synthetic user is drawn from the public users of its archetype,
     or is their "mean" as published. `max_rows`: the most rows made where the run does not ask for a
     number."""
-
-    name: ClassVar[str] = "archetypes"
-    deals_ids: ClassVar[bool] = False
-    makes_users: ClassVar[bool] = True
-    corrects_clipped_total: ClassVar[bool] = True
-    no_constraints: ClassVar[str] = (
-        "it draws a user's columns one after another from public conditionals"
-    )
 
     features: tuple[str, ...] | None = None
     trait: str | None = None

@@ -26,16 +26,16 @@ from ..model.junction_tree import DEFAULT_MAX_CELLS
 from ..privacy.clip import PRIVATE
 from ..release.gateway import Session
 from ..schema import Schema
-from .registry import names_where
-from .shared import size_limits
-from .shared.structural_zeros import StructuralZeros, derived_hint
+from .limits import size_limits
+from .limits.structural_zeros import StructuralZeros, derived_hint
+from .registry import Traits, names_where
 
 if TYPE_CHECKING:
     from ..public.archetypes.model import PublicModel
     from ..public.archetypes.options import Options
     from ..public.ids import Habits
     from ..users.dealing import Dealer
-    from .shared.model_size import LargestModel
+    from .limits.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
 EVENLY = np.arange(1, 32, 2) / 32
@@ -79,24 +79,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     name: ClassVar[str] = ""
+    traits: ClassVar[Traits] = Traits()
     unit: ClassVar[str] = "user"
-    pure: ClassVar[bool] = False  # only pure (Laplace) releases are made
-    max_cells_steps: ClassVar[tuple[str, ...] | None] = ()
-    """Labels of the steps whose questions depend on `max_cells`; None: any step's may."""
-    deals_ids: ClassVar[bool] = True  # rows are made first and user ids dealt to them afterwards
-    makes_users: ClassVar[bool] = False  # a user's rows are made together, or counted per user
-    users_by_default: ClassVar[bool] = False  # `ids.source = "auto"` is "users" without public data
-    may_choose_clip: ClassVar[bool] = False
-    fits_sparse: ClassVar[bool] = False  # its fit needs scipy.sparse, imported while rows are read
-    ones_first: ClassVar[bool] = (
-        False  # 1-ways are measured first, and `Job.after_ones` is called with them
-    )
-    corrects_clipped_total: ClassVar[bool] = False  # for rows that a fixed clip left out
-    for_linked: ClassVar[bool] = (
-        False  # fits any table, and draws rows from a model given some columns
-    )
-    no_constraints: ClassVar[str] = ""
-    """Why rows of this mechanism cannot keep a schema's constraints; empty if they do."""
 
     clip: int | str | None = None
     clip_share: float | None = None
@@ -115,14 +99,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ValueError(f'clip must be a number of rows or "{PRIVATE}", got "{self.clip}"')
         if isinstance(self.clip, int) and self.clip < 1:
             raise ValueError("clip must be at least 1")
-        if self.clip == PRIVATE and not self.may_choose_clip:
+        if self.clip == PRIVATE and not self.traits.may_choose_clip:
             raise ValueError(f"clip: {self.name} cannot choose it; give a number of rows")
-        if self.clip_share is not None and (isinstance(self.clip, int) or not self.may_choose_clip):
+        if self.clip_share is not None and (
+            isinstance(self.clip, int) or not self.traits.may_choose_clip
+        ):
             raise ValueError(
                 'clip_share is the cost of choosing the clip; it needs clip = "private"'
             )
         if self.clip_share is not None and not 0 < self.clip_share < 1:
             raise ValueError("clip_share must lie strictly between 0 and 1")
+
+    @property
+    def pure(self) -> bool:
+        """Whether only pure (Laplace) releases are made."""
+        return False
 
     @property
     def fixed_clip(self) -> int | None:
@@ -147,7 +138,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def resolved(self, schema: Schema, epsilon: float, delta: float) -> Config:
         """The config with what depends on schema, epsilon and delta filled in, before anything is
         reserved or read."""
-        if self.clip is not None or schema.user is None or not self.may_choose_clip:
+        if self.clip is not None or schema.user is None or not self.traits.may_choose_clip:
             return self
         return msgspec.structs.replace(self, clip=1 if schema.max_rows_per_user == 1 else PRIVATE)
 
@@ -176,10 +167,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def check_constraints_kept(self, schema: Schema) -> None:
         """Raise UsageError if the schema has constraints that this mechanism cannot keep."""
-        if self.no_constraints and schema.constraints:
+        if self.traits.no_constraints and schema.constraints:
             listed = "; ".join(f"{i} ({c.text})" for i, c in enumerate(schema.constraints, 1))
-            keeping = " or ".join(names_where(lambda config: not config.no_constraints))
-            why = f"{self.no_constraints}. Use {keeping}, or a schema without constraints"
+            keeping = " or ".join(names_where(lambda traits: not traits.no_constraints))
+            why = f"{self.traits.no_constraints}. Use {keeping}, or a schema without constraints"
             raise UsageError(
                 f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}"
             )
@@ -191,7 +182,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built.
         `fixed`: cliques of constraints, which are in the model whatever is measured."""
-        from .shared.model_size import tree_size
+        from .limits.model_size import tree_size
 
         return tree_size(domain, [*self.outline(domain, public=public is not None).cliques, *fixed])
 

@@ -8,7 +8,7 @@ Synthetic rows of a merged code get one of its values by the 1-way.
 
 import math
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from .._util.threads import resolve
 from ..domain import Clique, Cliques, Domain, Tables
@@ -16,28 +16,31 @@ from ..measurement import Request
 from ..model.marginals import marginals
 from ..release.gateway import Session
 from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from .limits.model_size import LargestModel, largest_forest
+from .limits.size_limits import MAX_PAIR_CELLS
+from .registry import mechanism
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
-from .shared.model_size import LargestModel, largest_forest
 from .shared.one_ways import effective_cells, measure_ones, ones_shares, part_mu
 from .shared.prior_screening import prior_notes
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
-from .shared.size_limits import MAX_PAIR_CELLS
 from .shared.spanning_tree import spanning_tree
 from .shared.user_histogram import divided, measure_users, users_share
 
 
+@mechanism(
+    "mst",
+    about="any table, as published; for comparison",
+    ones_first=True,
+    may_choose_clip=True,
+    for_linked=True,
+)
 class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
     (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A
     single column is measured once, with the whole budget. Where no pair is small enough to be
     measured, all 1-ways are measured again with what is left."""
-
-    name: ClassVar[str] = "mst"
-    ones_first: ClassVar[bool] = True
-    may_choose_clip: ClassVar[bool] = True
-    for_linked: ClassVar[bool] = True
 
     shares: tuple[float, float, float] = (0.25, 0.125, 0.625)
     rare: float = 3.0

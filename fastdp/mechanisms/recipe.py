@@ -24,8 +24,8 @@ from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
 from .base import Config
-from .registry import DEFAULT
-from .shared.structural_zeros import StructuralZeros
+from .limits.structural_zeros import StructuralZeros
+from .registry import DEFAULT, MECHANISMS
 from .with_users import check_users
 
 AUTO = "auto"
@@ -91,7 +91,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     text = str(mechanism)
     if text == AUTO:
         return Recipe(DEFAULT, name=AUTO)
-    if text in names():
+    if text in MECHANISMS:
         get(text)
         return Recipe(text, name=text)
     if text in builtin():

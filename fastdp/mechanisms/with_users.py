@@ -42,9 +42,9 @@ from ..users.rates import (
 )
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
+from .limits.structural_zeros import StructuralZeros
 from .shared.model_rows import GroupedRows, ModelRows
 from .shared.one_ways import part_mu
-from .shared.structural_zeros import StructuralZeros
 from .shared.user_histogram import LABEL, measure_users, users_share
 
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
@@ -84,7 +84,7 @@ NULLS_LABEL = "rows without a user id"
 
 def users_cost(config: Config, schema: Schema, public: bool) -> float:
     """The share of mu^2 that a run may spend on users, in addition to the mechanism's share."""
-    auto = config.ids.source == "auto" and config.users_by_default and not public
+    auto = config.ids.source == "auto" and config.traits.users_by_default and not public
     wanted = auto or config.ids.source == "users"
     repeats = schema.user is not None and schema.max_rows_per_user != 1
     return math.fsum(shares(schema).values()) if wanted and repeats else 0.0
@@ -98,7 +98,7 @@ def shares(schema: Schema) -> dict[str, float]:
 def check_users(config: Config, schema: Schema) -> None:
     """Raise UsageError if users are asked for that this run cannot make."""
     if config.ids.source == "users" and (
-        not config.deals_ids or config.pure or config.unit != "user"
+        not config.traits.deals_ids or config.pure or config.unit != "user"
     ):
         needs = 'a mechanism that makes rows first, with Gaussian noise and unit "user"'
         raise UsageError(f'ids.source = "users" needs {needs}; use "auto" with this {config.name}')
@@ -183,9 +183,9 @@ class _Users:
         that the model of rows, with as many rows of each group as there are, has hardly any bias
         from clipping."""
         rows, job = self.session.part(1 - self.cost), self.job
-        if not self.config.may_choose_clip:
+        if not self.config.traits.may_choose_clip:
             return rows, job
-        grouped = self.config.users_by_default
+        grouped = self.config.traits.users_by_default
         displaced = TV_PER_LOST_ROW_GROUPED if grouped else TV_PER_LOST_ROW
         counted = measure_users(self.config, rows, job, displaced=displaced)
         if counted.histogram is not None:

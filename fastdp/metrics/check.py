@@ -24,7 +24,7 @@ from .._util.texttable import table as text_table
 from ..codec import encode
 from ..errors import UsageError
 from ..mechanisms import recipe as recipes
-from ..mechanisms.shared.structural_zeros import check_possible
+from ..mechanisms.limits.structural_zeros import check_possible
 from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived

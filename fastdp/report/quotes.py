@@ -116,7 +116,7 @@ def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:
     statement = statement_of(run)
     if statement is None:
         return []
-    makes_users = promise(statement)["mechanism"] in names_where(lambda config: config.makes_users)
+    makes_users = promise(statement)["mechanism"] in names_where(lambda traits: traits.makes_users)
     if facts is None:
         return [["users", text] for text in kept_of_users(user, statement, makes_users)]
     return [[topic, text] for topic, text in losses(facts, statement, makes_users)]

@@ -18,7 +18,7 @@ ADVICE = (
 
 def plan_note(config: Config) -> str:
     """What a run of this mechanism does if a column contains almost no value of its domain."""
-    if config.ones_first:
+    if config.traits.ones_first:
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a"
             " column turns out almost all null or outside its domain; ignore_empty_columns=True"

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 from ..answers.evidence import code_maps
 from ..errors import StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
+from ..mechanisms.limits.structural_zeros import StructuralZeros
 from ..mechanisms.shared.model_rows import ModelRows
-from ..mechanisms.shared.structural_zeros import StructuralZeros
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..release.gateway import Session
@@ -111,7 +111,7 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
             folder.forget()
             raise StoppedEarly(folder.stopped)
         spec.status.folder = folder
-    preload(any(config.fits_sparse for config in spec.configs))
+    preload(any(config.traits.fits_sparse for config in spec.configs))
     return names
 
 

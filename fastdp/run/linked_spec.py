@@ -179,7 +179,7 @@ def divided(
         "deadline": options.deadline,
     }
     recipe = recipes.load(mechanism).limited(**limits)
-    if recipe.mechanism not in (linking := names_where(lambda config: config.for_linked)):
+    if recipe.mechanism not in (linking := names_where(lambda traits: traits.for_linked)):
         known = ", ".join(linking)
         raise UsageError(
             f"{recipe.mechanism} is not supported for linked tables; use auto, {known}"

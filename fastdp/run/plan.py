@@ -13,8 +13,8 @@ from .._util.threads import resolve
 from ..errors import ModelTooLargeError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Outline
-from ..mechanisms.shared.model_size import LargestModel, check_size, tree_size
-from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
+from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
+from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
@@ -318,7 +318,7 @@ def _clip(
     if table is not None and (
         clip_criteria or not outline.measurements
     ):  # else only users are counted
-        corrected = chosen or config.corrects_clipped_total
+        corrected = chosen or config.traits.corrects_clipped_total
         rule = {"displaced": TV_PER_LOST_ROW, "alone": TV_WITHOUT_MARGINAL} if corrected else {}
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, also=(clip,), **rule)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ..domain import Domain
 from ..errors import RunError, UsageError
 from ..mechanisms.base import Config
-from ..mechanisms.shared.model_size import check_size
-from ..mechanisms.shared.structural_zeros import StructuralZeros, check_possible
+from ..mechanisms.limits.model_size import check_size
+from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.with_users import check_users
 from .folder import RunFolder
 from .public_data import read_public
@@ -74,7 +74,7 @@ def _check_config(spec: RunSpec, config: Config) -> None:
 
 
 def _deals(spec: RunSpec, config: Config) -> bool:
-    return spec.schema.user is not None and config.deals_ids
+    return spec.schema.user is not None and config.traits.deals_ids
 
 
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:
@@ -85,7 +85,8 @@ def check_limits(spec: RunSpec, folder: RunFolder) -> None:
         fixed = [
             label
             for part, label in (() if charge is None else charge.steps)
-            if part == i and (config.max_cells_steps is None or label in config.max_cells_steps)
+            if part == i
+            and (config.traits.max_cells_steps is None or label in config.traits.max_cells_steps)
         ]
         used = before[i] if i < len(before) else {}
         changed = [name for name in limits if limits[name] != used.get(name)]

@@ -21,7 +21,7 @@ from typing import Any
 
 import fastdp
 from fastdp.cli import app
-from fastdp.mechanisms.shared.structural_zeros import check_possible
+from fastdp.mechanisms.limits.structural_zeros import check_possible
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.mechanisms import names
+from fastdp.mechanisms import get, names
 from fastdp.mechanisms.recipe import load
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +107,12 @@ def test_the_table_of_mechanisms_is_the_registrys():
         [re.findall(r"`([^`]+)`", cell) for cell in row.strip("| ").split("|")] for row in rows
     ]
     assert sorted(name for row in cells for name in row[0]) == sorted(names())
+    for row in rows:
+        named, use = row.strip("| ").split("|")[:2]
+        for name in re.findall(r"`([^`]+)`", named):
+            assert get(name).traits.about == use.strip(), (
+                f"{name}: the table differs from its traits"
+            )
     made = {p.name.removesuffix(".toml") for p in (resources.files(fastdp) / "recipes").iterdir()}
     assert {name for row in cells for name in row[2]} == made
     for row in cells:

@@ -158,7 +158,7 @@ def test_every_one_of_several_shares_is_positive(kind, field):
 def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
     for name in mechanisms.names():
         kind = mechanisms.get(name)
-        if kind.may_choose_clip:
+        if kind.traits.may_choose_clip:
             assert kind(clip="private").clip == "private"
         else:
             with pytest.raises(ValueError, match="cannot choose it"):
@@ -167,10 +167,10 @@ def test_what_a_mechanism_cannot_do_is_no_setting_of_it():
 
 def test_lists_of_mechanisms_come_from_the_registry():
     assert registry.DEFAULT in registry.names()
-    keeping = registry.names_where(lambda config: not config.no_constraints)
+    keeping = registry.names_where(lambda traits: not traits.no_constraints)
     assert {"mst", "cliquetree"} <= set(keeping) < set(registry.names())
     with pytest.raises(
-        UsageError, match=r"mst has no field 'deadline'; mechanisms that have it: cliquetree, aim"
+        UsageError, match=r"mst has no field 'deadline'; mechanisms that have it: aim, cliquetree"
     ):
         recipe.load("mst").limited(deadline=3.0)
 

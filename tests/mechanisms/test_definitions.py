@@ -18,11 +18,12 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms import with_users
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree, trends
+from fastdp.mechanisms.limits import size_limits
+from fastdp.mechanisms.limits.size_limits import PAIR_BYTES, PUBLIC_PAIR_BYTES
 from fastdp.mechanisms.mst import MST
-from fastdp.mechanisms.shared import dependencies, size_limits
+from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_rows import GroupedRows, ModelRows
-from fastdp.mechanisms.shared.size_limits import PAIR_BYTES, PUBLIC_PAIR_BYTES
 from fastdp.mechanisms.shared.user_histogram import size_edges
 from fastdp.mechanisms.usercounts.mechanism import in_bins, total_rows
 from fastdp.public.archetypes import mixture

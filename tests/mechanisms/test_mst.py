@@ -15,9 +15,9 @@ from fastdp.mechanisms import mst
 from fastdp.mechanisms.aim import AIM
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree
+from fastdp.mechanisms.limits.model_size import tree_size
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
-from fastdp.mechanisms.shared.model_size import tree_size
 from fastdp.model.table_ops import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeModel, FakeSession

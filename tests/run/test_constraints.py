@@ -159,7 +159,7 @@ def problems(draw):
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(
     problems(),
-    st.sampled_from(registry.names_where(lambda config: not config.no_constraints)),
+    st.sampled_from(registry.names_where(lambda traits: not traits.no_constraints)),
     st.integers(0, 100),
 )
 def test_random_constraints_on_random_rows(schema, mechanism, seed):

@@ -12,7 +12,7 @@ import fastdp
 from fastdp._util.threads import resolve
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError, RunError, UsageError
-from fastdp.mechanisms.shared.model_size import largest_forest
+from fastdp.mechanisms.limits.model_size import largest_forest
 from fastdp.run import plan
 from tests.builders import killed_at, open_ledger
 from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema

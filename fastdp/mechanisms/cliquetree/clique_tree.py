@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 from msgspec import Struct
@@ -26,7 +26,9 @@ from ...measurement import Measurement
 from ...release.gateway import Session
 from ...schema import Schema
 from ..base import Job, Outcome, Outline, Planned, Users, whole_total
-from ..shared import dependencies, size_limits
+from ..limits import size_limits
+from ..registry import mechanism
+from ..shared import dependencies
 from ..shared.bounded_model import BoundedModelConfig
 from ..shared.halving import HalvingRule
 from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
@@ -73,16 +75,21 @@ class SingleColumns(Struct, frozen=True):
         )
 
 
+@mechanism(
+    "cliquetree",
+    about=(
+        "any table; the default (`auto`): pairs and triples chosen privately in a "
+        "few screening rounds"
+    ),
+    ones_first=True,
+    may_choose_clip=True,
+    users_by_default=True,
+)
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number;
     None: decided by the noisy 1-ways. `rare`: values with noisy counts below this many standard
     errors are merged. `workload`, `target`: where accuracy is wanted (see `workload_weights`).
     `stop`: when the last fit stops."""
-
-    name: ClassVar[str] = "cliquetree"
-    ones_first: ClassVar[bool] = True
-    may_choose_clip: ClassVar[bool] = True
-    users_by_default: ClassVar[bool] = True
 
     screening_rounds: int | None = None
     rare: float = 3.0

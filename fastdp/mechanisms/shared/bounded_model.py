@@ -4,16 +4,16 @@ from typing import Any, ClassVar
 
 from ...domain import Cliques, Domain
 from ..base import Config, Public
-from . import size_limits
-from .model_size import LargestModel, fixed_size
+from ..limits import size_limits
+from ..limits.model_size import LargestModel, fixed_size
+from ..registry import Traits
 
 
 class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory`
     (bytes) and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
 
-    max_cells_steps: ClassVar[tuple[str, ...] | None] = None
-    for_linked: ClassVar[bool] = True
+    traits: ClassVar[Traits] = Traits(max_cells_steps=None, for_linked=True)
     default_cells: ClassVar[int] = size_limits.DEFAULT_CELLS
 
     deadline: float | None = None

@@ -7,14 +7,14 @@ from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain, maximal
 from ...model.grow import grow
 from ...release.gateway import Session
+from ..limits.size_limits import MAX_PAIR_CELLS
+from ..limits.structural_zeros import StructuralZeros
 from .merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from .one_ways import part_mu
 from .prior_screening import PublicPriors
 from .public_prior import PublicMarginals
 from .screening import Candidate, candidates
-from .size_limits import MAX_PAIR_CELLS
 from .spanning_tree import ForestRule
-from .structural_zeros import StructuralZeros
 
 SCREENING = 0.5
 """Part of the choice's share of mu^2 that pays for distances from independence; distances from

@@ -17,9 +17,9 @@ from ...measurement import Measurement
 from ...model.table_ops import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
+from ..limits.size_limits import MAX_PAIR_CELLS
+from ..limits.structural_zeros import StructuralZeros
 from .one_ways import estimate_total, independent, part_mu
-from .size_limits import MAX_PAIR_CELLS
-from .structural_zeros import StructuralZeros
 
 SPLIT = 0.5
 """Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""

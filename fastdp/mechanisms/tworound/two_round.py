@@ -12,7 +12,7 @@ model is over the compressed codes; synthetic rows are expanded again.
 import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -29,6 +29,10 @@ from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
 from ..base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
+from ..limits.model_size import LargestModel, largest_forest, tree_size
+from ..limits.size_limits import MAX_PAIR_CELLS
+from ..limits.structural_zeros import StructuralZeros
+from ..registry import mechanism
 from ..shared.code_compression import (
     Compression,
     Expansion,
@@ -37,11 +41,8 @@ from ..shared.code_compression import (
     merge_rare,
 )
 from ..shared.merged_codes import ExpandedRows
-from ..shared.model_size import LargestModel, largest_forest, tree_size
 from ..shared.one_ways import part_mu
-from ..shared.size_limits import MAX_PAIR_CELLS
 from ..shared.spanning_tree import spanning_tree
-from ..shared.structural_zeros import StructuralZeros
 from ..shared.user_histogram import divided, measure_users, users_share
 from .affordable_cliques import affordable
 from .region import Region, column_of
@@ -84,16 +85,18 @@ class Shares(Struct, frozen=True):
     second: float
 
 
+@mechanism(
+    "tworound",
+    about="wide tables, most of whose codes never occur",
+    ones_first=True,
+    may_choose_clip=True,
+    max_cells_steps=("round 2",),
+)
 class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`round2`: marginals, as lists of columns or `Marginal`s. Without them a spanning tree of
     pairs is chosen privately, for `selection` of round 2. `weights`: of round 1, by column.
     `shares` of mu^2 of the two rounds. `keep`: columns that are never compressed. `max_marginal`,
     `max_cells`: largest marginal, largest model."""
-
-    name: ClassVar[str] = "tworound"
-    ones_first: ClassVar[bool] = True
-    may_choose_clip: ClassVar[bool] = True
-    max_cells_steps: ClassVar[tuple[str, ...] | None] = ("round 2",)
 
     round2: tuple[tuple[str, ...] | Marginal, ...] | None = None
     weights: dict[str, float] = msgspec.field(default_factory=dict)

@@ -4,3 +4,7 @@
 asked about, `count_estimates` turns noisy numbers of users into counts, and `histogram_rows`
 writes these as rows.
 """
+
+from .mechanism import UserCounts
+
+__all__ = ["UserCounts"]

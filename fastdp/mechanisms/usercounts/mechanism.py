@@ -11,7 +11,7 @@ decides) and the noise covers all of them; the other is offered as unit = "event
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -24,7 +24,8 @@ from ...release.gateway import Session
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
-from ..shared.model_size import LargestModel
+from ..limits.model_size import LargestModel
+from ..registry import mechanism
 from ..shared.user_histogram import ids_share, size_edges
 from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
 from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
@@ -46,6 +47,12 @@ class Total(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("share must be at least 0 and below 1")
 
 
+@mechanism(
+    "usercounts",
+    about="sparse histograms of people by place, time and kind",
+    makes_users=True,
+    no_constraints=("it releases a histogram cell by cell, without a model to hold them"),
+)
 class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`columns`: what a group is (None: all of the schema); `kind`: the one that the wide layout
     spreads and shares are taken within (None: the last that is neither `year` nor `month`).
@@ -61,12 +68,6 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     is given. `output`: what the run's rows are, the tidy histogram or synthetic events of synthetic
     people.
     """
-
-    name: ClassVar[str] = "usercounts"
-    makes_users: ClassVar[bool] = True
-    no_constraints: ClassVar[str] = (
-        "it releases a histogram cell by cell, without a model to hold them"
-    )
 
     columns: tuple[str, ...] | None = None
     kind: str | None = None

@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 from fastdp._util.disjoint import DisjointSets
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.limits.structural_zeros import StructuralZeros
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.dependencies import (
     MOST_PART,
@@ -22,7 +23,6 @@ from fastdp.mechanisms.shared.dependencies import (
 )
 from fastdp.mechanisms.shared.screened_pairs import ScreenedPairs
 from fastdp.mechanisms.shared.screening import Candidate
-from fastdp.mechanisms.shared.structural_zeros import StructuralZeros
 from fastdp.mechanisms.shared.workload_weights import BASE, SPREAD, Workload, WorkloadItem
 from fastdp.release.filtered_marginals import Filtered
 from fastdp.schema.constraints import FOLLOW_CELLS

@@ -8,11 +8,11 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.limits.model_size import largest_forest
+from fastdp.mechanisms.limits.structural_zeros import StructuralZeros, some_row
 from fastdp.mechanisms.shared.merged_codes import merge
-from fastdp.mechanisms.shared.model_size import largest_forest
 from fastdp.mechanisms.shared.one_ways import measure_ones
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
-from fastdp.mechanisms.shared.structural_zeros import StructuralZeros, some_row
 from fastdp.model.junction_tree import junction_tree
 from fastdp.schema import Schema
 from tests.mechanisms.fakes import FakeSession
