@@ -1,0 +1,450 @@
+"""The worlds: kinds of runs that the replay audit goes through. See the package's docstring."""
+
+import copy
+import itertools
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import fastdp
+from fastdp import userkeys
+from fastdp.engines.local import local
+from fastdp.engines.partitioned import PartitionedCounter
+from fastdp.measurement import Request
+from fastdp.mechanisms import registry
+from fastdp.privacy.ledger import Reservation
+from fastdp.queries import Sparse
+from fastdp.release.reserve import BudgetRequest, reserve
+from fastdp.run import counter, execute
+
+from ...engines.test_partitioned import Held, split_by_user
+from . import hostile
+
+Run = Callable[[Any, Path], dict[str, bytes] | None]
+"""Does one run on some data and writes under a folder; returns more that it releases."""
+
+
+@dataclass
+class Scene:
+    """One table, its neighbours (each differs from it by one unit of privacy), and the run.
+    `on_disk`: the run needs its own ledger as a file, to be resumed."""
+
+    data: Any
+    neighbours: list
+    run: Run
+    on_disk: bool = False
+
+
+@dataclass(frozen=True)
+class World:
+    """`pairs`: how many `make test` goes through; `make(rng, pairs)` makes a scene with up to so
+    many neighbours."""
+
+    name: str
+    pairs: int
+    make: Callable[[np.random.Generator], Scene]
+
+
+WORLDS: dict[str, World] = {}
+NEIGHBOURS = 4
+"""Neighbours of one table: run A is done once for all of them."""
+
+
+def world(name: str, pairs: int) -> Callable[[Callable], Callable]:
+    """Register a world under a name."""
+
+    def register(make: Callable[[np.random.Generator], Scene]) -> Callable:
+        assert name not in WORLDS, f"there is a world {name!r} already"
+        WORLDS[name] = World(name, pairs, make)
+        return make
+
+    return register
+
+
+def synthesize(schema: Any = None, **options: Any) -> Run:
+    """A run of `fastdp.synthesize`; its rows and its view are released too."""
+    given = {"delta": 1e-5, "threads": 1} | options
+
+    def run(data: Any, folder: Path) -> dict[str, bytes]:
+        made = fastdp.synthesize(
+            data, schema=schema, progress=False, sample_seed=5, out=folder / "out", **given
+        )
+        runs = made if isinstance(made, list) else [made]
+        return {f"run {i}": repr(one).encode() for i, one in enumerate(runs)}
+
+    return run
+
+
+MECHANISMS: dict[str, dict[str, Any]] = {
+    "archetypes": {
+        "features": ["n", "x"],
+        "trait": "g",
+        "chain": [{"target": "t", "given": ["n"]}],
+        "habits": ["n"],
+        "archetypes": 3,
+    },
+    "usercounts": {"columns": ["n", "g"]},
+}
+"""What recipes of these mechanisms need; others take their defaults."""
+COLUMNS = {"usercounts": "ng"}
+PUBLIC = {"archetypes"}
+"""Mechanisms that need public data."""
+
+
+def public_rows() -> pa.Table:
+    """Public data: a table like the private ones, the same in every scene."""
+    return hostile.made(np.random.default_rng(7), (np.arange(80) // 3).tolist(), wild=0.0)
+
+
+def mechanism_options(name: str, rng: np.random.Generator) -> dict[str, Any]:
+    """A recipe and options of `synthesize` for a mechanism; a new one is used with its defaults."""
+    options: dict[str, Any] = {"epsilon": float(rng.choice([0.5, 3.0, 20.0]))}
+    options["mechanism"] = {"mechanism": name} | MECHANISMS.get(name, {})
+    if name in PUBLIC:
+        options["public"] = public_rows()
+    return options
+
+
+def of_users(rng: np.random.Generator, run: Run, **facts: Any) -> Scene:
+    """A scene over a table of users, each neighbour with one hostile user more or less."""
+    base = hostile.rows(rng)
+    return Scene(base, hostile.neighbours(rng, base, NEIGHBOURS), run, **facts)
+
+
+def _mechanism(name: str) -> Callable[[np.random.Generator], Scene]:
+    def make(rng: np.random.Generator) -> Scene:
+        schema = hostile.schema(rng, COLUMNS.get(name, "ngxt"))
+        return of_users(rng, synthesize(schema, **mechanism_options(name, rng)))
+
+    return make
+
+
+for _name in registry.names():
+    world(f"mechanism {_name}", pairs=12)(_mechanism(_name))
+
+
+@world("clip given", pairs=8)
+def clip_given(rng: np.random.Generator) -> Scene:
+    """A clip below the bound on rows, with the noise of older calibrations among others."""
+    name = str(rng.choice(["mst", "adagrid", "tworound"]))
+    recipe = {"mechanism": name, "clip": int(rng.integers(1, 4))}
+    recipe["calibration"] = str(rng.choice(["gdp", "classic-rdp"]))
+    return of_users(rng, synthesize(hostile.schema(rng), mechanism=recipe, epsilon=1.0))
+
+
+@world("order", pairs=8)
+def order(rng: np.random.Generator) -> Scene:
+    """Users whose rows have an order: `Succession`, agreement, groups of users."""
+    schema = hostile.schema(rng, order=str(rng.choice(["n", "t"])))
+    return of_users(rng, synthesize(schema, mechanism="cliquetree", epsilon=20.0))
+
+
+@world("private domain", pairs=12)
+def private_domain(rng: np.random.Generator) -> Scene:
+    """Nothing is known but the types: kinds, bounds, values, clips and sums are found."""
+    return of_users(
+        rng, synthesize(None, domain="private", user="u", mechanism="mst", epsilon=20.0)
+    )
+
+
+@world("private columns", pairs=8)
+def private_columns(rng: np.random.Generator) -> Scene:
+    """Some columns, atoms and means are found; the others are public."""
+    plain = hostile.schema(rng).to_dict()
+    plain["columns"]["x"] |= {"means": "private", "digits": 2, "max": 100}
+    if rng.random() < 0.5:
+        plain["columns"]["x"] |= {"atoms": "private"}
+    if rng.random() < 0.7:
+        plain["columns"]["g"] = {"kind": "string", "domain": "private"}
+    schema = fastdp.Schema.from_dict(plain)
+    return of_users(rng, synthesize(schema, mechanism="mst", epsilon=20.0))
+
+
+@world("public data", pairs=8)
+def public_data(rng: np.random.Generator) -> Scene:
+    """Public data steers what is measured."""
+    name = str(rng.choice(["adagrid", "cliquetree", "mst"]))
+    run = synthesize(hostile.schema(rng), mechanism=name, public=public_rows(), epsilon=2.0)
+    return of_users(rng, run)
+
+
+@world("several epsilons", pairs=8)
+def several(rng: np.random.Generator) -> Scene:
+    """Two epsilons in one reservation: one folder each."""
+    name = str(rng.choice(["mst", "adagrid", "cliquetree"]))
+    return of_users(rng, synthesize(hostile.schema(rng), mechanism=name, epsilon=[0.5, 2.0]))
+
+
+@world("rows without users", pairs=8)
+def rows(rng: np.random.Generator) -> Scene:
+    """Every row is its own user."""
+    base = hostile.rows(rng)
+    schema = hostile.schema(rng, column=None)
+    run = synthesize(schema, mechanism=str(rng.choice(["mst", "cliquetree"])), epsilon=1.0)
+    return Scene(base, hostile.one_row(rng, base, NEIGHBOURS), run)
+
+
+@world("unit event", pairs=8)
+def events(rng: np.random.Generator) -> Scene:
+    """The unit is one user's rows of one group."""
+    base = hostile.rows(rng)
+    recipe = {"mechanism": "usercounts", "columns": ["n", "g"], "unit": "event"}
+    delta = float(rng.choice([0.0, 1e-5]))
+    run = synthesize(hostile.schema(rng, "ng"), mechanism=recipe, epsilon=1.0, delta=delta)
+    return Scene(base, hostile.one_group(rng, base, NEIGHBOURS), run)
+
+
+@world("partitioned engine", pairs=8)
+def partitioned(rng: np.random.Generator) -> Scene:
+    """The engine that Spark uses: partitions of whole users, here in this process."""
+    partitions = int(rng.choice([1, 3, 20]))
+    inner = synthesize(hostile.schema(rng), mechanism="cliquetree", epsilon=3.0, threads=2)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        def opened(source, schema, options):
+            held = Held(split_by_user(source, schema, partitions), options.threads)
+            return counter.OpenCounter(PartitionedCounter(schema, held), None, held.close, {})
+
+        with (
+            patch.object(counter, "open_counter", opened),
+            patch.object(execute, "open_counter", opened),
+        ):
+            return inner(data, folder)
+
+    return of_users(rng, run)
+
+
+@world("threads and batches", pairs=8)
+def batches(rng: np.random.Generator) -> Scene:
+    """Three threads, and a Parquet file of row groups of two rows, or an Arrow table of as many
+    chunks."""
+    inner = synthesize(hostile.schema(rng), mechanism="cliquetree", epsilon=3.0, threads=3)
+    in_file = bool(rng.random() < 0.5)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        if not in_file:
+            return inner(
+                pa.Table.from_batches(data.to_batches(max_chunksize=2), data.schema), folder
+            )
+        pq.write_table(data, folder / "in.parquet", row_group_size=2)
+        return inner(folder / "in.parquet", folder)
+
+    return of_users(rng, run)
+
+
+@world("text files", pairs=8)
+def text_files(rng: np.random.Generator) -> Scene:
+    """Lines of a CSV file, malformed ones and bytes that are not text among the user's."""
+    plain = hostile.schema(rng, "ngx").to_dict()
+    dialect = {"malformed": str(rng.choice(["drop", "null"]))}
+    run = synthesize(fastdp.Schema.from_dict(plain | {"dialect": dialect}), epsilon=2.0)
+    base = hostile.rows(rng)
+    lines = _lines(base)
+    others = []
+    for _ in range(NEIGHBOURS):
+        own = _lines(hostile.victim(rng, base))
+        odd = [f'{hostile.VICTIM},"open', f"{hostile.VICTIM},1,a\x00,2,9,9", f"{hostile.VICTIM}"]
+        own += [str(line) for line in rng.choice(odd, int(rng.integers(0, 3)))]
+        own = [line.encode() + (b"\xff\xfe" if rng.random() < 0.1 else b"") for line in own]
+        others.append(_mixed(rng, lines, own))
+    given = [line.encode() for line in lines]
+
+    def run_on(data: list[bytes], folder: Path) -> dict[str, bytes] | None:
+        (folder / "in.csv").write_bytes(b"\n".join([b"u,n,g,x", *data]) + b"\n")
+        return run(folder / "in.csv", folder)
+
+    return Scene(given, others, run_on)
+
+
+def _lines(table: pa.Table) -> list[str]:
+    """Lines of the columns u, n, g, x."""
+    out = []
+    for row in table.select(["u", "n", "g", "x"]).to_pylist():
+        out.append(",".join("" if v is None else str(v) for v in row.values()))
+    return out
+
+
+def _mixed(rng: np.random.Generator, lines: list[str], own: list[bytes]) -> list[bytes]:
+    every = [line.encode() for line in lines] + own
+    return [every[i] for i in rng.permutation(len(every))]
+
+
+LINKED = {
+    "customers": {"key": "id", "dtype": "int64", "columns": {
+        "land": {"kind": "string", "values": ["DE", "FR"]}, "age": {"kind": "integer", "max": 5}}},
+    "orders": {"parent": "customers", "key": "of", "max_rows": 5, "columns": {
+        "month": {"kind": "integer", "min": 1, "max": 4}, "item": {"kind": "string", "values": ["a", "b"]}}},
+}  # fmt: skip
+
+
+@world("linked tables", pairs=12)
+def linked(rng: np.random.Generator) -> Scene:
+    """One key: its row (or rows, or none) in the parents' table and its rows in the child's."""
+    plain = copy.deepcopy(LINKED)
+    plain["orders"]["orphans"] = str(rng.choice(["drop", "keep"]))
+    if rng.random() < 0.5:
+        plain["orders"]["order"] = "month"
+    schema = fastdp.LinkedSchema.from_dict({"fastdp": 1, "tables": plain})
+    people, orders = int(rng.integers(0, 30)), int(rng.integers(0, 60))
+    base = _linked_rows(rng, list(range(people)), rng.integers(0, 35, orders).tolist())
+    others = []
+    for _ in range(NEIGHBOURS):
+        parents, children = int(rng.choice([0, 1, 1, 3])), int(rng.choice([0, 1, 5, 40]))
+        more = _linked_rows(rng, [hostile.VICTIM] * parents, [hostile.VICTIM] * children)
+        others.append(
+            {n: hostile.shuffled(rng, pa.concat_tables([base[n], more[n]])) for n in base}
+        )
+    return Scene(base, others, synthesize(schema, epsilon=float(rng.choice([1.0, 10.0]))))
+
+
+def _linked_rows(rng: np.random.Generator, ids: list[int], of: list[int]) -> dict[str, pa.Table]:
+    def drawn(values: list, size: int, kind: pa.DataType) -> pa.Array:
+        return pa.array([values[i] for i in rng.integers(0, len(values), size)], kind)
+
+    return {
+        "customers": pa.table({
+            "id": pa.array(ids, pa.int64()),
+            "land": drawn(["DE", "FR", "FR", None, "XX"], len(ids), pa.string()),
+            "age": drawn([0, 1, 2, 5, 9, None], len(ids), pa.int64())}),
+        "orders": pa.table({
+            "of": pa.array(of, pa.int64()),
+            "month": drawn([1, 2, 3, 4, 4, -7, None], len(of), pa.int64()),
+            "item": drawn(["a", "b", "b", None, "new"], len(of), pa.string())}),
+    }  # fmt: skip
+
+
+@world("resumed", pairs=8)
+def resumed(rng: np.random.Generator) -> Scene:
+    """A run that is killed after a step and resumed: stored answers are not drawn again."""
+    at = int(rng.integers(1, 4))
+    given = {"mechanism": "mst", "epsilon": 3.0, "clip": 3}
+    schema = hostile.schema(rng)
+    first, second = synthesize(schema, **given), synthesize(schema, **given, resume=True)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        real, stored = Reservation.store, itertools.count(1)
+
+        def dies(*arguments):
+            answers = real(*arguments)
+            if next(stored) == at:
+                raise KeyboardInterrupt
+            return answers
+
+        with patch.object(Reservation, "store", dies), suppress(KeyboardInterrupt):
+            first(data, folder)
+        return second(data, folder)
+
+    return of_users(rng, run, on_disk=True)
+
+
+@world("select_keys", pairs=12)
+def keys(rng: np.random.Generator) -> Scene:
+    """Values of one column by `fastdp.select_keys`."""
+    column, most = str(rng.choice(["n", "g"])), int(rng.choice([1, 3, 20]))
+    plain = hostile.schema(rng).to_dict()
+    plain["columns"][column] = {"kind": "categorical", "dtype": "int64" if column == "n" else "string",
+                                "values": [0] if column == "n" else ["a"]}  # fmt: skip
+    schema = fastdp.Schema.from_dict(plain)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
+        found = fastdp.select_keys(
+            data, schema, column, epsilon=2.0, delta=1e-3, keys_per_user=most
+        )
+        return {"keys": repr((found.values, found.users.tolist(), found.statement)).encode()}
+
+    return of_users(rng, run)
+
+
+@world("session", pairs=60)
+def session(rng: np.random.Generator) -> Scene:
+    """Random calls of every method of a session, in any order, without a mechanism."""
+    schema = hostile.schema(rng)
+    calls = [_call(rng, schema) for _ in range(6)]
+    clip = int(rng.choice([1, 2, hostile.MOST_ROWS, 100]))
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
+        ask = BudgetRequest(epsilon=5.0, delta=1e-5, clip=clip)
+        reserved = reserve(schema, [ask])
+        (one,) = reserved.sessions(local(fastdp.read(data, schema, threads=1), 1))
+        answers = [
+            call(one, one.mu * math.sqrt(1 / len(calls)), f"call {i}")
+            for i, call in enumerate(calls)
+        ]
+        return {"answers": repr(answers).encode(), "statement": repr(reserved.statement()).encode()}
+
+    return of_users(rng, run)
+
+
+def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
+    """One call of a session, drawn at random: call(session, mu, label)."""
+    domain = schema.modelled
+    columns = list(domain)
+    pairs = [tuple(p) for p in itertools.combinations(columns, 2)]
+    a, b = pairs[rng.integers(len(pairs))]
+    estimates = {p: rng.normal(0, 5, domain.cells(p)) for p in pairs}
+    weights = rng.uniform(0.1, 3, len(pairs)).tolist()
+    merged = {a: rng.integers(0, 2, domain[a])} if domain[a] > 1 else None
+    if merged is not None:
+        merged[a][:2] = [0, 1]
+    query = random_query(rng, domain.cells((a, b)))
+    user_keys = [
+        (userkeys.RowsPerUser((1, 2, 5)), 1),
+        (userkeys.RowsUpTo(int(rng.integers(1, 9))), 1),
+        (userkeys.WithoutId(4), 1),
+        (userkeys.MostCommon((a, b)), 1),
+        (userkeys.Groups((a, b), t_max=2), int(rng.integers(1, 5))),
+        (userkeys.Agreement(((a,), (b,), (a, b)), (2, 4)), 1),
+        (userkeys.Succession((a,), ((a, a), (b, b)), 4, 2), 1),
+    ]
+    key, cap = user_keys[rng.integers(len(user_keys))]
+    views = [userkeys.UserTable((1, 2, 4), columns=(a, b)), userkeys.RowGroups((1, 3))]
+    view = views[rng.integers(len(views))]
+
+    def measured(s, mu, label):
+        requests = [
+            Request((a,), mu * 0.6),
+            Request((a, b), mu * 0.5, query),
+            Request((b,), mu * 0.6),
+        ]
+        return [m.values.tolist() for m in s.measure(requests, label)]
+
+    def recoded(s, mu, label):
+        return s.measure([Request((a,), mu)], label, recode=merged)[0].values.tolist()
+
+    def users(s, mu, label):
+        return s.user_histogram(key, cap, mu=mu, label=label).values.tolist()
+
+    def selected(s, mu, label):
+        return s.select_l1(pairs, estimates, epsilon=mu, label=label, weights=weights)
+
+    def distances(s, mu, label):
+        return s.distances(pairs, estimates, mu=mu, label=label, weights=weights).values.tolist()
+
+    def guesses(s, mu, label):
+        return s.guesses([(a, b), (b, a)], mu=mu, label=label).values.tolist()
+
+    def filtered(s, mu, label):
+        made = s.filtered((a, b), mu=mu, lifted=0.5, label=label)
+        return made.cells.tolist(), made.values.tolist()
+
+    def viewed(s, mu, label):
+        part = s.part(1.0, view)
+        return part.measure([Request((a, view.name), mu)], label)[0].values.tolist()
+
+    every = [measured, recoded, users, users, users, selected, distances, guesses, filtered, viewed]
+    return every[rng.integers(len(every))]
+
+
+def random_query(rng: np.random.Generator, cells: int) -> Any:
+    """A query whose columns have L2 norms of at most 1: signed whole numbers over a unit."""
+    rows = rng.integers(-2, 3, (4, cells))
+    norm = max(1, math.isqrt(int((rows**2).sum(axis=0).max()) - 1) + 1)
+    return Sparse(rows, norm)

@@ -1,0 +1,66 @@
+"""The replay audit over all worlds: neighbouring tables, one run's answers handed to the other.
+
+What is compared, and how to add a world: `tests/audit/replay/__init__.py`. `make test` goes through
+some 200 pairs, `make test-slow` through thousands with other seeds.
+"""
+
+import numpy as np
+import pytest
+
+from .replay.audit import audit_world
+from .replay.compare import Figures
+from .replay.worlds import WORLDS, Scene, World
+
+MANY = 25
+"""`make test-slow` goes through so many times the pairs of `make test`."""
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_neighbours_cannot_be_told_apart_beyond_the_charge(name):
+    found, figures = audit_world(name, WORLDS[name].pairs)
+    assert not found, "\n".join(found[:10])
+    assert figures.finished >= figures.pairs / 2, f"most runs fail: {figures.errors}"
+    assert figures.steps, "nothing was released"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORLDS)
+def test_many_neighbours_cannot_be_told_apart_beyond_the_charge(name):
+    found, figures = audit_world(name, MANY * WORLDS[name].pairs, seed=1)
+    print("\n".join([name, *figures.lines()]))
+    assert not found, "\n".join(found[:10])
+
+
+def test_two_hundred_pairs_and_every_mechanism_take_part():
+    """The size that was promised; a mechanism that is registered is a world without a line here."""
+    from fastdp.mechanisms import registry
+
+    assert sum(one.pairs for one in WORLDS.values()) >= 200
+    assert {f"mechanism {name}" for name in registry.names()} <= set(WORLDS)
+
+
+def test_the_hostile_users_use_up_what_was_charged():
+    """A ratio of 1 is a user who changes a release by as much as its noise covers. If none came
+    close, a noise too small by that factor would pass."""
+    figures = Figures()
+    for name in ("session", "select_keys"):
+        audit_world(name, WORLDS[name].pairs, figures=figures)
+    tight = {kind for kind, ratio in figures.largest.items() if ratio > 0.95}
+    assert {"marginals", "filtered", "keys", "keys: delta", "users RowsPerUser"} <= tight
+    assert {"users Groups", "users MostCommon", "marginals UserTable"} <= tight
+
+
+def test_a_world_is_one_registration():
+    """What the package's docstring promises: a scene is data, neighbours and a function."""
+
+    def make(rng: np.random.Generator) -> Scene:
+        return Scene(1, [2, 3], lambda data, folder: {"constant": b"x"})
+
+    found, figures = audit_world(World("mine", 2, make), 2)
+    assert (found, figures.pairs) == ([], 2)
+
+    def leaks(rng: np.random.Generator) -> Scene:
+        return Scene(1, [2, 3], lambda data, folder: {"data": str(data).encode()})
+
+    found, _ = audit_world(World("leaks", 2, leaks), 2)
+    assert len(found) == 2 and "released 'data' differs" in found[0]

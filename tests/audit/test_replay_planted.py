@@ -1,0 +1,310 @@
+"""Planted bugs that the replay audit must report. Each is a patch of the program, the world in
+which it shows, and a part of the report."""
+
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from fastdp._util.progress import LOG
+from fastdp.engines.local import LocalCounter
+from fastdp.errors import DataError
+from fastdp.measurement import SCALE
+from fastdp.privacy import noise
+from fastdp.privacy.accountant import Gaussian
+from fastdp.privacy.ledger import Reservation
+from fastdp.release import counts, domainsteps, gateway, keyselect
+from fastdp.release.gateway import Session
+from fastdp.run import execute
+from fastdp.tables import bound
+
+from .replay import hostile, worlds
+from .replay.audit import audit_world
+from .replay.worlds import World
+
+BUGS = {}
+PAIRS = 12
+
+
+def four_rows(epsilon):
+    """Rows count up to four of a user; the tree of `mst` is chosen privately. With much noise all
+    codes are merged, so that one user changes one cell; with little, candidates differ."""
+
+    def make(rng):
+        recipe = {"mechanism": "mst", "clip": 4}
+        run = worlds.synthesize(hostile.schema(rng), mechanism=recipe, epsilon=epsilon)
+        return worlds.of_users(rng, run)
+
+    return World("four rows", PAIRS, make)
+
+
+def bug(world, report):
+    """Register a function that returns the patches of a bug, with the world and the report."""
+
+    def register(patches):
+        BUGS[patches.__name__] = (world, report, patches)
+        return patches
+
+    return register
+
+
+def engine_of(session):
+    return session._Session__engine
+
+
+def rows_of(session):
+    """The exact number of rows, which no mechanism can see."""
+    return int(engine_of(session)._engine.table.rows)
+
+
+@bug(four_rows(3.0), "charged are")
+def sensitivity_off_by_one_row():
+    real = gateway.plan_marginal
+    return [patch.object(gateway, "plan_marginal", lambda d, c, *r: real(d, max(1, c - 1), *r))]
+
+
+@bug(four_rows(30.0), "charged are")
+def sensitivity_of_a_selection_halved():
+    real = gateway.plan_selection
+    return [patch.object(gateway, "plan_selection", lambda d, c, *r: real(d, max(1, c // 2), *r))]
+
+
+@bug("mechanism mst", "the questions differ")
+def candidates_by_exact_counts():
+    real = Session.select_l1
+
+    def planted(self, cliques, estimates, *, allowed=None, **options):
+        allowed = range(len(cliques)) if allowed is None else allowed
+        inner = engine_of(self)._engine
+        cells = {c: np.count_nonzero(inner.marginals([c])[c]) for c in cliques}
+        full = [i for i in allowed if cells[cliques[i]] > 6]
+        return real(self, cliques, estimates, allowed=full or list(allowed), **options)
+
+    return [patch.object(Session, "select_l1", planted)]
+
+
+@bug("mechanism mst", "counted outside of a charged step")
+def counted_before_the_charge():
+    real = Session.measure
+
+    def planted(self, requests, label, **options):
+        engine_of(self).marginals([requests[0].clique], 1)
+        return real(self, requests, label, **options)
+
+    return [patch.object(Session, "measure", planted)]
+
+
+@bug("mechanism mst", "steps:")
+def branch_on_the_exact_number_of_rows():
+    real = execute.run_with_users
+
+    def planted(config, session, job):
+        if rows_of(session) % 2:
+            session.measure([gateway.Request((next(iter(session.domain)),), 1e-3)], "one more")
+        return real(config, session, job)
+
+    return [patch.object(execute, "run_with_users", planted)]
+
+
+@bug("mechanism mst", "errors differ")
+def error_text_with_a_private_value():
+    real = execute.run_with_users
+
+    def planted(config, session, job):
+        if rows_of(session) > 3:
+            raise DataError(f"{rows_of(session)} rows are too many")
+        return real(config, session, job)
+
+    return [patch.object(execute, "run_with_users", planted)]
+
+
+@bug("mechanism mst", "log lines or warnings differ")
+def log_line_with_a_private_value():
+    real = execute.run_with_users
+
+    def planted(config, session, job):
+        LOG.warning("measuring %s rows", rows_of(session))
+        return real(config, session, job)
+
+    return [patch.object(execute, "run_with_users", planted)]
+
+
+@bug("session", "the noise differs")
+def noise_from_a_private_number():
+    def planted(self, plan, table, position):
+        exact = table.reshape(-1)
+        exact = exact if plan.query is None else plan.query.product(exact)
+        return exact + noise.gaussian(plan.sigma * (1 + int((exact > 0).sum())), plan.rows)
+
+    return [patch.object(Session, "_Session__noisy", planted)]
+
+
+@bug("session", "charged are")
+def clip_applied_after_counting():
+    """Cells are cut off at the clip; a user with many rows still changes many cells."""
+    real = LocalCounter.marginals
+
+    def planted(self, cliques, clip=None, *arguments, **options):
+        if clip is None or arguments or options:
+            return real(self, cliques, clip, *arguments, **options)
+        plain = real(self, cliques, None)
+        return {c: np.minimum(a, clip) * SCALE for c, a in plain.items()}
+
+    return [patch.object(LocalCounter, "marginals", planted)]
+
+
+@bug("mechanism adagrid", "charged are")
+def weights_not_capped():
+    return [patch.object(bound, "user_weights", lambda table, clip: None)]
+
+
+@bug("session", "label differs")
+def label_with_a_private_count():
+    real = Session.user_histogram
+
+    def planted(self, *arguments, label, **options):
+        label = f"{label} of {rows_of(self)} rows"
+        return real(self, *arguments, label=label, **options)
+
+    return [patch.object(Session, "user_histogram", planted)]
+
+
+@bug("mechanism usercounts", "released 'out/rows.txt' differs")
+def file_with_a_private_count():
+    real, seen = execute.finalize, []
+    measure = execute._measure
+
+    def measured(spec, sessions, *arguments):
+        seen.append(rows_of(sessions[0]))
+        return measure(spec, sessions, *arguments)
+
+    def planted(spec, i, outcome, reserved, output, folder, truth):
+        (folder.staging() / "rows.txt").write_text(str(seen[-1]))
+        return real(spec, i, outcome, reserved, output, folder, truth)
+
+    return [
+        patch.object(execute, "_measure", measured),
+        patch.object(execute, "finalize", planted),
+    ]
+
+
+@bug("resumed", "drawn twice")
+def resume_counts_and_draws_again():
+    real, store = Reservation.enter, Reservation.store
+
+    def entered(self, *arguments, **options):
+        real(self, *arguments, **options)
+
+    def stored(self, part, number, arrays):
+        try:
+            store(self, part, number, arrays)
+        except Exception:
+            pass
+        return list(arrays)
+
+    return [patch.object(Reservation, "enter", entered), patch.object(Reservation, "store", stored)]
+
+
+@bug("mechanism tworound", "charged are")
+def half_the_share_charged():
+    return [patch.object(gateway, "Gaussian", lambda mu: Gaussian(mu / 2))]
+
+
+@bug("select_keys", "new keys pass with probability")
+def threshold_of_keys_too_low():
+    real = keyselect.threshold
+    return [patch.object(keyselect, "threshold", lambda *a: real(*a) * 9 // 10)]
+
+
+@bug("select_keys", "charged are")
+def users_count_in_too_many_keys():
+    real = keyselect.weight
+    return [patch.object(keyselect, "weight", lambda values: real(max(1, values - 1)))]
+
+
+@bug("session", "depend on more than the noisy vectors")
+def true_total_beside_the_noise():
+    real = Session._Session__noisy
+
+    def planted(self, plan, table, position):
+        noisy = real(self, plan, table, position)
+        return noisy if plan.query is not None else noisy + int(table.sum()) // SCALE
+
+    return [patch.object(Session, "_Session__noisy", planted)]
+
+
+@bug("session", "noise was drawn and not added")
+def noise_forgotten():
+    def planted(self, plan, table, position):
+        noise.gaussian(plan.sigma, plan.rows)
+        exact = table.reshape(-1)
+        return exact if plan.query is None else plan.query.product(exact)
+
+    return [patch.object(Session, "_Session__noisy", planted)]
+
+
+@bug("private domain", "depend on more than the noisy vectors")
+def private_number_in_the_found_schema():
+    real = domainsteps.schema_bytes
+
+    def planted(finished):
+        return real(finished).replace(b'"provenance":"', b'"provenance":"%d ' % SEEN[-1])
+
+    count = keyselect.count_keys
+
+    def counted(*arguments, **options):
+        keys, users = count(*arguments, **options)
+        SEEN.append(int(users.sum()))
+        return keys, users
+
+    return [
+        patch.object(domainsteps, "schema_bytes", planted),
+        patch.object(keyselect, "count_keys", counted),
+    ]
+
+
+SEEN = [0]
+
+
+@bug("partitioned engine", "charged are")
+def partitions_that_split_users():
+    def planted(source, schema, partitions):
+        step = -(-max(source.num_rows, 1) // partitions)
+        return [
+            worlds.fastdp.read(source.slice(i * step, step), schema, threads=1)
+            for i in range(partitions)
+        ]
+
+    return [patch.object(worlds, "split_by_user", planted)]
+
+
+@bug("mechanism mst", "random bits drawn in an unknown way")
+def noise_by_another_door():
+    real = counts.marginals
+
+    def planted(*arguments):
+        noise.fill_random_bytes(8)
+        return real(*arguments)
+
+    return [patch.object(counts, "marginals", planted)]
+
+
+@contextmanager
+def planted(patches):
+    with ExitStack() as stack:
+        for one in patches:
+            stack.enter_context(one)
+        yield
+
+
+@pytest.mark.parametrize("name", BUGS)
+def test_a_planted_bug_is_reported(name):
+    world, report, patches = BUGS[name]
+    with planted(patches()):
+        found, _ = audit_world(world, PAIRS)
+    assert any(report in text for text in found), found[:5] or "nothing was reported"
+
+
+def test_there_are_more_than_ten():
+    assert len(BUGS) >= 20
