@@ -355,6 +355,10 @@ class Watched:
         self._recorder.counted("a histogram of users was", type(key).__name__)
         return self._engine.user_histogram(key, *arguments, **options)
 
+    def user_sums(self, plan, *arguments, **options):
+        self._recorder.counted("users' values were", type(plan.encoding).__name__)
+        return self._engine.user_sums(plan, *arguments, **options)
+
 
 class Stream:
     """The operating system's random numbers, the same in every run."""

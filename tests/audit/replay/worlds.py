@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 import fastdp
 from fastdp import userkeys
+from fastdp.engines.engine import OpenCounter
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.measurement import Request
@@ -210,8 +211,8 @@ def partitioned(rng: np.random.Generator) -> Scene:
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
         def opened(source, schema, options):
-            held = Held(split_by_user(source, schema, partitions), options.threads)
-            return counter.OpenCounter(PartitionedCounter(schema, held), None, held.close, {})
+            held = Held(split_by_user(data, schema, partitions), options.threads)
+            return OpenCounter(PartitionedCounter(schema, held), None, held.close, {})
 
         with (
             patch.object(counter, "open_counter", opened),
