@@ -6,6 +6,7 @@ from . import (
     simulate as simulate,
 )
 from ._util.compiled import compiled as compiled
+from .catalogs.write import export as export
 from .engines.truth import marginals as marginals
 from .estimate.estimator import fit as fit
 from .measurement import Measurement as Measurement

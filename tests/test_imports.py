@@ -23,7 +23,7 @@ FLOORS = [
     {"domain", "_util"},
     {"queries", "userkeys", "measurement", "schema"},
     {"codec", "privacy", "model", "simulate", "users", "numbers"},
-    {"tables", "estimate", "answers"},
+    {"tables", "estimate", "answers", "catalogs"},
     {"engines"},
     {"public"},
     {"release"},

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
 from . import (
+    catalog_commands,
     common,
     completion,
     interrupt,
@@ -21,7 +22,14 @@ from .common import as_options, emit, warn
 from .linked_options import linked_sources, rows_of, write_tables
 from .parser import FLAGS, call, command
 
-REGISTERED = (completion, ledger_commands, released_commands, schemas, truth_commands)
+REGISTERED = (
+    catalog_commands,
+    completion,
+    ledger_commands,
+    released_commands,
+    schemas,
+    truth_commands,
+)
 """Modules that add their commands and flags to the parser's when they are imported."""
 
 

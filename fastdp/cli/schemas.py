@@ -28,18 +28,24 @@ def schema_import(
     source: Path,
     out: Path,
     user: str | None = None,
+    table: str | None = None,
     as_json: bool = False,
 ) -> None:
-    """Make a schema from another project's description of a table."""
+    """Make a schema from a public code book, or from another project's description of a table."""
     from ..schema import Schema
+    from ..schema.codebooks import READERS
 
     makers = {
         "deid2": lambda: Schema.from_deid2(source),
         "domain": lambda: Schema.from_domain(source, user=user),
     }
-    if form not in makers:
-        raise UsageError(f"there is no importer {form!r}; choose one of {', '.join(makers)}")
-    schema = makers[form]()
+    if form not in makers and form not in READERS:
+        known = ", ".join([*READERS, *makers])
+        raise UsageError(f"there is no importer {form!r}; choose one of {known}")
+    if form in makers:
+        schema = makers[form]()
+    else:
+        schema = Schema.from_codebook(form, source, table=table, user=user)
     schema.save(out)
     if as_json:
         emit({"out": str(out), "schema": schema.to_dict()})

@@ -351,6 +351,17 @@ class Schema:
         return cls.from_dict(importers.from_domain(domain, user=user))
 
     @classmethod
+    def from_codebook(
+        cls, form: str, path: str | Path, *, table: str | None = None, user: str | None = None
+    ) -> Schema:
+        """The schema of a public code book: a Frictionless package or table schema
+        ("frictionless"), CSVW metadata ("csvw") or DDI-Codebook XML ("ddi"). `table` names one of
+        several tables, `user` the column of user ids. The run finds what the book leaves open."""
+        from .codebooks import from_codebook
+
+        return cls.from_dict(from_codebook(form, path, table=table, user=user))
+
+    @classmethod
     def from_sdv(
         cls,
         metadata: Any,

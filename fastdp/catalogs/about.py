@@ -1,0 +1,67 @@
+"""What only the publisher of a data set knows: title, licence, contact, where it is published."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from ..errors import UsageError
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The publisher's words about a data set. All are optional; none comes from private data.
+
+    `date`: of publication, as YYYY-MM-DD. `license`: an SPDX name such as "CC-BY-4.0", or an
+    address. `url`: the page that describes the data set. `base`: the address of the run folder
+    where readers find its files; without it, files are named relative to the metadata.
+    """
+
+    title: str | None = None
+    description: str | None = None
+    license: str | None = None
+    url: str | None = None
+    base: str | None = None
+    creator: str | None = None
+    contact: str | None = None
+    date: str | None = None
+    version: str | None = None
+    keywords: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.date is not None:
+            try:
+                datetime.date.fromisoformat(self.date)
+            except ValueError:
+                raise UsageError(
+                    f"about, key 'date': expected a date such as 2026-03-31, got {self.date!r}"
+                ) from None
+        for key in ("url", "base"):
+            address = getattr(self, key)
+            if address is not None and "://" not in address:
+                raise UsageError(
+                    f"about, key {key!r}: expected an address such as https://example.org/data, "
+                    f"got {address!r}"
+                )
+
+
+def read_about(path: str | os.PathLike[str] | None) -> About:
+    """Read a TOML file with the fields of `About`; without a path, nothing is known."""
+    if path is None:
+        return About()
+    try:
+        plain = tomllib.loads(Path(path).read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"about: file {path}: {error.strerror}") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"about: file {path}: not valid TOML ({error})") from None
+    if isinstance(plain.get("date"), datetime.date):  # TOML has dates of its own
+        plain["date"] = plain["date"].isoformat()[:10]
+    try:
+        return msgspec.convert(plain, About)
+    except msgspec.ValidationError as error:
+        known = ", ".join(field.name for field in msgspec.structs.fields(About))
+        raise UsageError(f"about: file {path}: {error}. It may have the keys {known}") from None

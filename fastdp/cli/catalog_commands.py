@@ -1,0 +1,44 @@
+"""`fastdp export`: metadata of a run for data catalogues."""
+
+from pathlib import Path
+
+from ..errors import UsageError
+from .common import emit
+from .parser import command
+
+
+@command("export")
+def export_run(
+    run: str,
+    croissant: bool = False,
+    datapackage: bool = False,
+    openlineage: bool = False,
+    out: Path | None = None,
+    about: Path | None = None,
+    base: str | None = None,
+    time: str | None = None,
+    namespace: str = "fastdp",
+    as_json: bool = False,
+) -> None:
+    """Write metadata of a run that data catalogues read, from its statement and schema.
+
+    Nothing private is read and no budget is spent. The file is written next to the run folder,
+    never into it.
+    """
+    from ..catalogs.write import export
+
+    asked = {"croissant": croissant, "datapackage": datapackage, "openlineage": openlineage}
+    forms = [form for form, chosen in asked.items() if chosen]
+    if not forms:
+        raise UsageError("name at least one form: --croissant, --datapackage or --openlineage")
+    if out is not None and len(forms) > 1:
+        raise UsageError("--out names one file: give one form, or leave --out away")
+    written = {
+        form: export(run, form, out, about=about, base=base, time=time, namespace=namespace)
+        for form in forms
+    }
+    if as_json:
+        emit({form: str(path) for form, path in written.items()})
+        return
+    for path in written.values():
+        print(path)
