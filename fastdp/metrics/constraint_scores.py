@@ -4,6 +4,8 @@ from typing import Any
 
 from ..codec.violations import count_broken_codes, count_violations
 from ..schema import Schema
+from .compare import Comparison
+from .metric import metric
 
 
 def score(truth: Any, synthetic: Any, schema: Schema | None) -> dict[str, Any] | None:
@@ -24,3 +26,12 @@ def _counts(source: Any, schema: Schema) -> dict[int, int]:
     if hasattr(source, "codes"):
         return count_broken_codes(schema, source.codes)
     return count_violations(schema, source)
+
+
+def _constrained(comparison: Comparison) -> bool:
+    return comparison.schema is not None and bool(comparison.schema.constraints)
+
+
+@metric("constraints", applies=_constrained, default="yes", rank=30)
+def of_tables(comparison: Comparison) -> dict[str, Any] | None:
+    return score(comparison.truth, comparison.synthetic, comparison.schema)

@@ -4,7 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from .compare import Comparison
 from .inputs import Pair
+from .metric import metric
 
 SHOWN = 20
 
@@ -35,3 +37,8 @@ def score(pair: Pair) -> dict[str, Any]:
     return {kind: some / max(1, all_) for kind, (some, all_) in totals.items()} | {
         "columns": columns
     }
+
+
+@metric("coverage", default="report", rank=50)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    return score(comparison.pair)

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError
+from .compare import Comparison
 from .inputs import Pair
+from .metric import metric
 from .total_variation import total_variation
 
 
@@ -47,3 +49,17 @@ def score(
     out = {"score": 1000.0 * (1.0 - mean), "k": min(k, len(pair.names)), "marginals": len(cliques)}
     out |= {"possible": possible, "sampled": len(cliques) < possible, "seed": seed}
     return out | {"mean_variation": mean, "worst": named}
+
+
+def _of_pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
+    about = {"limit": comparison.marginals, "seed": comparison.seed}
+    return score(pair, comparison.k, **about, threads=comparison.threads)
+
+
+def _of_sample(comparison: Comparison, rows: np.ndarray) -> dict[str, Any]:
+    return _of_pair(comparison, comparison.sampled(rows))
+
+
+@metric("kmarginal", default="yes", of_sample=_of_sample, rank=20)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    return _of_pair(comparison, comparison.pair)

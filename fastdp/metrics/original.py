@@ -18,7 +18,9 @@ from msgspec import Struct
 
 from .._util.lazy import pa, pc
 from .baselines import rows_of_sample
+from .compare import Comparison
 from .inputs import Pair, by_values
+from .metric import metric
 from .total_variation import Cells, between, cells_of, counted, total_variation
 
 SAMPLE = 0.1
@@ -351,3 +353,17 @@ def _side(table: pa.Table, times: tuple[str, ...], user: str | None) -> _Side:
     wanted = [n for n, t in kinds.items() if pa.types.is_integer(t) or pa.types.is_floating(t)]
     thin = table if step == 1 else table.select(wanted).take(np.arange(0, table.num_rows, step))
     return _Side(numbers(thin, wanted), numbers(table, times), ids, step)
+
+
+def _in_values(comparison: Comparison) -> bool:
+    return comparison.in_values
+
+
+@metric("original", applies=_in_values, default="yes", rank=0)
+def of_tables(comparison: Comparison) -> dict[str, Any] | None:
+    if not comparison.in_values:
+        return None
+    schema, truth = comparison.schema, comparison.truth
+    own = comparison.user or (None if schema is None else schema.user)
+    user = own if own in truth.column_names else None
+    return score(truth, comparison.synthetic, user, comparison.seed, comparison.threads)

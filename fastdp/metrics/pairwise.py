@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .compare import Comparison
 from .inputs import Pair
+from .metric import metric
 from .total_variation import between, cells_of, counted, total_variation
 
 CHUNK = 1 << 20
@@ -109,3 +111,36 @@ def _ends(values: np.ndarray) -> dict[str, float]:
         "mean": float(values.mean()) if len(values) else 0.0,
         "max": float(values.max(initial=0.0)),
     }
+
+
+def _two_way(comparison: Comparison) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Both results of `two_way`, which belong to two metrics."""
+    return comparison.once("two_way", lambda: two_way(comparison.pair, comparison.threads))
+
+
+def _tv1_of_sample(comparison: Comparison, rows: np.ndarray) -> dict[str, Any]:
+    return one_way(comparison.sampled(rows), comparison.threads)
+
+
+def _tv2_of_sample(comparison: Comparison, rows: np.ndarray) -> dict[str, Any]:
+    return two_way(comparison.sampled(rows), comparison.threads)[0]
+
+
+@metric("tv1", default="report", of_sample=_tv1_of_sample, groups=("pairwise",), rank=40)
+def tv1(comparison: Comparison) -> dict[str, Any]:
+    return one_way(comparison.pair, comparison.threads)
+
+
+@metric("tv2", default="report", of_sample=_tv2_of_sample, groups=("pairwise",), rank=41)
+def tv2(comparison: Comparison) -> dict[str, Any]:
+    return _two_way(comparison)[0]
+
+
+@metric("correlation", groups=("pairwise",), rank=42)
+def correlation_of_tables(comparison: Comparison) -> dict[str, Any] | None:
+    return correlation(comparison.pair)
+
+
+@metric("association", groups=("pairwise",), rank=43)
+def association_of_tables(comparison: Comparison) -> dict[str, Any]:
+    return _two_way(comparison)[1]

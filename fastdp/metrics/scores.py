@@ -8,24 +8,22 @@ import numpy as np
 
 from ..errors import UsageError
 from ..schema import Schema
+from . import baselines
 from .compare import Comparison
 from .inputs import Pair
+from .metric import METRICS, ranked
 
-Metric = str | Callable[..., Any]
-"""The name of a built-in metric, or a function of a `Pair` (two coded tables)."""
-_CHALLENGES = ("deid2", "sprint1", "nist2018")
-_TABLES = ("kmarginal", "tv1", "tv2", "correlation", "association", "coverage", "constraints")
-METRICS = ("original", *_CHALLENGES, *_TABLES, "users", "utility")
+Asked = str | Callable[..., Any]
+"""The name of a metric, or a function of a `Pair` (two coded tables)."""
 FACTS = ("private", "rows", "columns", "baselines", "seconds")
 """Keys of a result that are not metrics."""
-GROUPS = {"pairwise": ("tv1", "tv2", "correlation", "association")}
 
 
 def score(
     truth: Any,
     synthetic: Any,
     schema: Schema | None,
-    metrics: Metric | Sequence[Metric] | None,
+    metrics: Asked | Sequence[Asked] | None,
     reporting: bool,
     fractions: Sequence[float],
     options: dict[str, Any],
@@ -38,12 +36,16 @@ def score(
     for metric in wanted:
         name = metric if isinstance(metric, str) else metric.__name__
         start = time.perf_counter()
-        value = comparison.score(metric) if isinstance(metric, str) else metric(comparison.pair)
+        value = (
+            METRICS.get(metric).score(comparison)
+            if isinstance(metric, str)
+            else metric(comparison.pair)
+        )
         seconds[name] = time.perf_counter() - start
         if value is not None:
             values[name] = value
     start = time.perf_counter()
-    samples = comparison.baselines([n for n in values if n in wanted], fractions)
+    samples = _baselines(comparison, [n for n in values if n in wanted], fractions)
     seconds["baselines"] = time.perf_counter() - start
     out["columns"] = comparison.columns()
     out |= values
@@ -54,37 +56,55 @@ def score(
 
 
 def _wanted(
-    metrics: Metric | Sequence[Metric] | None, comparison: Any, reporting: bool
-) -> list[Metric]:
+    metrics: Asked | Sequence[Asked] | None, comparison: Any, reporting: bool
+) -> list[Asked]:
+    known = ranked()
     if metrics is None:
-        default = [*comparison.applicable(("original", "deid2", "sprint1")), "kmarginal"]
-        default += comparison.applicable(("constraints",))
-        return default + (
-            ["tv1", "tv2", "coverage", *comparison.applicable(("users",))] if reporting else []
-        )
+        kinds = ("yes", "report") if reporting else ("yes",)
+        return [one.name for one in known if one.default in kinds and one.applies(comparison)]
     names = [metrics] if isinstance(metrics, str) or callable(metrics) else list(metrics)
-    asked: list[Metric] = []
+    asked: list[Asked] = []
     for name in names:
         if callable(name):
             asked.append(_named(name))
         elif name == "all":
-            asked += comparison.applicable(METRICS)
-        elif name in GROUPS:
-            asked += GROUPS[name]
+            asked += [one.name for one in known if one.applies(comparison)]
+        elif grouped := [one.name for one in known if name in one.groups]:
+            asked += grouped
         elif name in METRICS:
             asked.append(name)
         else:
-            listed = ", ".join([*METRICS, *GROUPS, "all"])
+            listed = ", ".join([*(one.name for one in known), *_groups(), "all"])
             raise UsageError(f"metrics: there is no metric {name!r}; choose from {listed}")
     if not asked:
         raise UsageError("metrics: name at least one")
     return list(dict.fromkeys(asked))
 
 
+def _groups() -> list[str]:
+    return list(dict.fromkeys(group for one in ranked() for group in one.groups))
+
+
+def _baselines(
+    comparison: Comparison, names: Sequence[str], fractions: Sequence[float]
+) -> dict[str, dict[str, Any]]:
+    """Scores of random samples of the truth, by those of the named metrics that are cheap to
+    repeat."""
+    chosen = [one for name in names if (one := METRICS.get(name)).of_sample is not None]
+    out: dict[str, dict[str, Any]] = {}
+    for fraction in fractions if chosen else ():
+        coded = not all(one.in_values for one in chosen)
+        rows = comparison.pair.rows[0] if coded else comparison.rows["truth"]
+        sample = baselines.rows_of_sample(rows, fraction, comparison.seed)
+        scores = {one.name: one.of_sample(comparison, sample) for one in chosen if one.of_sample}
+        out[baselines.label(fraction)] = scores
+    return out
+
+
 def _named(metric: Callable[[Pair], Any]) -> Callable[[Pair], Any]:
     """A metric of the caller's own, whose name is a key of the result."""
     name = getattr(metric, "__name__", "")
-    if not name.isidentifier() or name in (*METRICS, *GROUPS, *FACTS, "all"):
+    if not name.isidentifier() or name in (*METRICS.names(), *_groups(), *FACTS, "all"):
         raise UsageError(
             f"metrics: {name!r} is taken, or no name; `def` the function with another name"
         )

@@ -9,6 +9,9 @@ from ..engines.user_histograms import histogram
 from ..tables.table import Table
 from ..users.order import to_ask
 from ..users.rates import Roles
+from .compare import Comparison
+from .inputs import coded
+from .metric import metric
 
 PERCENTILES = (50, 90, 99)
 
@@ -102,3 +105,12 @@ def _variation(a: np.ndarray, b: np.ndarray) -> float:
 
 def _mean(values: Any) -> float:
     return float(np.mean(values)) if len(values) else 0.0
+
+
+@metric("users", applies=Comparison.has_users, default="report", rank=60)
+def of_tables(comparison: Comparison) -> dict[str, Any] | None:
+    schema = comparison.schema
+    if schema is None or not comparison.has_users():
+        return None
+    tables = ((comparison.truth, "truth"), (comparison.synthetic, "synthetic"))
+    return score(*(coded(table, schema, what, users=True) for table, what in tables))

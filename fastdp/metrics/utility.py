@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..errors import UsageError, did_you_mean
+from .compare import Comparison
 from .inputs import Pair
+from .metric import metric
 
 MAX_ROWS = 20_000
 MODEL = "random forest, 30 trees, leaves of at least 5 rows"
@@ -104,3 +106,12 @@ def _features(
     for j, name in enumerate(columns):
         x[:, j] = codes[name][rows]
     return x, codes[target][rows].astype(np.int64)
+
+
+def _learnable(comparison: Comparison) -> bool:
+    return available() and len(comparison.pair.names) > 1
+
+
+@metric("utility", applies=_learnable, rank=70)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    return score(comparison.pair, comparison.target, seed=comparison.seed)

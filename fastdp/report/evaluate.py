@@ -10,7 +10,7 @@ from .._util.files import synthetic_path
 from ..errors import UsageError
 from ..metrics.baselines import FRACTIONS
 from ..metrics.linked_scores import linked_scores
-from ..metrics.scores import Metric, score, several
+from ..metrics.scores import Asked, score, several
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema, is_linked
 from . import runs
@@ -21,7 +21,7 @@ def evaluate(
     truth: Any,
     synthetic: Any,
     schema: Schema | str | os.PathLike[str] | None = None,
-    metrics: Metric | Sequence[Metric] | None = None,
+    metrics: Asked | Sequence[Asked] | None = None,
     report: Any = None,
     *,
     user: str | None = None,
@@ -51,7 +51,7 @@ def evaluate(
         How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
         truth for numbers with more than 100 values.
     metrics : str, function, or sequence of these, optional
-        Names of `METRICS`, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
+        Names of metrics, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
         applies), or functions of your own (docs/guide/own-metrics.md). None: original, kmarginal, and
         deid2 or
         sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both

@@ -22,7 +22,9 @@ from ..._core.score import recode
 from ..._util.lazy import pa
 from ..._util.threads import resolve
 from ...errors import DataError
+from ..compare import Comparison
 from ..inputs import codes_of_pair, kernel_ready, numbers, with_columns
+from ..metric import metric
 from . import conjunction
 
 PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
@@ -225,3 +227,24 @@ def taxi_numbers(table: pa.Table) -> np.ndarray:
 def _mean(values: np.ndarray) -> float | None:
     seen = values[~np.isnan(values)]
     return float(seen.mean()) if len(seen) else None
+
+
+def _has_columns(comparison: Comparison) -> bool:
+    return comparison.has(COLUMNS)
+
+
+def _prepared(comparison: Comparison) -> Prepared:
+    def make() -> Prepared:
+        truth, synthetic = comparison.values(COLUMNS)
+        return prepared(truth, synthetic, comparison.threads)
+
+    return comparison.once("deid2", make)
+
+
+def _of_sample(comparison: Comparison, rows: np.ndarray) -> dict[str, Any]:
+    return _prepared(comparison).score(detail=False, sample=rows)
+
+
+@metric("deid2", applies=_has_columns, default="yes", of_sample=_of_sample, in_values=True, rank=10)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    return _prepared(comparison).score()

@@ -15,7 +15,9 @@ import numpy as np
 
 from ..._util.lazy import pa
 from .. import kmarginal
+from ..compare import Comparison
 from ..inputs import Pair
+from ..metric import metric
 
 TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
 FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite
@@ -126,3 +128,9 @@ def _inequality(table: pa.Table) -> dict[Any, tuple[float, float]]:
         ratio = float(means[1].mean() / means[0].mean()) if all(len(m) for m in means) else 1.0
         out[int(place)] = (gini, ratio)
     return out
+
+
+@metric("nist2018", rank=12)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    values = (comparison.truth, comparison.synthetic) if comparison.in_values else ()
+    return score(comparison.pair, *values, seed=comparison.seed, threads=comparison.threads)

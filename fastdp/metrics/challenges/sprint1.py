@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ..compare import Comparison
 from ..inputs import codes_of_pair, with_columns
+from ..metric import metric
 
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
 NEIGHBORHOODS, TYPES = 278, 174
@@ -80,3 +82,13 @@ def _axis(name: str, values: list) -> list:
     }
     listed = list(official.get(name, ()))
     return listed + [v for v in values if v not in set(listed)]
+
+
+def _has_columns(comparison: Comparison) -> bool:
+    return comparison.has(COLUMNS)
+
+
+@metric("sprint1", applies=_has_columns, default="yes", rank=11)
+def of_tables(comparison: Comparison) -> dict[str, Any]:
+    truth, synthetic = comparison.values(COLUMNS)
+    return score(truth, synthetic)
