@@ -237,6 +237,11 @@ BENCHES = {
         (("--tables", "shop", "--seeds", "1"),),
         (("--seeds", "5", "--jobs", "4"),),
     ),
+    "numbers_asked": Bench(
+        "coverage and width of sums, means, quantiles and shares of users that were asked for",
+        (("--runs", "5", "--users", "2400", "--epsilon", "1", "--no-save"),),
+        (("--jobs", "4"), ("--constants",)),
+    ),
     "ranges": Bench(
         "range queries on columns whose bounds and bins were found privately, beside bins in"
         " hindsight",

@@ -161,6 +161,26 @@ class CentredGroups(UserEncoding, frozen=True, kw_only=True):
         return np.concatenate([2 * holds - there, there]).astype(np.int64) * (UNIT // 2)
 
 
+class GroupsPerUser(UserEncoding, frozen=True, kw_only=True):
+    """Users by the number of their groups with a value above 0: bin i holds numbers of at least
+    edges[i - 1] and below edges[i]. A user is in one bin: sensitivity 1."""
+
+    edges: tuple[int, ...]
+
+    def __post_init__(self):
+        _ascending(self.edges)
+
+    @property
+    def size(self) -> int:
+        return len(self.edges) + 1
+
+    def block(self, values: UserValues) -> np.ndarray:
+        before = np.concatenate([[0], np.cumsum(values.value > 0)])
+        counts = np.diff(before[values.offsets])
+        bins = np.searchsorted(np.array(self.edges, np.int64), counts, "right")
+        return np.bincount(bins, minlength=self.size).astype(np.int64) * UNIT
+
+
 class Histogram(UserEncoding, frozen=True, kw_only=True):
     """Users by value: bin i holds values of at least edges[i - 1] and below edges[i]; the first and
     the last bin are open. A user is in one bin, or has no entry: sensitivity 1."""
@@ -500,6 +520,7 @@ PROVED: tuple[type[UserEncoding], ...] = (
     Centred,
     GroupCounts,
     CentredGroups,
+    GroupsPerUser,
     Histogram,
     CappedSum,
     CappedGroups,

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from . import tail_posterior as tails
-from .sum_estimates import HIDDEN, KEPT, LOWER, Draws
+from .sum_estimates import HIDDEN, Draws, cap_corner
 
 NEED = 15.0
 """A group is given where its visible users are this many standard deviations of one mass. Below,
@@ -80,9 +80,7 @@ def look(
     given = sizes >= need * s
     shown = [x.measured for x, there in zip(columns[0], given) if there]
     typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
-    kept = np.minimum(corners[:, None], corners) @ full / max(full @ corners, 1e-300)
-    wanted = int(np.argmax(kept >= KEPT)) if (kept >= KEPT).any() else typical
-    cap = min(max(wanted, typical - LOWER), typical)
+    cap = min(cap_corner(full, corners, bends), typical)
     sums = [x.full @ corners for x, there in zip(columns[0], given) if there]
     group = float(np.median(sums)) if sums else float(full @ corners) / groups
     relative = float(corners[cap]) / max(group, 1e-9)

@@ -35,6 +35,7 @@ from .encodings import (
     CentredGroups,
     DirectionHats,
     GroupCounts,
+    GroupsPerUser,
     Hats,
     Histogram,
     UserEncoding,
@@ -53,9 +54,10 @@ HATS = 0.5
 and shows the tail worse: `python -m bench.numbers_asked --constants`."""
 ROUGH, ROWS = 0.1, 0.1
 """Parts of a mean's mu^2 for the rough sum, and for the rows that divide it."""
-FEW_GROUPS = 16
-"""Users of up to so many groups are counted directly, with noise sqrt(groups) / mu. The corners that
-count users of more groups apart would reach 4, with noise of sqrt(1 + 4 + 16) / mu."""
+FEW_GROUPS = 4
+"""Users of up to so many groups are counted directly, with noise sqrt(groups) / mu, at most 2 / mu."""
+PILOT = 0.2
+"""Part of mu^2 for the number of groups per user."""
 
 
 class Released(Protocol):
@@ -153,7 +155,7 @@ def measure_numbers(
         ask = Asking(session, number, mus[i], seed, i)
         lines = _measured(ask, number, facts, counted)
         results += [_result(i, number, mus[i], line) for line in lines]
-    return _consistent(numbers, results)
+    return _consistent(numbers, declared, results)
 
 
 def _measured(
@@ -209,8 +211,7 @@ def _people(ask: Asking, number: TypedNumber, users: tuple[float, float]) -> Lin
 
 
 def _people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
-    """Users by group: directly where a user is in one group or groups are few; else each user's
-    vector of ones by `DirectionHats`."""
+    """Users by group: directly where a user is in one group or groups are few."""
     size = number.groups
     most = 1 if number.one_group else size
     if number.aggregate == "share":
@@ -219,10 +220,49 @@ def _people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
     if number.one_group or size <= FEW_GROUPS:
         values, s = ask(GroupCounts(groups=size, most=most), 1.0, "users by group")
         return [(g, _at_least(normal(float(v), s), 0.0), None, "") for g, v in enumerate(values)]
-    top = math.isqrt(size - 1) + 1
-    lines = _grouped(ask, Declared(False, top), size, need=0.0)
-    note = "users in many groups at once are modelled"
-    return [(g, found, None, note) for g, found, _, _ in lines]
+    return _people_in_many_groups(ask, size)
+
+
+def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
+    """Users by group where each may be in many: a user in k groups adds min(1, cap / sqrt(k)) to
+    each, so the noise is that of the cap. What is missing is known in all from the released number
+    of groups per user; a group's part of it is modelled as between none and twice its share."""
+    edges = (1, *(2**i + 1 for i in range(size.bit_length())))
+    counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
+    cap, missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
+    capped, s = ask(CappedGroups(cap=cap, groups=size), 1 - PILOT, "users by group")
+    part = missing / max(float(capped.sum()), 1.0)
+    note = f"each user counted in full in up to {cap * cap} groups, in part in more"
+    lines: list[Line] = []
+    for g, value in enumerate(capped.tolist()):
+        seen = max(value, 0.0)
+        found = Interval(
+            value + part * seen,
+            value - sums.Z * s,
+            value + 2 * part * seen + sums.Z * s * (1 + part),
+        )
+        lines.append((g, _at_least(found, 0.0), None, note))
+    return lines
+
+
+def _groups_cap(
+    counts: np.ndarray, noise: float, edges: Sequence[int], size: int, whole: float
+) -> tuple[int, float]:
+    """(cap, entries that it leaves out): the noise of a group plus the entries that a group misses
+    on average are least. A bin that noise hides holds at most a quarter of the bin before."""
+    most = [*(min(edge - 1, size) for edge in edges[1:]), size]
+    users: list[float] = []
+    for count in counts[1:].tolist():
+        before = users[-1] if users else 0.0
+        users.append(count if count > 2 * noise else min(noise, before / 4))
+    best: tuple[float, int, float] | None = None
+    for cap in octaves(math.isqrt(size - 1) + 1):
+        missing = sum(n * max(0.0, k - cap * math.sqrt(k)) for n, k in zip(users, most))
+        cost = cap * whole + missing / size
+        if best is None or cost < best[0]:
+            best = (cost, cap, missing)
+    assert best is not None
+    return best[1], best[2]
 
 
 def _share_of_group(group: int, y: float, n: float, s: float) -> Line:
@@ -399,10 +439,12 @@ def _at_least(found: Interval, least: float) -> Interval:
     return Interval(*(max(v, least) for v in (found.estimate, found.low, found.high)))
 
 
-def _consistent(numbers: Sequence[TypedNumber], results: list[NumberResult]) -> list[NumberResult]:
-    """Totals and their groups add up: least squares by precision, where no group is withheld and
-    each user's groups are parts of its total. Intervals move with their estimates, which keeps
-    their width; the variance after the step is smaller."""
+def _consistent(
+    numbers: Sequence[TypedNumber], declared: Sequence[Declared], results: list[NumberResult]
+) -> list[NumberResult]:
+    """Totals and their groups add up: least squares by precision, where each user's groups are
+    parts of its total. Intervals move with their estimates, which keeps their width; the variance
+    after the step is smaller. Withheld groups enter with their capped sums."""
     out = list(results)
     totals = {_key(n): i for i, n in enumerate(numbers) if not n.by and _adds_up(n)}
     places: dict[int, list[int]] = {}
@@ -412,14 +454,13 @@ def _consistent(numbers: Sequence[TypedNumber], results: list[NumberResult]) -> 
         if not number.by or not _adds_up(number) or _key(number) not in totals:
             continue
         lines = places[totals[_key(number)]] + places[i]
-        if any(out[place].estimate is None for place in lines):
-            continue
+        known = [_known(out[place]) for place in lines]
         signs = np.array([1.0] + [-1.0] * (len(lines) - 1))
-        value = np.array([out[place].estimate for place in lines])
-        variance = np.array([_variance(out[place]) for place in lines])
+        value, variance = (np.array(column) for column in zip(*known, strict=True))
         moves = -signs * variance * (signs @ value) / max(variance.sum(), 1e-300)
-        for place, move in zip(lines, moves.tolist()):
-            out[place] = _moved(out[place], move)
+        for place, move in zip(lines, moves.tolist(), strict=True):
+            if out[place].estimate is not None:
+                out[place] = _moved(out[place], move, declared[i].signed)
     return out
 
 
@@ -434,13 +475,16 @@ def _adds_up(number: TypedNumber) -> bool:
     return sums_up and (number.of == "rows" or number.one_group)
 
 
-def _variance(result: NumberResult) -> float:
-    assert result.estimate is not None and result.low is not None
-    return ((result.estimate - result.low) / sums.Z) ** 2
+def _known(result: NumberResult) -> tuple[float, float]:
+    """(value, variance) of a line; of a withheld one the capped sum."""
+    value, low = result.estimate, result.low
+    if value is None or low is None:
+        value, low = result.capped or 0.0, result.capped_low or 0.0
+    return value, ((value - low) / sums.Z) ** 2
 
 
-def _moved(result: NumberResult, by: float) -> NumberResult:
+def _moved(result: NumberResult, by: float, signed: bool) -> NumberResult:
     assert result.estimate is not None and result.low is not None and result.high is not None
-    return msgspec.structs.replace(
-        result, estimate=result.estimate + by, low=result.low + by, high=result.high + by
-    )
+    values = [v + by for v in (result.estimate, result.low, result.high)]
+    estimate, low, high = values if signed else [max(v, 0.0) for v in values]
+    return msgspec.structs.replace(result, estimate=estimate, low=low, high=high)

@@ -1,6 +1,6 @@
 """A quantile of users' values from three histograms, each zooming into the one before.
 
-The first histogram has octaves; the next two cut the range in which the quantile lies almost surely
+The first histogram has powers of 4; the next two cut the range in which the quantile lies almost surely
 (`SURE` standard deviations of rank) into equal parts. Each has sensitivity 1. At an edge v the rank
 gap is G(v) = below(v) - q * users. The interval ends at the outermost edges at which G is clearly
 on its side, so within a bin nothing is assumed.
@@ -9,7 +9,6 @@ on its side, so within a bin nothing is assumed.
 import numpy as np
 from msgspec import Struct
 
-from .encodings import octaves
 from .sum_estimates import Interval, Z
 
 SHARES = (0.15, 0.3, 0.55)
@@ -49,14 +48,23 @@ class Ranks(Struct, frozen=True, eq=False):
 
 
 def first_edges(top: int, signed: bool) -> tuple[int, ...]:
-    """Octaves up to `top`, of both signs if values are signed."""
-    above = octaves(top)
+    """Powers of 4 up to `top`, of both signs if values are signed."""
+    above = (*(4**i for i in range((top.bit_length() + 1) // 2) if 4**i < top), top)
     return (*(-edge for edge in reversed(above)), 0, *above) if signed else above
 
 
 def zoomed(low: int, high: int, parts: int) -> tuple[int, ...]:
-    """Edges that cut low to high into about equal parts; whole numbers."""
+    """Whole edges that cut low to high into parts: about equal, or of equal ratios where the range
+    spans more than a factor of 4."""
+    if high - low > 4 * max(1, min(abs(low), abs(high))):
+        scores = np.linspace(_score(low), _score(high), parts + 1)[1:-1]
+        inner = {round(np.sign(x) * (2.0 ** abs(x) - 1)) for x in scores.tolist()}
+        return tuple(sorted({low, high} | {edge for edge in inner if low < edge < high}))
     return tuple(sorted({low + (high - low) * i // parts for i in range(parts + 1)}))
+
+
+def _score(x: int) -> float:
+    return float(np.sign(x) * np.log2(1.0 + abs(x)))
 
 
 def ranks(counts: np.ndarray, s: float, edges: tuple[int, ...], q: float) -> Ranks:

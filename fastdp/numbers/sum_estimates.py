@@ -16,8 +16,8 @@ from . import tail_posterior as tails
 
 Z = 1.959963984540054
 KEPT = 0.9
-"""The cap is the least corner that keeps this part of the total, or up to LOWER corners below M."""
-LOWER = 2
+"""The cap is the least corner that keeps this part of the total, at most LOWER corners below M."""
+LOWER = 3
 
 
 class Interval(Struct, frozen=True):
@@ -68,10 +68,18 @@ def look(values: np.ndarray, s: float, corners: np.ndarray, signed: bool, whole:
     k = len(corners)
     above = _side(values[-k:], s, corners, whole)
     below = _side(values[:k][::-1], s, corners, whole) if signed else None
-    kept = np.minimum(corners[:, None], corners) @ above.full / max(above.full @ corners, 1e-300)
-    wanted = int(np.argmax(kept >= KEPT)) if (kept >= KEPT).any() else above.measured
-    cap = min(max(wanted, above.measured - LOWER), above.measured)
-    return Look(corners, s, above, below, max(cap, 0))
+    cap = cap_corner(above.full, corners, above.measured)
+    return Look(corners, s, above, below, cap)
+
+
+def cap_corner(full: np.ndarray, corners: np.ndarray, measured: int) -> int:
+    """The number of the least corner that keeps `KEPT` of the amounts at measured corners. What the
+    law expects above them is left out: it is mostly that of the heaviest tails."""
+    here, mass = corners[: measured + 1], full[: measured + 1]
+    kept = np.minimum(here[:, None], here) @ mass / max(float(mass @ here), 1e-300)
+    enough = np.flatnonzero(kept >= KEPT)
+    wanted = int(enough[0]) if len(enough) else measured
+    return max(wanted, measured - LOWER, 0)
 
 
 def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:

@@ -197,6 +197,7 @@ ENCODINGS: dict[str, Any] = {
     "Centred": lambda _: 0.25,
     "GroupCounts": lambda most: float(most),
     "CentredGroups": lambda most: most / 2,
+    "GroupsPerUser": lambda _: 1.0,
     "Histogram": lambda _: 1.0,
     "CappedSum": lambda cap: float(cap) ** 2,
     "CappedGroups": lambda cap: float(cap) ** 2,

@@ -16,6 +16,7 @@ from fastdp.numbers.encodings import (
     CentredGroups,
     DirectionHats,
     GroupCounts,
+    GroupsPerUser,
     Hats,
     Histogram,
     Users,
@@ -42,6 +43,7 @@ ASKED = [
     Hats(corners=octaves(1 << 40), signed=True),
     Hats(corners=octaves(1 << 50), of="residual", rough=35, shift=3, signed=True),
     DirectionHats(corners=octaves(1 << 40), groups=GROUPS, signed=True),
+    GroupsPerUser(edges=(1, 2, 3, 5)),
 ]
 
 

@@ -17,6 +17,7 @@ from fastdp.numbers.encodings import (
     CentredGroups,
     DirectionHats,
     GroupCounts,
+    GroupsPerUser,
     Hats,
     Histogram,
     Users,
@@ -34,6 +35,7 @@ EVERY = [
     GroupCounts(groups=GROUPS, most=GROUPS),
     GroupCounts(groups=GROUPS, most=2),
     CentredGroups(groups=GROUPS, most=3),
+    GroupsPerUser(edges=(1, 2, 3, 5)),
     Histogram(edges=(-5, 0, 3, 100)),
     CappedSum(cap=1),
     CappedSum(cap=1000, signed=True),
@@ -193,6 +195,7 @@ def test_people_are_counted():
     assert GroupCounts(groups=3, most=1).add_up(values).tolist() == [UNIT, UNIT, UNIT]
     shares = CentredGroups(groups=3, most=3).add_up(values) / UNIT
     assert shares.tolist() == [0.0, 0.5, 0.5, 1.0, 0.5, 0.5]
+    assert (GroupsPerUser(edges=(1, 2)).add_up(values) / UNIT).tolist() == [1, 3, 0]
     counts = Histogram(edges=(1, 5)).add_up(values) / UNIT
     assert counts.tolist() == [1, 1, 1], "a value at an edge is in the bin that it starts"
 

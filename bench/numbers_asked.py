@@ -1,0 +1,429 @@
+"""Numbers asked before a run: coverage and width of their 95 % intervals, by kind and shape.
+
+    python -m bench.numbers_asked [--runs 200] [--kinds sum median ...] [--shapes ...] [--jobs 2]
+                                  [--constants] [--no-save]
+
+Users are drawn (or taken from a file), their values encoded in exact integers, Gaussian noise is
+added, and the estimators of `fastdp.numbers` run as in a run. Every line is a kind of number, a
+shape of amounts, users, epsilon (delta 1e-5) and a share of mu^2. Columns: coverage with the
+binomial error of 95 %, misses below and above, median reach of the interval below and above the
+estimate relative to the truth (points for shares), root mean square error. Capped sums have lines
+of their own: what is covered is the truth at the cap that the run chose.
+
+Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
+dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
+people (linearmodels). `--constants`: what other values of the tails' constants would give.
+"""
+
+from __future__ import annotations
+
+import argparse
+import bz2
+import csv
+import importlib.util
+import io
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from fastdp.numbers import group_estimates, measure_numbers as measuring, tail_posterior, typed
+from fastdp.numbers.declared import Declared
+from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
+from fastdp.numbers.stand_in import Simulated
+from fastdp.numbers.user_values import UserValues
+from fastdp.privacy.gdp import mu_from
+from fastdp.schema import Schema
+
+from . import machine
+
+DELTA = 1e-5
+MONTHS = 12
+SCHEMA = Schema.from_dict(
+    {
+        "user": {"column": "who", "max_rows": 1000},
+        "columns": {
+            "amount": {"kind": "numeric", "edges": [0, 10, 100, 1000, 100000], "digits": 2},
+            "month": {"kind": "string", "values": [f"{m:02}" for m in range(MONTHS)]},
+            "country": {"kind": "string", "values": [f"c{i:02}" for i in range(40)]},
+        },
+    }
+)
+
+
+@dataclass
+class People:
+    """Rows of people: user, amount in cents, month and country of each row."""
+
+    users: int
+    user: np.ndarray
+    cents: np.ndarray
+    month: np.ndarray
+    country: np.ndarray
+
+    @property
+    def total(self) -> np.ndarray:
+        return np.bincount(self.user, self.cents, self.users)
+
+    @property
+    def rows(self) -> np.ndarray:
+        return np.bincount(self.user, minlength=self.users)
+
+
+def single(values: np.ndarray, weight: np.ndarray | None = None) -> UserValues:
+    """One entry for each user."""
+    n = len(values)
+    ones = np.ones(n, np.int64)
+    weight = ones if weight is None else weight.astype(np.int64)
+    return UserValues(np.arange(n + 1), np.zeros(n, np.int32), values.astype(np.int64), weight)
+
+
+def grouped(people: People, group: np.ndarray, groups: int, of_users: bool) -> UserValues:
+    """One entry for each user and group."""
+    key = people.user.astype(np.int64) * groups + group
+    found, place = np.unique(key, return_inverse=True)
+    rows = np.bincount(place)
+    value = np.ones(len(found)) if of_users else np.bincount(place, people.cents)
+    offsets = np.searchsorted(found, np.arange(people.users + 1) * groups)
+    return UserValues(offsets, (found % groups).astype(np.int32), value.astype(np.int64), rows)
+
+
+SHAPES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "log-normal 1": lambda g, n: 50 * np.exp(g.standard_normal(n)),
+    "log-normal 1.5": lambda g, n: 30 * np.exp(1.5 * g.standard_normal(n)),
+    "gamma .5": lambda g, n: g.gamma(0.5, 200, n),
+    "Pareto 2.5": lambda g, n: 30 * (g.pareto(2.5, n) + 1),
+    "Pareto 1.5": lambda g, n: 30 * (g.pareto(1.5, n) + 1),
+    "Weibull .5": lambda g, n: 40 * g.weibull(0.5, n),
+    "uniform": lambda g, n: g.uniform(0, 500, n),
+    "half zero": lambda g, n: 50 * np.exp(g.standard_normal(n)) * (g.random(n) < 0.5),
+    "1 % times 30": lambda g, n: (
+        50 * np.exp(0.8 * g.standard_normal(n)) * np.where(g.random(n) < 0.01, 30, 1)
+    ),
+    "rows": lambda g, n: g.gamma(2, 10, n) * g.geometric(0.25, n),
+    "refunds: t2": lambda g, n: 30 + 40 * g.standard_t(2, n),
+    "refunds: normal": lambda g, n: g.normal(40, 60, n),
+}
+"""Amounts of users. Constants were chosen on log-normal 1, gamma, Pareto."""
+
+
+def drawn(shape: str, users: int, rng: np.random.Generator) -> People:
+    """Users whose totals have the shape; each total is spread over 1 to 12 rows, months with more
+    and fewer of them, and one country (of some: two)."""
+    total = SHAPES[shape](rng, users)
+    rows = np.minimum(rng.geometric(0.3, users), 12)
+    user = np.repeat(np.arange(users), rows)
+    part = rng.gamma(2.0, 1.0, len(user))
+    part /= np.bincount(user, part)[user]
+    cents = np.floor(total[user] * part * 100).astype(np.int64)
+    month = rng.choice(MONTHS, len(user), p=_falling(MONTHS))
+    home = rng.choice(40, users, p=_falling(40, 0.9))
+    country = np.where(rng.random(len(user)) < 0.02, rng.integers(0, 40, len(user)), home[user])
+    return People(users, user, cents, month, country)
+
+
+def _falling(n: int, ratio: float = 0.93) -> np.ndarray:
+    weights = ratio ** np.arange(n)
+    return weights / weights.sum()
+
+
+def _package_file(package: str, path: str) -> bytes | None:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    content = (Path(spec.origin).parent / path).read_bytes()
+    return bz2.decompress(content) if path.endswith("bz2") else content
+
+
+@cache
+def from_file(name: str) -> People | None:
+    """People of a file that a package ships; None where it is not installed."""
+    if name == "randhie":
+        content = _package_file("statsmodels", "datasets/randhie/src/randhie.csv")
+        columns = ("zper", "meddol", "year", "site")
+    else:
+        content = _package_file("linearmodels", "datasets/meps/meps.csv.bz2")
+        columns = ("", "drugexp", "educyr", "age")
+    if content is None:
+        return None
+    rows = list(csv.DictReader(io.StringIO(content.decode())))
+    ids = [row[columns[0]] if columns[0] else str(i) for i, row in enumerate(rows)]
+    _, user = np.unique(ids, return_inverse=True)
+    cents = np.array([int(float(row[columns[1]]) * 100) for row in rows], np.int64)
+    month = np.array([int(float(row[columns[2]])) for row in rows]) % MONTHS
+    country = np.array([int(float(row[columns[3]])) for row in rows]) % 40
+    return People(int(user.max()) + 1, user, cents, month, country)
+
+
+FILES = ("randhie", "meps")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of number: its text, the values of users, the true answers by group, and by default
+    which share of mu^2 it gets."""
+
+    text: str
+    values: Callable[[People], UserValues]
+    truth: Callable[[People], np.ndarray]
+    share: float = 0.2
+
+
+def _months(p: People) -> np.ndarray:
+    return np.bincount(p.month, p.cents, MONTHS) / 100
+
+
+def _by_country(p: People) -> np.ndarray:
+    return np.bincount(np.unique(p.user.astype(np.int64) * 64 + p.country) % 64, minlength=40)
+
+
+def _groups(text: str) -> int:
+    return typed.check(text, SCHEMA).groups
+
+
+KINDS = {
+    "sum": Kind(
+        "sum(amount)", lambda p: single(p.total, p.rows), lambda p: np.array([p.cents.sum() / 100])
+    ),
+    "sum by month": Kind(
+        "sum(amount) by month",
+        lambda p: grouped(p, p.month, _groups("sum(amount) by month"), False),
+        _months,
+    ),
+    "mean": Kind(
+        "mean(amount)",
+        lambda p: single(p.total, p.rows),
+        lambda p: np.array([p.cents.mean() / 100]),
+    ),
+    "median": Kind(
+        "median(sum(amount)) per user",
+        lambda p: single(p.total),
+        lambda p: np.array([np.sort(p.total)[(p.users + 1) // 2 - 1] / 100]),
+    ),
+    "quantile .9": Kind(
+        "quantile(sum(amount), 0.9) per user",
+        lambda p: single(p.total),
+        lambda p: np.array([np.sort(p.total)[int(np.ceil(0.9 * p.users)) - 1] / 100]),
+    ),
+    "share of users": Kind(
+        "share of users where rows > 1",
+        lambda p: single(p.rows > 1),
+        lambda p: np.array([np.mean(p.rows > 1)]),
+        0.1,
+    ),
+    "users where": Kind(
+        "count of users where sum(amount) > 100",
+        lambda p: single(p.total > 10_000),
+        lambda p: np.array([np.sum(p.total > 10_000)]),
+        0.1,
+    ),
+    "users by country": Kind(
+        "count of users by country",
+        lambda p: grouped(p, p.country, _groups("count of users by country"), True),
+        _by_country,
+        0.1,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Line:
+    """What one line of the result is about."""
+
+    kind: str
+    shape: str
+    users: int
+    epsilon: float
+    share: float
+    runs: int
+    seed: int
+
+
+def run_line(line: Line) -> list[dict]:
+    """One line of intervals, and for sums one of capped sums."""
+    start = time.process_time()
+    kind = KINDS[line.kind]
+    number = typed.check(kind.text, SCHEMA)
+    mu = mu_from(line.epsilon, DELTA) * line.share**0.5
+    facts = Declared(line.shape.startswith("refunds"))
+    rng = np.random.default_rng([line.seed, line.users])
+    fixed = from_file(line.shape) if line.shape in FILES else None
+    session = None
+    found, capped, truths = [], [], []
+    for run in range(line.runs):
+        people = fixed or drawn(line.shape, line.users, rng)
+        if session is None or fixed is None:
+            session = Simulated({number.text: kind.values(people)}, rng)
+            truth = kind.truth(people)
+        results = measure_numbers(session, [number], [facts], mu=mu, seed=run, users=people.users)
+        for result in results:
+            g = result.group or 0
+            if g < len(truth) and truth[g]:
+                found.append((result, float(truth[g])))
+        if results[0].capped is not None and results[0].group is None:
+            capped.append((results[0], _capped_truth(people, results[0], facts.signed)))
+        truths.append(people.users)
+    out = [_summary(line, "", found, time.process_time() - start)]
+    if capped:
+        out.append(_summary(line, " capped", capped, 0.0))
+    out[0]["users"] = int(np.median(truths))
+    return out
+
+
+def _capped_truth(people: People, result: NumberResult, signed: bool) -> float:
+    assert result.cap is not None
+    cap = round(result.cap * 100)
+    return float(np.clip(people.total, -cap if signed else 0, cap).sum() / 100)
+
+
+def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
+    points = line.kind == "share of users"
+    rows = []
+    withheld = 0
+    for result, truth in found:
+        estimate, low, high = result.estimate, result.low, result.high
+        if suffix:
+            estimate, low, high = result.capped, result.capped_low, result.capped_high
+        if estimate is None:
+            withheld += 1
+            continue
+        size = 1.0 if points else abs(truth)
+        rows.append(
+            (
+                truth < low,
+                truth > high,
+                *((x / size) for x in (estimate - low, high - estimate, estimate - truth)),
+            )
+        )
+    table = np.array(rows, float).reshape(-1, 5)
+    n = max(len(table), 1)
+    covered = 1 - (table[:, 0].sum() + table[:, 1].sum()) / n
+    return {
+        "kind": line.kind + suffix,
+        "shape": line.shape,
+        "users": line.users,
+        "epsilon": line.epsilon,
+        "share": line.share,
+        "intervals": len(table),
+        "withheld": withheld,
+        "cover": float(covered),
+        "error": float(1.96 * np.sqrt(0.05 * 0.95 / n)),
+        "below": int(table[:, 0].sum()),
+        "above": int(table[:, 1].sum()),
+        "low": float(np.median(table[:, 2])) if len(table) else None,
+        "high": float(np.median(table[:, 3])) if len(table) else None,
+        "rmse": float(np.sqrt(np.mean(table[:, 4] ** 2))) if len(table) else None,
+        "seconds": seconds / line.runs,
+    }
+
+
+def show(row: dict) -> str:
+    low, high, rmse = (np.nan if row[k] is None else row[k] for k in ("low", "high", "rmse"))
+    held = f", withheld {row['withheld']}" if row["withheld"] else ""
+    return (
+        f"{row['kind']:17} {row['shape']:16} {row['users']:6} eps {row['epsilon']:g} "
+        f"share {row['share']:g}: covers {100 * row['cover']:5.1f} ± {100 * row['error']:.1f} "
+        f"(below {row['below']}, above {row['above']}{held}) -{low:.4f} +{high:.4f} "
+        f"rmse {rmse:.4f}"
+    )
+
+
+def lines_of(options: argparse.Namespace) -> list[Line]:
+    out = []
+    for kind, shape in product(options.kinds, options.shapes):
+        sizes = [0] if shape in FILES else options.users
+        if shape in FILES and from_file(shape) is None:
+            print(f"{shape}: its package is not installed; skipped")
+            continue
+        if shape.startswith("refunds") and kind not in ("sum", "mean", "sum by month"):
+            continue
+        for users, epsilon in product(sizes, options.epsilon):
+            share = options.share or KINDS[kind].share
+            out.append(Line(kind, shape, users, epsilon, share, options.runs, options.seed))
+    return out
+
+
+@contextmanager
+def constants(**changed: float) -> Iterator[None]:
+    """Other values of constants, for a while."""
+    places = {name: m for m in (tail_posterior, group_estimates, measuring) for name in vars(m)}
+    before = {name: getattr(places[name], name) for name in changed}
+    try:
+        for name, value in changed.items():
+            setattr(places[name], name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(places[name], name, value)
+
+
+ALTERNATIVES: list[dict[str, float]] = [
+    {},
+    {"MISFIT": 0.05},
+    {"MISFIT": 0.3},
+    {"ENDS": 0.6, "FOLLOWS": 0.15},
+    {"ENDS": 0.15, "FOLLOWS": 0.35},
+    {"ENDS": 0.0, "FOLLOWS": 1.0},
+    {"FLATTEST": 0.8},
+    {"HALF_WIDTH": 0.25},
+    {"HALF_WIDTH": 1.0},
+    {"HATS": 0.3},
+    {"HATS": 0.7},
+]
+CHOSEN_ON = ("log-normal 1", "gamma .5", "Pareto 1.5")
+
+
+def compare_constants(options: argparse.Namespace) -> None:
+    """Each line: one change of constants; coverage and widths over the shapes they were chosen on."""
+    for changed in ALTERNATIVES:
+        with constants(**changed):
+            rows = []
+            for shape, epsilon in product(CHOSEN_ON, options.epsilon):
+                line = Line("sum", shape, 2400, epsilon, 0.2, options.runs, options.seed)
+                rows.append(run_line(line)[0])
+        name = ", ".join(f"{k} {v:g}" for k, v in changed.items()) or "as they are"
+        worst = min(row["cover"] for row in rows)
+        low, high = (np.mean([row[k] for row in rows]) for k in ("low", "high"))
+        mean = np.mean([row["cover"] for row in rows])
+        print(
+            f"{name:28} covers {100 * mean:5.1f} (worst {100 * worst:.1f}) -{low:.3f} +{high:.3f}",
+            flush=True,
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--shapes", nargs="+", default=[*SHAPES, *FILES])
+    parser.add_argument("--users", nargs="+", type=int, default=[2400, 24_000])
+    parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 3.0])
+    parser.add_argument("--share", type=float)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--no-save", action="store_true")
+    options = parser.parse_args()
+    if options.constants:
+        compare_constants(options)
+        return
+    lines = lines_of(options)
+    rows = []
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for found in pool.map(run_line, lines):
+            for row in found:
+                print(show(row), flush=True)
+                rows.append(row)
+    if not options.no_save:
+        facts = {"machine": machine.describe(), "runs": options.runs, "delta": DELTA}
+        machine.keep("numbers_asked", facts | {"lines": rows})
+
+
+if __name__ == "__main__":
+    main()

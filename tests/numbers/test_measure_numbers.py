@@ -1,0 +1,285 @@
+"""Estimators: intervals cover what they should, lines agree with each other, and nothing but
+released numbers, declarations and the seed decides."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fastdp.errors import UsageError
+from fastdp.numbers import allocation, quantile_zoom, sum_estimates as sums, typed
+from fastdp.numbers.declared import Declared
+from fastdp.numbers.encodings import Hats, octaves
+from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
+from fastdp.numbers.stand_in import Simulated, expected_widths
+from fastdp.numbers.user_values import UserValues
+from fastdp.schema import Schema
+
+MONTHS = 6
+SCHEMA = Schema.from_dict(
+    {
+        "user": {"column": "who", "max_rows": 100},
+        "columns": {
+            "amount": {"kind": "numeric", "edges": [0, 10, 100, 1000], "digits": 2},
+            "month": {"kind": "string", "values": [f"m{i}" for i in range(MONTHS)], "null": "drop"},
+            "home": {"kind": "string", "values": list("abc"), "null": "drop", "user": "constant"},
+        },
+    }
+)
+MU = 0.27
+USERS = 3000
+
+
+def number(text):
+    return typed.check(text, SCHEMA)
+
+
+def one_entry(value, weight=None):
+    n = len(value)
+    weight = np.ones(n, np.int64) if weight is None else weight
+    return UserValues(np.arange(n + 1), np.zeros(n, np.int32), value.astype(np.int64), weight)
+
+
+def by_group(table):
+    """Entries of a table users x groups."""
+    user, group = np.nonzero(table)
+    offsets = np.searchsorted(user, np.arange(len(table) + 1))
+    value = table[user, group].astype(np.int64)
+    return UserValues(offsets, group.astype(np.int32), value, np.ones(len(value), np.int64))
+
+
+class Watched(Simulated):
+    """Keeps what was asked: labels and mu."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.asked = []
+
+    def user_vector(self, plan, *, mu, label):
+        self.asked.append((label, mu, type(plan.encoding).__name__))
+        return super().user_vector(plan, mu=mu, label=label)
+
+
+def measured(values, mu=MU, seed=1, noise=1, signed=False, maximum=None):
+    numbers = [number(text) for text in values]
+    declared = [Declared(signed, maximum)] * len(numbers)
+    session = Watched(values, np.random.default_rng(noise))
+    found = measure_numbers(session, numbers, declared, mu=mu, seed=seed, users=USERS)
+    return found, session
+
+
+def population(seed=0, users=USERS):
+    rng = np.random.default_rng(seed)
+    amount = np.floor(5000 * np.exp(rng.standard_normal(users)))
+    rows = rng.geometric(0.3, users)
+    months = rng.multinomial(1, np.full(MONTHS, 1 / MONTHS), users) * amount[:, None]
+    return amount, rows, months
+
+
+TEXTS = {
+    "sum(amount)": lambda a, r, m: one_entry(a, r),
+    "sum(amount) by month": lambda a, r, m: by_group(m),
+    "mean(amount)": lambda a, r, m: one_entry(a, r),
+    "share of users where rows > 1": lambda a, r, m: one_entry(r > 1),
+    "count of users": lambda a, r, m: one_entry(r > 1),
+    "count of users where rows > 3": lambda a, r, m: one_entry(r > 3),
+    "count of users by month": lambda a, r, m: by_group(m > 0),
+    "count of users by home": lambda a, r, m: by_group((m > 0)[:, :3]),
+    "share of users where rows > 1 by home": lambda a, r, m: by_group((m > 0)[:, :3]),
+    "mean(amount) by month": lambda a, r, m: by_group(m),
+    "median(sum(amount)) per user": lambda a, r, m: one_entry(a),
+    "share of rows where amount > 5": lambda a, r, m: one_entry(np.minimum(r, 2), r),
+}
+
+
+@pytest.fixture(scope="module")
+def everything():
+    content = population()
+    values = {text: make(*content) for text, make in TEXTS.items()}
+    return measured(values, mu=1.0)
+
+
+def test_all_kinds_at_once_have_ordered_intervals(everything):
+    found, _ = everything
+    assert {r.number for r in found} == set(range(len(TEXTS)))
+    for r in found:
+        if r.estimate is not None:
+            assert r.low <= r.estimate <= r.high, r
+        if r.capped is not None:
+            assert r.capped_low <= r.capped <= r.capped_high
+            assert r.cap > 0
+
+
+def test_all_of_mu_is_spent_and_no_more(everything):
+    """Rounding of shares and the reserve of 1e-12 leave 1 part in 10^9 at most."""
+    _, session = everything
+    spent = math.sqrt(sum(mu * mu for _, mu, _ in session.asked))
+    assert spent <= 1.0 and spent == pytest.approx(1.0, rel=1e-9)
+    labels = [label for label, _, _ in session.asked]
+    assert len(set(labels)) == len(labels), "each release has a label of its own"
+
+
+def test_totals_and_groups_add_up(everything):
+    found, _ = everything
+    texts = list(TEXTS)
+    total = [r for r in found if texts[r.number] == "sum(amount)"]
+    months = [r for r in found if texts[r.number] == "sum(amount) by month"]
+    given = [r for r in months if r.estimate is not None]
+    assert [r.group for r in months if r.estimate is None] == [MONTHS], "nobody is in (other)"
+    rest = total[0].estimate - sum(r.estimate for r in given)
+    other = months[MONTHS]
+    assert abs(rest - other.capped) <= 2 * (other.capped_high - other.capped)
+
+
+def test_the_same_releases_and_seed_give_the_same_lines():
+    content = population()
+    values = {text: TEXTS[text](*content) for text in ("sum(amount)", "mean(amount)")}
+    first, _ = measured(values)
+    again, _ = measured(values)
+    other, _ = measured(values, seed=2)
+    assert first == again
+    assert first[0].estimate != other[0].estimate, "draws follow the seed"
+    assert first[0].capped == other[0].capped, "the capped sum has no draws"
+
+
+COVER = {
+    "sum(amount)": lambda a, r, m: a.sum() / 100,
+    "mean(amount)": lambda a, r, m: a.sum() / r.sum() / 100,
+    "share of users where rows > 1": lambda a, r, m: np.mean(r > 1),
+    "count of users where rows > 3": lambda a, r, m: np.sum(r > 3),
+    "median(sum(amount)) per user": lambda a, r, m: np.sort(a)[(len(a) + 1) // 2 - 1] / 100,
+}
+
+
+@pytest.mark.parametrize("text", list(COVER))
+def test_intervals_cover(text):
+    """40 runs of 95 % intervals: below 32 hits has a chance of 1e-4 if they cover 95 %."""
+    hits = 0
+    for run in range(40):
+        content = population(run, 800)
+        found, _ = measured({text: TEXTS[text](*content)}, mu=0.5, seed=run, noise=1000 + run)
+        hits += found[0].low <= COVER[text](*content) <= found[0].high
+    assert hits >= 32
+
+
+def test_intervals_by_group_cover():
+    hits = shown = 0
+    for run in range(12):
+        content = population(run)
+        found, _ = measured(
+            {"sum(amount) by month": TEXTS["sum(amount) by month"](*content)}, 0.7, run, run
+        )
+        truth = content[2].sum(0) / 100
+        given = [r for r in found if r.estimate is not None]
+        shown += len(given)
+        hits += sum(r.low <= truth[r.group] <= r.high for r in given)
+        assert all(r.capped is not None for r in found)
+    assert shown >= 60 and hits >= 0.85 * shown
+
+
+def test_a_capped_sum_is_exactly_gaussian():
+    """Over 60 runs: misses of its own truth are binomial, and at most 10 with a chance of 1e-4."""
+    amount, rows, _ = population()
+    misses = 0
+    for run in range(60):
+        found, _ = measured({"sum(amount)": one_entry(amount, rows)}, noise=run)
+        truth = np.minimum(amount, round(found[0].cap * 100)).sum() / 100
+        misses += not found[0].capped_low <= truth <= found[0].capped_high
+    assert misses <= 10
+
+
+def test_a_declared_maximum_cuts_and_narrows():
+    amount, rows, _ = population()
+    values = {"sum(amount)": one_entry(amount, rows)}
+    free, _ = measured(values)
+    cut, _ = measured(values, maximum=10_000)
+    assert cut[0].cap <= 100
+    truth = np.minimum(amount, 10_000).sum() / 100
+    assert cut[0].low <= truth <= cut[0].high
+    assert cut[0].high - cut[0].low < (free[0].high - free[0].low) / 2
+
+
+def test_signs_are_declared_and_not_looked_up():
+    """Undeclared refunds count as zero: the same releases as if they were zero."""
+    amount, rows, _ = population()
+    refunds = np.where(np.arange(len(amount)) % 5 == 0, -amount, amount)
+    zeros = np.maximum(refunds, 0)
+    first, _ = measured({"sum(amount)": one_entry(refunds, rows)})
+    second, _ = measured({"sum(amount)": one_entry(zeros, rows)})
+    assert first == second
+    signed, _ = measured({"sum(amount)": one_entry(refunds, rows)}, signed=True)
+    assert signed[0].low <= refunds.sum() / 100 <= signed[0].high
+
+
+def test_without_noise_sums_come_back():
+    """At a large mu the estimate is the truth: nothing is biased but by rounding."""
+    content = population()
+    for text, truth in COVER.items():
+        found, _ = measured({text: TEXTS[text](*content)}, mu=300.0)
+        expected = truth(*content)
+        assert found[0].estimate == pytest.approx(expected, rel=0.003), text
+
+
+def test_empty_data_gives_lines_and_no_error():
+    empty = UserValues(
+        np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    )
+    found, _ = measured(dict.fromkeys(TEXTS, empty))
+    assert all(isinstance(r, NumberResult) for r in found)
+    assert all(r.estimate is None or math.isfinite(r.estimate) for r in found)
+
+
+def test_users_are_released_once_and_shares_follow_the_widths():
+    numbers = [number(text) for text in TEXTS]
+    declared = [Declared(False)] * len(numbers)
+    shares = allocation.shares(numbers, declared, 24_000, MU)
+    assert shares.users + sum(shares.numbers) == pytest.approx(1)
+    by_text = dict(zip(TEXTS, shares.numbers, strict=True))
+    assert by_text["count of users"] == 0, "it is the number of users, which all share"
+    assert by_text["sum(amount)"] > 5 * by_text["share of users where rows > 1"]
+    few = allocation.shares(numbers, declared, 20, MU)
+    assert max(few.numbers) < 3 / len(numbers), "hopeless numbers do not take everything"
+
+
+def test_a_quantile_by_group_is_refused_before_the_charge():
+    with pytest.raises(UsageError, match="by group"):
+        measured({"median(sum(amount)) per user by home": None})
+
+
+def test_expected_widths_shrink_with_users_and_mark_the_hopeless():
+    numbers = [number(t) for t in ("sum(amount)", "share of users where rows > 1")]
+    declared = [Declared(False)] * 2
+    few = expected_widths(numbers, declared, 300, MU)
+    many = expected_widths(numbers, declared, 100_000, MU)
+    assert few[0].hopeless and "maximum" in few[0].note
+    assert not many[0].hopeless and many[0].high < 0.1
+    assert [e.unit for e in many] == ["relative", "points"]
+    assert many[1].low < few[1].low / 50
+
+
+def test_caps_one_corner_lower_cost_the_total_nothing():
+    """The variance of docs/explain: with half of mu^2 each, a cap of half the last measured corner
+    leaves less noise than the corner itself."""
+
+    def variance(cap):
+        t = 2.0 ** np.arange(12)
+        cut = np.minimum(t, cap)
+        s2, sigma2 = 2.0, 2.0 * cap**2
+        return s2 * t @ t - (s2 * t @ cut) ** 2 / (sigma2 + s2 * cut @ cut)
+
+    assert variance(2.0**10) < variance(2.0**11)
+
+
+def test_zoomed_edges_are_whole_and_ascend():
+    for low, high in ((0, 1), (0, 10), (5, 1 << 40), (-(1 << 40), 1 << 40), (1000, 1010), (-9, -3)):
+        for parts in (12, 16):
+            edges = quantile_zoom.zoomed(low, high, parts)
+            assert edges[0] == low and edges[-1] == high
+            assert list(edges) == sorted(set(edges)) and len(edges) <= parts + 1
+
+
+def test_hats_of_one_corner_can_be_read():
+    look = sums.look(np.array([5.0, 3.0]), 1.0, np.array(octaves(1)), False, 1.0)
+    draws = sums.total(look, np.random.default_rng(1))
+    assert np.isfinite(draws.interval().estimate)
+    assert Hats(corners=octaves(1)).size == 2
