@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import combinations, groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from .._util.lazy import pa, pq
+from ..codec.possible import MAX_MASK
 from ..codec.violations import count_violations
 from ..errors import RunError
 from ..measurement import SCALE
@@ -30,6 +32,7 @@ from ..privacy.unit import Unit
 from ..release.domainsteps import schema_bytes
 from ..schema import Schema
 from ..schema.constraints import columns_of
+from ..schema.derived import Derived
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.userids import UserIndex
@@ -43,11 +46,18 @@ KEPT_ROWS = 1 << 12
 """Measurements with at most this many answers keep them as numbers: enough for a histogram of rows
 per user."""
 
-KEYS_AT_ONCE = 1 << 23
+KEYS_AT_ONCE = 1 << 22
 """Keys of linked tables that are compared at one time; each takes 8 bytes, several times."""
 MOST_KEY_ROWS = 1 << 27
 """Rows of the largest linked table whose keys are read: all rows of a linked run are in memory
 while it writes them, and reading so many takes about a minute."""
+MOST_CODES, MOST_COMBINATIONS = 1 << 20, 1 << 26
+"""Codes of a column, and combinations of codes of all constraints together, up to which rows are
+checked against the schema's constraints: about 0.1 GB and some seconds."""
+LARGE_CONSTRAINT = (
+    "constraint {number} is over more codes than a folder of unknown origin is given memory for, "
+    "so the rows were not checked against it"
+)
 NULL_KEY = np.zeros(1, np.uint64)
 
 
@@ -62,8 +72,9 @@ def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
     return texts
 
 
-def read_json(path: Path) -> Any:
-    """The file's content; RunError if it is a link, too large, or not strict JSON."""
+def read_json(path: Path, whole: Callable[[str], int] | None = None) -> Any:
+    """The file's content; RunError if it is a link, too large, or not strict JSON. `whole`: reads
+    whole numbers; those of 64 bits unless given."""
     if path.is_symlink() or not path.is_file():
         raise RunError(f"{path} is not a plain file")
     try:
@@ -82,7 +93,7 @@ def read_json(path: Path) -> Any:
             object_pairs_hook=_with_unique_names,
             parse_constant=_refuse_constant,
             parse_float=_finite_float,
-            parse_int=_int64,
+            parse_int=whole or _int64,
         )
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
@@ -111,6 +122,15 @@ def _finite_float(text: str) -> float:
 def _int64(text: str) -> int:
     number = int(text) if len(text) <= 20 else 1 << 64
     if not -(1 << 63) <= number < 1 << 63:
+        raise ValueError("a whole number is too large")
+    return number
+
+
+def _within_floats(text: str) -> int:
+    """A whole number that a float can hold: edges that a run found are written as whole numbers
+    where they are, and may be beyond 2^63."""
+    number = int(text) if len(text) <= 310 else 1 << 1024
+    if abs(number) > sys.float_info.max:
         raise ValueError("a whole number is too large")
     return number
 
@@ -277,7 +297,9 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     path = folder / "schema.json"
     if not path.is_file() and not path.is_symlink():
         return
-    read_json(path)  # refuses links, oversized files and numbers that are not finite
+    read_json(
+        path, _within_floats
+    )  # refuses links, oversized files and numbers that are not finite
     schema = Schema.load(path.absolute())
     if schema.digest() != statement["schema"]["sha256"]:
         yield "schema.json is not the schema of the statement: its digest differs"
@@ -315,13 +337,25 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
         yield "ledger: schema.json is not the finished schema that the run released"
 
 
-def constraint_problems(folder: Path) -> Iterator[str]:
-    """Problems where synthetic rows break the constraints of `schema.json`."""
+def constraint_problems(folder: Path, notes: list[str]) -> Iterator[str]:
+    """Problems where synthetic rows break the constraints of `schema.json`. Constraints over more
+    codes than `verify` works with are not checked, and `notes` say so."""
 
     schema = schema_of(folder)
     if schema is None or not schema.constraints:
         return
-    totals = dict.fromkeys(range(len(schema.constraints)), 0)
+    kept = checked_constraints(schema)
+    notes += [
+        LARGE_CONSTRAINT.format(number=number + 1)
+        for number in range(len(schema.constraints))
+        if number not in kept
+    ]
+    if not kept:
+        return
+    plain = schema.to_dict()
+    plain["constraints"] = [plain["constraints"][number] for number in kept]
+    schema = Schema.from_dict(plain)
+    totals = dict.fromkeys(range(len(kept)), 0)
     named = {name for constraint in schema.constraints for name in columns_of(schema, constraint)}
     wanted = sorted({schema.columns[name].source for name in named})
     for part in row_files(folder):
@@ -337,9 +371,50 @@ def constraint_problems(folder: Path) -> Iterator[str]:
             yield f"{error}: its rows were not checked"
     for number, count in totals.items():
         if count:
-            yield (
-                f"{count:,} rows break constraint {number + 1} ({schema.constraints[number].text})"
-            )
+            text = schema.constraints[number].text
+            yield f"{count:,} rows break constraint {kept[number] + 1} ({text})"
+
+
+def checked_constraints(schema: Schema) -> list[int]:
+    """The numbers of the constraints that can be compiled within MOST_CODES and MOST_COMBINATIONS,
+    by the schema's own sizes and before anything is allocated. All `order` constraints count as
+    one, since they are compiled together."""
+    of = [columns_of(schema, constraint) for constraint in schema.constraints]
+    ordered = [number for number, c in enumerate(schema.constraints) if c.order]
+    work = {number: _combinations(schema, of[number]) for number in range(len(of))}
+    together = _pairs(schema, {name for number in ordered for name in of[number]})
+    work |= dict.fromkeys(ordered, together)
+    kept: list[int] = []
+    total = 0
+    for number in sorted(work, key=lambda n: (work[n], n)):
+        total += work[number] if number not in ordered or not set(ordered) & set(kept) else 0
+        if total <= MOST_COMBINATIONS:
+            kept.append(number)
+    return sorted(kept)
+
+
+def _combinations(schema: Schema, names: Iterable[str]) -> int:
+    """Combinations of codes of these columns, and of the parts of their fields."""
+    sizes = [schema.domain[name] for name in names]
+    if any(size > MOST_CODES for size in sizes):
+        return MOST_COMBINATIONS + 1
+    fields = {f.name: f for f in schema.fields.values() if isinstance(f, Derived)}
+    parts = [[p.size for p in f.parts] for f in fields.values() if _names_of(f) & set(names)]
+    return math.prod(sizes) + sum(math.prod(own) for own in parts)
+
+
+def _pairs(schema: Schema, names: Iterable[str]) -> int:
+    """The same of an order, which is compiled pair by pair after a cubic search for chains."""
+    names = sorted(names)
+    if (chains := len(names) ** 3) > MOST_COMBINATIONS:
+        return chains
+    pairs = [_combinations(schema, pair) for pair in combinations(names, 2)]
+    large = any(schema.domain[name] > MOST_CODES for name in names)
+    return chains + sum(n for n in pairs if n <= MAX_MASK or large)  # larger ones have no mask
+
+
+def _names_of(field: Derived) -> set[str]:
+    return {part.name for part in field.parts}
 
 
 def linked_problems(folder: Path) -> Iterator[str]:
@@ -348,7 +423,7 @@ def linked_problems(folder: Path) -> Iterator[str]:
     path = folder / "tables.json"
     if not path.is_file() and not path.is_symlink():
         return
-    read_json(path)
+    read_json(path, _within_floats)
     links = Links(LinkedSchema.load(path.absolute()))
     files: dict[str, list[KeyFile]] = {}
     for name, schema in zip(links.names, links.schemas):

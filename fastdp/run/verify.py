@@ -136,7 +136,7 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     if changed:
         notes.append(UNREAD)
     else:
-        problems += _content_problems(folder, statement, ledger)
+        problems += _content_problems(folder, statement, ledger, notes)
         notes += [] if same_build(statement) else [OTHER_BUILD]
     for part in parts:
         verdict = _inspect(part, ledger, inner=True)
@@ -190,9 +190,11 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
     return number, parts[number]
 
 
-def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -> list[str]:
+def _content_problems(
+    folder: Path, statement: Mapping, ledger: Ledger | None, notes: list[str]
+) -> list[str]:
     """Measurements, schema and model against the statement and, for the answers, against the
-    ledger."""
+    ledger. What could not be checked is added to `notes`."""
     with_rows = any(os.path.lexists(folder / name) for name in ROWS)
 
     def answers() -> Iterator[str]:
@@ -221,13 +223,17 @@ def _content_problems(folder: Path, statement: Mapping, ledger: Ledger | None) -
         entry = None if ledger is None else _entry(ledger, statement)
         yield from folder_check.found_problems(folder, statement, entry)
 
+    def constraints() -> Iterator[str]:
+        if with_rows:
+            yield from folder_check.constraint_problems(folder, notes)
+
     checks: dict[str, Callable[[], Iterable[str]]] = {
         "the statement": lambda: recomputed_problems(folder, statement),
         "the measurements": answers,
         "what was found": found,
         "schema.json": lambda: folder_check.schema_problems(folder, statement),
         "tables.json": lambda: folder_check.linked_problems(folder),
-        "the constraints": lambda: folder_check.constraint_problems(folder) if with_rows else (),
+        "the constraints": constraints,
         "model.fastdp": model,
     }
     return [text for what, check in checks.items() for text in guarded(what, check)]

@@ -5,6 +5,7 @@ import math
 from types import SimpleNamespace
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,7 +13,7 @@ import fastdp
 from fastdp.errors import BudgetError, Cancelled, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.statement import write as write_statement
-from fastdp.run import linked_run
+from fastdp.run import folder_check, linked_run
 from tests.cli.test_app import fastdp_cli
 
 HOUSEHOLDS = 1500
@@ -95,6 +96,56 @@ def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):
         write_statement(folder, json.loads((folder / "privacy.json").read_text()))
     with pytest.raises(RunError, match="1 keys of table 'persons' are not keys of 'households'"):
         fastdp.verify(forged)
+
+
+def test_keys_are_compared_in_bounded_memory(run, tmp_path, monkeypatch):
+    """Some kB of consecutive keys can be 2^20 rows; a set of them took a hundred bytes each."""
+    import shutil
+    import tracemalloc
+
+    forged = tmp_path / "forged"
+    shutil.copytree(run.out, forged)
+    place, rows = forged / "table-households", 1 << 20
+    old = pq.read_table(place / "synthetic.parquet")
+    names = old.column_names
+    table = old.take(np.zeros(rows, np.int64))
+    key = names.index("household_id")
+    kind = old.schema.field(key).type
+    table = table.set_column(key, "household_id", pa.array(np.arange(rows)).cast(kind))
+    encoding = {"household_id": "DELTA_BINARY_PACKED"}
+    pq.write_table(
+        table,
+        place / "synthetic.parquet",
+        compression="zstd",
+        use_dictionary=[name for name in names if name != "household_id"],
+        column_encoding=encoding,
+    )
+    for folder in (place, forged):
+        write_statement(folder, json.loads((folder / "privacy.json").read_text()))
+    monkeypatch.setattr(folder_check, "KEYS_AT_ONCE", 1 << 16)
+    tracemalloc.start()
+    assert fastdp.verify(forged).ok
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 32 * rows, "memory grows with the rows"
+    monkeypatch.setattr(folder_check, "MOST_KEY_ROWS", rows - 1)
+    with pytest.raises(RunError, match="1,048,576 rows; keys of more than 1,048,575 are not read"):
+        fastdp.verify(forged)
+
+
+def test_keys_without_a_parent_are_counted_in_every_range(tmp_path, monkeypatch):
+    """Ranges of hashes find what one set finds, for numbers, texts and nulls."""
+    rng = np.random.default_rng(3)
+    for make in (lambda x: x, lambda x: [None if v == 7 else f"key {v}" for v in x]):
+        parents, children = rng.integers(0, 900, 2_000), rng.integers(0, 1_000, 3_000)
+        files = []
+        for name, own in (("p", parents), ("c", children)):
+            pq.write_table(pa.table({"k": make(own.tolist())}), tmp_path / f"{name}.parquet")
+            files.append([folder_check.KeyFile(tmp_path / f"{name}.parquet", "k")])
+        expected = len(set(children.tolist()) - set(parents.tolist()))
+        for at_once in (50, 1_000, 1 << 22):
+            monkeypatch.setattr(folder_check, "KEYS_AT_ONCE", at_once)
+            assert folder_check.keys_without_parent(*files) == expected
 
 
 def test_links_are_near_the_truth(run, truth):

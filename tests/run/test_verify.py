@@ -405,7 +405,7 @@ def test_every_part_is_checked_for_constraints_whatever_lies_before_it(tmp_path,
     (tmp_path / "synthetic" / "part-0.parquet").unlink()
     (tmp_path / "synthetic" / "part-0.parquet").symlink_to(tmp_path / "elsewhere.parquet")
     monkeypatch.setattr(parquet_limits, "MOST_PAGE", 5000)
-    large, broken = folder_check.constraint_problems(tmp_path)
+    large, broken = folder_check.constraint_problems(tmp_path, [])
     assert large.startswith("part-1.parquet unpacks to more") and large.endswith(
         "its rows were not checked"
     )
@@ -444,3 +444,64 @@ def test_json_is_read_if_every_reader_reads_the_same(text, said, tmp_path):
     else:
         with pytest.raises(RunError, match=said):
             folder_check.read_json(file)
+
+
+def test_large_whole_numbers_are_read_in_schemas_alone(tmp_path):
+    """An edge of 10^22 that a run found is written as a whole number; no float holds 10^309."""
+    file = tmp_path / "schema.json"
+    file.write_text(str(10**22))
+    assert folder_check.read_json(file, folder_check._within_floats) == 10**22
+    for text in (str(10**309), "-" + "9" * 309, "1" * 5000):
+        file.write_text(text)
+        with pytest.raises(RunError, match="too large"):
+            folder_check.read_json(file, folder_check._within_floats)
+
+
+@pytest.mark.parametrize("largest", [2**63 - 1, 10.0**22])
+def test_found_bounds_beyond_64_bits_verify(tmp_path, largest):
+    """A sentinel of 2^63 - 1 has the edge 2^63 after it."""
+    numbers = [largest if i % 3 == 0 else type(largest)(i % 90) for i in range(600)]
+    table = pa.table({"u": list(range(600)), "x": numbers})
+    out = tmp_path / "run"
+    fastdp.synthesize(
+        table, domain="private", user="u", mechanism="mst", epsilon=20.0, delta=1e-4, out=out
+    )
+    edges = json.loads((out / "schema.json").read_text())["columns"]["x"]["edges"]
+    assert max(float(e) for e in edges) >= 2.0**63, "the found bounds are too small for this test"
+    assert verify(out).ok
+
+
+@pytest.mark.parametrize(
+    "sizes, constraint",
+    [
+        ([1 << 30, 1 << 30], {"order": ["c0", "c1"]}),
+        ([1 << 24, 4], {"column": "c1", "follows": "c0"}),
+        ([7000] * 30, {"order": [f"c{i}" for i in range(30)]}),
+        ([3] * 500, {"order": [f"c{i}" for i in range(500)]}),
+    ],
+)
+def test_constraints_that_would_take_gigabytes_or_minutes_are_noted(
+    tmp_path, monkeypatch, sizes, constraint
+):
+    """A few hundred bytes of schema.json, whose constraints would be compiled to masks."""
+    columns = {f"c{i}": {"kind": "integer", "max": size - 1} for i, size in enumerate(sizes)}
+    plain = {"fastdp": 1, "name": "t", "columns": columns}
+    small = {"columns": ["c0", "c1"], "forbidden": [[0, 1]]}
+    few = dict(plain, constraints=[constraint])
+    (tmp_path / "schema.json").write_text(json.dumps(few))
+    pq.write_table(pa.table({name: [0, 1] for name in columns}), tmp_path / "synthetic.parquet")
+    monkeypatch.setattr(folder_check, "count_violations", None)
+    notes = []
+    assert list(folder_check.constraint_problems(tmp_path, notes)) == []
+    assert len(notes) == 1 and "constraint 1 is over more codes" in notes[0]
+    monkeypatch.undo()
+    if max(sizes) <= 7000:  # others are checked as before, under their own numbers
+        (tmp_path / "schema.json").write_text(
+            json.dumps(dict(plain, constraints=[constraint, small]))
+        )
+        pq.write_table(
+            pa.table({name: [int(name == "c1"), 1] for name in columns}),
+            tmp_path / "synthetic.parquet",
+        )
+        (problem,) = folder_check.constraint_problems(tmp_path, [])
+        assert problem.startswith("1 rows break constraint 2")
