@@ -19,8 +19,10 @@ from typing import Any, NoReturn, TypeVar, get_args
 from ..errors import UsageError, did_you_mean
 
 HELP = tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
-GROUPS = {"schema": "Schemas: show, import, check, draft."}
-GROUPS |= {"ledger": "Budget ledgers: open, show, release, verify."}
+GROUPS = {
+    "schema": "Schemas: show, import, check, draft.",
+    "ledger": "Budget ledgers: open, show, release, verify.",
+}
 FLAGS: dict[str, Callable[[], None]] = {}
 """Options of the program itself, which call something and end it."""
 COMMANDS: dict[tuple[str, ...], Callable[..., None]] = {}
@@ -29,8 +31,10 @@ Command = TypeVar("Command", bound=Callable[..., None])
 OPTION_TYPES: dict[Any, tuple[str, str]] = {
     int: ("N", "a whole number"),
     float: ("NUMBER", "a number"),
+    str: ("TEXT", ""),
+    Path: ("PATH", ""),
 }
-OPTION_TYPES |= {str: ("TEXT", ""), Path: ("PATH", "")}
+"""By type of an option: how help writes its value, and what an error says was expected."""
 WIDTH = 100
 """Characters of a line of help, at most."""
 

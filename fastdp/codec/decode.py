@@ -30,10 +30,13 @@ from .ordered import Item, OrderGroup
 from .possible import compiled_constraints
 from .violations import numbers_of
 
-# Rows decoded at a time by each of several threads, and by one alone: each of 16 threads that write
-# a shard would wait for Python's lock four times as often with the first. Ranges up to the last
-# size are decoded by a table, longer ones by a sum.
-_CHUNK, _ALONE, _LISTED = 1 << 18, 1 << 20, 1 << 20
+_CHUNK = 1 << 18
+"""Rows that each of several threads decodes at a time."""
+_ALONE = 1 << 20
+"""Rows that one thread decodes at a time. With fewer, 16 threads that each write a shard would wait
+for Python's lock more often."""
+_LISTED = 1 << 20
+"""Ranges of up to this many codes are decoded by a table, longer ones by a sum."""
 
 
 def decode(

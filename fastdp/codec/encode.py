@@ -25,9 +25,11 @@ from .maps import Source, can_occur, decimal_codes, dictionary_map, number_map, 
 from .policy import null_code, other_code
 from .text import as_number, text_codes
 
-MOST_HOURS, FEW_HOURS = 1 << 22, 10_000
-"""Hours that are split by a table: so many at most, and besides four for each row. A matter of time
-alone."""
+MOST_HOURS = 1 << 22
+"""The longest table by which hours are split into parts. It only affects speed."""
+FEW_HOURS = 10_000
+"""A table of this many hours is always made; a longer one only where it has at most four hours for
+each row. It only affects speed."""
 
 
 def source_columns(schema: Schema) -> list[str]:

@@ -11,9 +11,10 @@ TABLES = ("float64", "float32")
 MOST_CALLS = 10_000
 """Calls of the oracle that end any fit by mirror descent."""
 
-NOISY, EXACT = 1e-4, 1e-6
-"""Default of `tol`: where the noise decides and the loss need not be known well; where the least
-loss is wanted."""
+NOISY = 1e-4
+"""Default of `tol` where the noise ends the fit, so that the loss need not be known well."""
+EXACT = 1e-6
+"""Default of `tol` where the least loss is wanted."""
 
 
 class Options(Struct, frozen=True, kw_only=True):

@@ -12,9 +12,12 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError
 from ..queries import Block, as_query
 
-SHARPEST, DULLEST, FARTHEST = 1e-25, 1e100, 1e36
-"""Sigmas that a fit can work with, in rows, and the largest answer in sigma: strategies count in
-sigma, some of them in float32, and in its squares."""
+SHARPEST = 1e-25
+"""The least sigma that a fit can work with, in rows."""
+DULLEST = 1e100
+"""The largest sigma that a fit can work with, in rows: its square must be finite."""
+FARTHEST = 1e36
+"""The largest answer, in units of its sigma: some solvers store it in float32."""
 
 
 class Part(NamedTuple):

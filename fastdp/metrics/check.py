@@ -40,8 +40,11 @@ LINES_NAMED = 20
 WORDS_KEPT = 1000
 """Of one column, at most this many distinct unknown texts are compared with its list ignoring
 blanks and case."""
-WANTS = {"int": "whole numbers", "float": "numbers", "decimal": "numbers", "bool": "true or false"}
-WANTS |= {
+WANTS = {
+    "int": "whole numbers",
+    "float": "numbers",
+    "decimal": "numbers",
+    "bool": "true or false",
     "date": "dates (YYYY-MM-DD)",
     "timestamp": "times (YYYY-MM-DD HH:MM:SS)",
     "string": "texts",

@@ -27,17 +27,32 @@ SAMPLE = 0.1
 MOST_COLUMNS = 40
 """Columns whose pairs are compared: those furthest off."""
 LISTED = 8
-GROUPS, LEAST_GROUP, LEAST_ROWS = 30, 0.01, 30
-"""Columns with at most so many values make groups; a group has at least this share of the true
-rows, and this many rows."""
-DEPENDS, IDENTICAL = 0.98, 0.75
-"""Share of true rows in which a dependency, or an identity, holds at least."""
+MAX_GROUPS = 30
+"""Columns with at most this many values make groups."""
+MIN_GROUP_SHARE = 0.01
+"""The smallest share of the true rows that a group must have."""
+MIN_GROUP_ROWS = 30
+"""The fewest true rows that a group must have."""
+MIN_DEPENDENT_SHARE = 0.98
+"""A dependency is reported if it holds in at least this share of the true rows."""
+MIN_IDENTICAL_SHARE = 0.75
+"""An identity is reported if it holds in at least this share of the true rows."""
 CONSTANT = 0.9
-"""Of a column with one value in more rows than this, nothing follows from another."""
+"""Skip near-constant columns: those with one value in more than this share of the rows."""
 MOST_ROWS = 1 << 21
-"""Of more rows, correlations, means and identities are looked up in every second, third, ..."""
-TRIAL_ROWS, SUMMANDS, STEPS, MISSING = 4000, 12, 20, 0.1
+"""Of more rows, correlations, means and identities use every second, third, ... row."""
+
+# The search for identities: a number that is a weighted sum of others.
+TRIAL_ROWS = 4000
+"""Rows on which an identity is searched for."""
+MAX_SUMMANDS = 12
+"""The most columns that an identity may add up."""
+REWEIGHTINGS = 20
+"""Steps of reweighted least squares."""
+MAX_MISSING_SHARE = 0.1
+"""Columns with a larger share of missing numbers are left out."""
 GAPS = np.linspace(0, 1, 21)[1:-1]
+"""Quantiles at which the gaps between two times are cut into bins."""
 
 
 class _Side(Struct, frozen=True, eq=False):
@@ -140,7 +155,7 @@ def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator
     ]  # cell of each code of `one`
     real = count[commonest].sum() / rows
     constant = np.bincount(target, count).max() / rows > CONSTANT
-    if real < DEPENDS or constant or rows < 5 * len(commonest):
+    if real < MIN_DEPENDENT_SHARE or constant or rows < 5 * len(commonest):
         return
     usual = np.full(max(source.max(), synthetic[0].max()) + 1, -1)
     usual[source[commonest]] = target[commonest]
@@ -179,7 +194,7 @@ def _pearson(columns: list[np.ndarray]) -> np.ndarray:
 def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
     sums = {n for n in truth.numbers if n in other.numbers and n not in truth.times}
     for by in pair.names:
-        if not 1 < pair.sizes[by] <= GROUPS:
+        if not 1 < pair.sizes[by] <= MAX_GROUPS:
             continue
         for name in sorted(sums - {by}):
             real = _group_means(pair.truth[by][:: truth.step], truth.numbers[name], pair.sizes[by])
@@ -188,7 +203,7 @@ def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
             )
             scale = float(np.nanstd(truth.numbers[name])) or 1.0
             for g in np.flatnonzero(
-                real[1] >= max(LEAST_ROWS, LEAST_GROUP * real[1].sum())
+                real[1] >= max(MIN_GROUP_ROWS, MIN_GROUP_SHARE * real[1].sum())
             ).tolist():
                 where = f"mean of {name} where {by} is {pair.label(by, g)}: {real[0][g]:.4g}"
                 if made[1][g]:
@@ -245,7 +260,7 @@ def _identities(truth: _Side, other: _Side) -> Iterator[Item]:
             continue
         seen.add(frozenset((name, *parts)))
         real, made = (_holding(name, parts, side.numbers) for side in (truth, other))
-        if real >= IDENTICAL:
+        if real >= MIN_IDENTICAL_SHARE:
             text = " ".join(
                 f"{'+' if sign > 0 else '-'} {n}" for n, sign in parts.items()
             ).removeprefix("+ ")
@@ -261,20 +276,26 @@ def _sum_of(name: str, names: list[str], numbers: Mapping[str, np.ndarray]) -> d
     there is no such sum."""
     rows = np.unique(np.linspace(0, len(numbers[name]) - 1, TRIAL_ROWS).astype(np.int64))
     some = {n: numbers[n][rows] for n in names}
-    some = {n: v for n, v in some.items() if np.mean(np.isnan(v)) < MISSING and np.nanstd(v) > 0}
+    some = {
+        n: v
+        for n, v in some.items()
+        if np.mean(np.isnan(v)) < MAX_MISSING_SHARE and np.nanstd(v) > 0
+    }
     rest = [n for n in some if n != name]
     if name not in some or not rest:
         return {}
     target = some[name]
     rest.sort(key=lambda n: -abs(_pearson([target, some[n]])[0, 1]))
-    rest = rest[:SUMMANDS]
+    rest = rest[:MAX_SUMMANDS]
     x = np.stack([some[n] for n in rest], 1)
     known = np.isfinite(target) & np.isfinite(x).all(1)
     if known.sum() < 2 * len(rest) + 10:
         return {}
     x, target = x[known], target[known]
     weight = np.ones(len(target))
-    for _ in range(STEPS):  # towards least absolute deviations, which rows that differ do not move
+    for _ in range(
+        REWEIGHTINGS
+    ):  # towards least absolute deviations, which rows that differ do not move
         factors = np.linalg.lstsq(x * weight[:, None], target * weight, rcond=None)[0]
         weight = 1 / np.sqrt(np.maximum(np.abs(x @ factors - target), 1e-3))
     signs = np.rint(factors)

@@ -5,7 +5,11 @@ from msgspec import Struct, field
 
 from ..domain import Clique
 
-NONE, DENSE, SPARSE, DIRECT = 0, 1, 2, 3
+# How the functionals of a node are stored: the codes of `csrc/infer.h`.
+NONE = 0
+DENSE = 1
+SPARSE = 2
+DIRECT = 3
 
 
 class Link(Struct):

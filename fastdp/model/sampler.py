@@ -26,10 +26,13 @@ from ..domain import Domain
 from ..errors import UsageError
 
 Node = tuple[Sequence[str], Sequence[str], np.ndarray]
-FEWEST_SHARD_ROWS, MOST_SHARD_ROWS, SHARDS = 1 << 18, 1 << 20, 16
-"""Rows of a shard: a sixteenth of all, so that sixteen threads have work, between these bounds. A
-shard also walks through all cells of the model's tables, which a quarter of a million rows outweigh
-in most models."""
+SHARDS = 16
+"""Rows are divided among this many shards, so that sixteen threads have work."""
+FEWEST_SHARD_ROWS = 1 << 18
+"""The fewest rows of a shard. A shard also walks through all cells of the model's tables, which a
+quarter of a million rows outweigh in most models."""
+MOST_SHARD_ROWS = 1 << 20
+"""The most rows of a shard."""
 MOST_ROWS = 1 << 48
 """The most rows of one sample."""
 METHODS = {"round": 0, "independent": 1}

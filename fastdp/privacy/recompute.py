@@ -17,7 +17,10 @@ from .statement import FORMAT, draws_of
 
 CLOSE = 1e-9
 """Relative: figures that another machine's logarithms have rounded agree to this."""
-MORE, LESS = 1 + 1e-9, 1 - 1e-9
+MORE = 1 + CLOSE
+"""A figure times this is above every figure that agrees with it."""
+LESS = 1 - CLOSE
+"""A figure times this is below every figure that agrees with it."""
 LAWS: dict[tuple[str, str], type] = {
     ("marginal", "gaussian"): Gaussian,
     ("user_histogram", "gaussian"): Gaussian,

@@ -24,6 +24,9 @@ from .linear import Binned, Block, Coef2, Entries, Identity, Query, Sparse, Weig
 __all__ = [
     "AdaGrid",
     "Binned",
+    "Block",
+    "Coef2",
+    "Entries",
     "Grid",
     "Identity",
     "Query",
@@ -31,8 +34,8 @@ __all__ = [
     "Weighted",
     "as_query",
     "fresh",
+    "project_cells",
 ]
-__all__ += ["Block", "Coef2", "Entries", "project_cells"]  # for the estimator
 
 
 def fresh(query, made: dict[int, tuple]):

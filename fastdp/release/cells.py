@@ -41,18 +41,21 @@ SURE = 3.0
 FEW = 0.01
 """Share of the rows that may have more digits after the point than the column is written with, or
 lie on a finer step of the clock."""
-LOUD, LOUD_STEP = 0.2, 0.5
-"""Digits, and the step of times, are decided only where their noise is less than this share of the
-rows."""
+LOUD = 0.2
+"""Digits are decided only where their noise is less than this share of the rows."""
+LOUD_STEP = 0.5
+"""The step of times is decided only where its noise is less than this share of the rows."""
 OUTER = 4.0
 """The first and the last cell with rows are split into at least this many parts, to locate the
 bounds."""
 MARGIN = 2
 """After the first partition, this many cells on either side of the cells with rows are counted
 again."""
-TRIM, TAIL = 0.1, 1.0
+TRIM = 0.1
 """Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins)
 plus TAIL standard errors of that joint count."""
+TAIL = 1.0
+"""Standard errors: see TRIM."""
 LOST = 0.01
 """Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows:
 where noise is large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and

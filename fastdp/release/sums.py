@@ -40,7 +40,10 @@ from ..schema.columns import OWN_CODE, Numeric, Policy
 from ..schema.decimal_places import Places
 from ..schema.within_bin import Grid, Rank, takes_steps, unit_of
 
-PARTS, UNIT = 32, 64
+PARTS = 32
+"""A bin of more than one value is cut into at most this many parts."""
+UNIT = 64
+"""Offsets between the ends of a part are whole numbers from 0 to UNIT. See the module's text."""
 LARGEST = 2.0**39
 """Nothing is asked with noise of more grid units than this, about half of what `privacy.scale`
 draws."""
@@ -51,15 +54,18 @@ columns differ by .01 to .2 from the middle."""
 SHAPES = {0.0: 0.4, 0.25: 0.3, 0.5: 0.2, 0.75: 0.1}
 """Generalised Pareto shapes that tails are expected to have (0: exponential), with their
 probabilities."""
-LENGTH, LENGTHS = 2**-0.5, 0.7
-"""The expected scale of a tail, in widths of the next bin, and the standard deviation of its
-logarithm. SHAPES, LENGTH, LENGTHS, MISFIT and FAR were chosen on generated exponential, gamma,
-normal, uniform, lognormal (spread 1 to 2) and Pareto (index 1.2 and 2) tails of 3 to 1,000 standard
-errors of rows, among them the shapes of taxi fares and of the sales in `bench.numbers`. At 7, 20,
-100 and 1,000 the mean of a tail is off by .28, .18, .06 and .02."""
-MISFIT, FAR = 0.5, 4.5
-"""What a corner has is off from the fitted tail by about a part MISFIT of it; an answer further off
-than FAR standard errors is taken as it is."""
+LENGTH = 2**-0.5
+"""The expected scale of a tail, in widths of the next bin."""
+LENGTHS = 0.7
+"""Standard deviation of the logarithm of that scale. SHAPES, LENGTH, LENGTHS, MISFIT and FAR were
+chosen on generated tails of 3 to 1,000 standard errors of rows: exponential, gamma, normal, uniform,
+lognormal (spread 1 to 2) and Pareto (index 1.2 and 2). Among them are the shapes of taxi fares and
+of the sales in `bench.numbers`. At 7, 20, 100 and 1,000 standard errors the mean of a tail is off
+by .28, .18, .06 and .02."""
+MISFIT = 0.5
+"""A corner's rows differ from the fitted tail by about this share of them."""
+FAR = 4.5
+"""An answer that is further off than this many standard errors is taken as it is."""
 ROUND_NUMBERS = {
     Decimal(1): (Grid(10), Grid(10, 5)),
     Decimal("0.01"): (Grid(1, 0.99), Grid(1, 0.95), Grid(1, 0.5), Grid(1), Grid(1, 0.49)),

@@ -17,9 +17,14 @@ from .runs import get, promise, statement_of
 
 MOST_CODES = 5000
 """Columns with more codes get no intervals."""
-PAIRS, LOOKED_AT, PAIR_CELLS, CELLS = 4, 16, 2000, 6
-"""Measured pairs that are shown, of how many that were measured first; cells that such a pair has
-at most, and cells of it that are shown."""
+LOOKED_AT = 16
+"""Measured pairs, the first ones, among which those to show are chosen."""
+PAIRS = 4
+"""Measured pairs that are shown."""
+PAIR_CELLS = 2000
+"""The most cells of a pair that may be shown."""
+CELLS = 6
+"""Cells of each pair that are shown."""
 ENDS = ("estimate", "low", "high")
 
 

@@ -93,8 +93,12 @@ CLOSE = {
     0.3: "off in places",
     math.inf: "far off",
 }
-CERTAIN = {0.6: "can hardly tell", 0.75: "can guess, but not tell,"}
-CERTAIN |= {0.95: "may become fairly, but not fully, sure", math.inf: "may well find out"}
+CERTAIN = {
+    0.6: "can hardly tell",
+    0.75: "can guess, but not tell,",
+    0.95: "may become fairly, but not fully, sure",
+    math.inf: "may well find out",
+}
 """How certain an attacker may become whose guesses are right at less than this rate; it never
 claims more protection than the rate shows."""
 UNSURE = "should not be able to tell"

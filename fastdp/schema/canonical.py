@@ -67,8 +67,17 @@ _CANONICAL: dict[str, Callable[[Any, str], Scalar]] = {
     "string": _text,
     "date": _time,
     "timestamp": _time,
+    "decimal": _decimal,
+    "bool": _bool,
+    "int": _number,
+    "float": _number,
 }
-_CANONICAL |= {"decimal": _decimal, "bool": _bool, "int": _number, "float": _number}
-_EXPECTED = {"string": "text in quotes", "date": "an ISO date", "timestamp": "an ISO time"}
-_EXPECTED |= {"decimal": "a decimal that fits", "bool": "true or false"}
-_EXPECTED |= {"int": "a whole number that fits", "float": "a finite number"}
+_EXPECTED = {
+    "string": "text in quotes",
+    "date": "an ISO date",
+    "timestamp": "an ISO time",
+    "decimal": "a decimal that fits",
+    "bool": "true or false",
+    "int": "a whole number that fits",
+    "float": "a finite number",
+}

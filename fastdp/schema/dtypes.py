@@ -20,14 +20,26 @@ _ALIASES = {
     "float": "float64",
     "double": "float64",
     "int": "int64",
+    "boolean": "bool",
+    "date": "date32",
+    "enum": "dictionary<string>",
+    "category": "dictionary<string>",
 }
-_ALIASES |= {"boolean": "bool", "date": "date32"}
-_ALIASES |= dict.fromkeys(("enum", "category"), "dictionary<string>")
 _INT = re.compile(r"u?int(8|16|32|64)$")
 _DECIMAL = re.compile(r"decimal(?:128)?\(\s*(\d+)\s*,\s*(-?\d+)\s*\)$")
 _TIME = re.compile(r"timestamp\[(s|ms|us|ns)(?:,\s*tz=([\w/+:\-]+))?\]$")
-_PLAIN = {"bool", "float32", "float64", "date32", "date64", "binary"}
-_PLAIN |= {"string", "large_string", "string_view", "dictionary<string>"}
+_PLAIN = {
+    "bool",
+    "float32",
+    "float64",
+    "date32",
+    "date64",
+    "binary",
+    "string",
+    "large_string",
+    "string_view",
+    "dictionary<string>",
+}
 
 
 def canonical(text: str) -> str | None:

@@ -36,13 +36,25 @@ class Described(Protocol):
 
 LONGEST = 4000
 _PARTS = ("year", "month", "day", "hour", "day_of_week")
-_BINARY: dict[type, Callable[[Any, Any], Any]] = {ast.Add: operator.add, ast.Sub: operator.sub}
-_BINARY |= {ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod}
-_COMPARE: dict[type, Callable[[Any, Any], Any]] = {ast.Eq: operator.eq, ast.NotEq: operator.ne}
-_COMPARE |= {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge}
-_CALLS: dict[str, Callable[..., Any]] = {"abs": np.abs}
-_CALLS |= {
-    name: lambda *a, f=f: reduce(f, a) for name, f in (("min", np.minimum), ("max", np.maximum))
+_BINARY: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_COMPARE: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "min": lambda *numbers: reduce(np.minimum, numbers),
+    "max": lambda *numbers: reduce(np.maximum, numbers),
 }
 
 

@@ -38,12 +38,18 @@ NARROW = 0.005
 OTHER = "(other)"
 """The value that stands for all texts which are not in the list that the run found."""
 _TEXTS = ("other", "nan")
-KEPT = {"categorical": _TEXTS, "string": _TEXTS, "integer": ("nan",), ANY: ()}
-KEPT["numeric"] = ("whole", "digits", "nan", *OPTIONS)
-KEPT["timestamp"] = ("parts", "step", "week_start", "output")
+KEPT = {
+    "categorical": _TEXTS,
+    "string": _TEXTS,
+    "integer": ("nan",),
+    "numeric": ("whole", "digits", "nan", *OPTIONS),
+    "timestamp": ("parts", "step", "week_start", "output"),
+    ANY: (),
+}
 """By kind: options of the finished column that the document of a private column may set, besides
 those of every column."""
-_KEYS, _BOUNDS = ("keys_per_user",), ("min", "max", "bins")
+_KEYS = ("keys_per_user",)
+_BOUNDS = ("min", "max", "bins")
 ASKED = {
     "categorical": _KEYS,
     "string": _KEYS,
@@ -257,12 +263,14 @@ class Pending(Column):
         return self.with_edges([float(i * 10) for i in range(self.bins + 1)], False)
 
 
-_READ_AS = {kind_of_text.WHOLE: ("numeric", "int64"), kind_of_text.NUMBER: ("numeric", "float64")}
-_READ_AS |= {
+_READ_AS = {
+    kind_of_text.WHOLE: ("numeric", "int64"),
+    kind_of_text.NUMBER: ("numeric", "float64"),
     kind_of_text.DATE: ("timestamp", "date32"),
     kind_of_text.TIME: ("timestamp", "timestamp[us]"),
+    kind_of_text.ZONED: ("timestamp", "timestamp[us, tz=UTC]"),
 }
-_READ_AS[kind_of_text.ZONED] = ("timestamp", "timestamp[us, tz=UTC]")
+"""By kind of text: (kind of column, type) of a private column of texts that are read so."""
 
 
 def _wide(edges: Sequence[float]) -> bool:

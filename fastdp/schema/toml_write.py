@@ -54,8 +54,13 @@ def _list(values: list[Any]) -> str:
 
 
 _ENDS = ("min", "max")
-LEARNT_KEYS = {"integer": _ENDS, "numeric": ("edges", *_ENDS), "timestamp": _ENDS}
-LEARNT_KEYS |= dict.fromkeys(("categorical", "string"), ("values",))
+LEARNT_KEYS = {
+    "integer": _ENDS,
+    "numeric": ("edges", *_ENDS),
+    "timestamp": _ENDS,
+    "categorical": ("values",),
+    "string": ("values",),
+}
 """By kind of column: the keys of its table that a draft takes from the data."""
 
 

@@ -16,7 +16,10 @@ import numpy as np
 from ..errors import SchemaError
 from . import dtypes
 
-PRIVATE, EVEN = "private", "even"
+PRIVATE = "private"
+"""Value of an option whose numbers a run finds privately."""
+EVEN = "even"
+"""Value of an option that asks for evenly spread numbers."""
 OPTIONS = ("atoms", "step", "endings", "grids", "means", "rank")
 
 

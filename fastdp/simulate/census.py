@@ -20,7 +20,8 @@ from ..errors import UsageError
 from ..schema.document import load
 from ._draw import WORLD, check_int, in_chunks, lookup, pick
 
-_NAMES, _CONDITIONS = WORLD["census"]["states"], WORLD["census"]["conditions"]
+_NAMES = WORLD["census"]["states"]
+_CONDITIONS = WORLD["census"]["conditions"]
 STATES = dict(zip(_NAMES, sorted({*range(1, 57)} - {2, 3, 7, 11, 14, 15, 43, 52})))
 """The 48 states of 1940 by their code in the birthplace and migration columns (birthplace detail:
 code x 100)."""

@@ -9,9 +9,12 @@ from fastdp.simulate._draw import pick
 WEEKS = 26
 """The span of the trips; a taxi makes its last ones in the last quarter of an hour if it has more.
 """
-STAYS, WAITS, ENDS = 0.4, 0.45, 0.1
-"""Probabilities: that a trip in the same shift starts where the last one ended; of each further
-quarter of an hour of waiting; and that the next trip is in another shift."""
+STAYS = 0.4
+"""Probability that a trip in the same shift starts where the last one ended."""
+WAITS = 0.45
+"""Probability of each further quarter of an hour of waiting."""
+ENDS = 0.1
+"""Probability that the next trip is in another shift."""
 _SHIFT = 32  # quarters of an hour
 _WEEK = 21 * _SHIFT
 

@@ -13,7 +13,11 @@ from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, loo
 
 from .._util.lazy import pa
 
-NEIGHBORHOODS, TYPES, MONTHS, MAX_CALLS = 278, 174, 12, 20
+NEIGHBORHOODS = 278
+TYPES = 174
+MONTHS = 12
+MAX_CALLS = 20
+"""Incidents of one person, at most."""
 NEIGHBORHOOD_KINDS = 8  # kinds of neighbourhoods
 _WORLD = 911
 

@@ -16,16 +16,35 @@ from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, loo
 
 from .._util.lazy import pa
 
-SHIFTS, COMPANIES, MAX_TRIPS = 21, 57, 200
+SHIFTS = 21
+COMPANIES = 57
+MAX_TRIPS = 200
+"""Trips of one taxi, at most."""
 PAYMENTS = np.array([-1, 0, 1, 2, 3, 5, 6, 7, 8], dtype=np.int8)
-CASH, CARD, MOBILE = 1, 2, 3  # codes of PAYMENTS
-ZONES, ROSTERS, FARE_LEVELS = 6, 6, 3
+# Places in PAYMENTS.
+CASH = 1
+CARD = 2
+MOBILE = 3
+# Kinds of areas, of taxis by their shifts, and of taxis by their fares.
+ZONES = 6
+ROSTERS = 6
+FARE_LEVELS = 3
 LIMITS = {"fare": 9900, "tips": 407, "trip_total": 9900, "trip_seconds": 86400, "trip_miles": 1428}
-DTYPES = {"taxi_id": np.int64, "shift": np.uint8}
-_SMALL = ("company_id", "pickup_community_area", "dropoff_community_area", "payment_type")
-DTYPES |= dict.fromkeys((*_SMALL, "trip_day_of_week", "trip_hour_of_day"), np.int8)
-DTYPES |= dict.fromkeys(("fare", "tips", "trip_total"), np.int16)
-DTYPES |= {"trip_seconds": np.int32, "trip_miles": np.int16}
+DTYPES = {
+    "taxi_id": np.int64,
+    "shift": np.uint8,
+    "company_id": np.int8,
+    "pickup_community_area": np.int8,
+    "dropoff_community_area": np.int8,
+    "payment_type": np.int8,
+    "trip_day_of_week": np.int8,
+    "trip_hour_of_day": np.int8,
+    "fare": np.int16,
+    "tips": np.int16,
+    "trip_total": np.int16,
+    "trip_seconds": np.int32,
+    "trip_miles": np.int16,
+}
 _WORLD = 2020  # seed of the fixed tables, which do not depend on the caller's seed
 
 

@@ -32,7 +32,14 @@ from ...errors import MeasurementError
 from ..quadratic import Quadratic, Residual
 from ..solver import Clock
 
-GROW, SHRINK, MARGIN, FAR = 1.2, 0.7, 1.3, 8.0
+GROW = 1.2
+"""Factor of the smoothness bound beyond what a step needed, after that step went too far."""
+SHRINK = 0.7
+"""The most by which the smoothness bound falls from one step to the next, as a factor."""
+MARGIN = 1.3
+"""The smoothness bound stays this factor above what the last step needed."""
+FAR = 8.0
+"""Factor of the smoothness bound where a step went so far that its need cannot be measured."""
 
 STEADY = 0.1
 """The least weight t of the newest point in a fit that stops by what the noise explains. Full

@@ -25,14 +25,17 @@ TREE_CELLS = 1 << 25
 """Above so many cells a junction tree that has to be raked costs more memory than mirror descent
 does."""
 
-PASSES, LAST_STEPS, LAST_TIME = 100, 10, 0.04
-"""The end of a fit after raking, where the cliques are not measured themselves: mirror descent
-brings in what goes around loops, with what is left of so many passes, at least so many calls. Where
-the noise is large steps are long: it ends after so much time of its flow in units of sigma (a cell
-of 25 sigma has relaxed to 1/e of its distance then). The true errors of adult's pairs, of the
-Massachusetts table and of a generated one at epsilon 1 are least between 0.03 and 0.2 and rise by
-up to a tenth at 0.5; at epsilon 10 calls end first, and errors fall by less than 1 % from 40 calls
-to 80."""
+PASSES = 100
+"""Oracle calls of a whole fit. Mirror descent gets what raking left of them: where cliques are not
+measured themselves, it brings in what goes around loops. Errors at epsilon 10, where calls end the
+descent, fall by less than 1 % from 40 calls to 80."""
+LAST_STEPS = 10
+"""The fewest oracle calls that this descent gets."""
+LAST_TIME = 0.04
+"""The descent also ends after this much time of its flow, in units of sigma: a cell of 25 sigma has
+then relaxed to 1/e of its distance. It matters where noise is large and steps are long. On pairs of
+adult, the Massachusetts table and a generated one at epsilon 1, true errors are least between 0.03
+and 0.2, and rise by up to a tenth at 0.5."""
 
 
 class DualPlan(Struct, frozen=True):

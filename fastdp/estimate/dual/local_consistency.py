@@ -34,14 +34,17 @@ from .shrinkage_targets import (
     strongest_tree,
 )
 
-TOURS, STALLED = 20, 0.05
-"""Times around the tree for the model that is handed on, at most; a tour that lowers the targets'
-squares by less than this part is the last one. Usually that is after 5 to 15; the Massachusetts
-table 40 times over at epsilon 10 takes all, and 24 would lower its errors by 1 %."""
+TOURS = 20
+"""The most tours of the tree for the final model. Usually 5 to 15 are enough. The Massachusetts
+table, 40 times over at epsilon 10, takes all; 24 would lower its errors by 1 %."""
+STALLED = 0.05
+"""A tour that lowers the targets' squares by less than this share is the last one."""
 
-ROUGH_TOURS, TREE_TOURS = 2, 2
-"""For a model of which nothing but centres is wanted: six tours change errors by less than 0.5 %. A
-tree of pairs is reached in one tour, the second for what rounding leaves."""
+ROUGH_TOURS = 2
+"""Tours for a model of which only shrinkage targets are wanted: six tours change errors by less
+than 0.5 %."""
+TREE_TOURS = 2
+"""Tours for a tree of pairs: the first one reaches the solution, the second removes rounding."""
 
 Possible = Mapping[int, np.ndarray]
 

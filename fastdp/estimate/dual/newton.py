@@ -39,9 +39,14 @@ AGREE = 8.0
 """tau of tables that are already denoised and only have to agree: so long that the flow ends at the
 answers, finite so that no cell becomes zero."""
 
-ROUGH, CLOSE, EXACT = 1.0, 0.1, 1e-6
-"""When multipliers are good enough: the largest violation of a constraint, in standard errors of
-its own side. For a candidate, for the tables of a model, for least squares."""
+# When multipliers are good enough: the largest violation of a constraint, in standard errors of its
+# own side.
+ROUGH = 1.0
+"""For a candidate that is only compared with others."""
+CLOSE = 0.1
+"""For the tables of a model."""
+EXACT = 1e-6
+"""For least squares."""
 
 MAX_NEWTON_STEPS = 40
 """A bound that is not reached: 4 steps are usual."""
@@ -56,9 +61,12 @@ PROBE = 0.03
 """Relative residual of the solve behind Stein's estimate: its own random signs are a larger error.
 """
 
-SHORTER, ENOUGH, SHORTEST = 0.4, 0.7, 1e-3
-"""A step along which the slope of the dual has turned to more than ENOUGH of what it was is made
-SHORTER, down to SHORTEST."""
+ENOUGH = 0.7
+"""A step is too long if it turns the slope of the dual to more than this share of what it was."""
+SHORTER = 0.4
+"""A step that is too long is shortened by this factor."""
+SHORTEST = 1e-3
+"""A step is not shortened below this share of the full one."""
 
 BELOW = 0.99
 """How much of the squares that the noise explains a fit to the noise level leaves: the last solve,

@@ -15,7 +15,10 @@ from ..._util.threads import each
 SHIFTS = tuple(range(21))
 AREAS = (-1, *range(1, 78))
 WIDTH = len(SHIFTS) + len(AREAS)
-QUERIES, SEED = 50, 123456
+QUERIES = 50
+"""Random queries that are scored; the challenge fixes their number."""
+SEED = 123456
+"""The challenge's own seed of these queries."""
 BLOCK = 1024
 """Taxis compared at a time: their counts (400 kB) stay in a processor's own cache."""
 

@@ -27,7 +27,10 @@ from ..inputs import codes_of_pair, kernel_ready, numbers, with_columns
 from ..metric import metric
 from . import conjunction
 
-PICKUP, DROPOFF, SHIFT, TAXI = "pickup_community_area", "dropoff_community_area", "shift", "taxi_id"
+PICKUP = "pickup_community_area"
+DROPOFF = "dropoff_community_area"
+SHIFT = "shift"
+TAXI = "taxi_id"
 CATEGORIES = ("company_id", DROPOFF, "payment_type")
 BIN_WIDTHS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
 PAIRED = (*CATEGORIES, *BIN_WIDTHS)

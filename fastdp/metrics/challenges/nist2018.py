@@ -19,7 +19,12 @@ from ..compare import Comparison
 from ..inputs import Pair
 from ..metric import metric
 
-TRIPLES, TESTS, TAKES_PART = 100, 300, 0.1
+TRIPLES = 100
+"""Sets of three columns whose marginals are compared."""
+TESTS = 300
+"""Random selections of rows whose shares are compared."""
+TAKES_PART = 0.1
+"""Probability that a column takes part in such a selection."""
 FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite
 NO_WAGE = 999_998
 INCOME = ("INCWAGE", "CITY", "SEX")

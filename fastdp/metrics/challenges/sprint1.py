@@ -16,8 +16,20 @@ from ..inputs import codes_of_pair, with_columns
 from ..metric import metric
 
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
-NEIGHBORHOODS, TYPES = 278, 174
-THRESHOLD, INVENTED, BIASED, ALLOWED_BIAS, SMALL = 0.05, 0.2, 0.25, 500, 1e-9
+NEIGHBORHOODS = 278
+TYPES = 174
+
+# The challenge's rules of scoring, for one neighbourhood and month.
+MIN_TYPE_SHARE = 0.05
+"""Types with a smaller share of the incidents count as absent."""
+INVENTED_PENALTY = 0.2
+"""Points lost for each type that only the synthetic table has."""
+BIAS_PENALTY = 0.25
+"""Points lost where the numbers of incidents differ by more than MAX_BIAS."""
+MAX_BIAS = 500
+"""Incidents."""
+SMALL = 1e-9
+"""Added to every count, so that all logarithms are finite."""
 
 
 def score(truth: Any, synthetic: Any) -> dict[str, Any]:
@@ -56,10 +68,12 @@ def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:
     """float64 [rows]: the score (0..1) of each row of two arrays of counts [rows, types]."""
     raw_a = truth.astype(np.float64)
     raw_b = synthetic.astype(np.float64)
-    a, b = (np.where(x < THRESHOLD * x.sum(axis=1, keepdims=True), 0.0, x) for x in (raw_a, raw_b))
+    a, b = (
+        np.where(x < MIN_TYPE_SHARE * x.sum(axis=1, keepdims=True), 0.0, x) for x in (raw_a, raw_b)
+    )
     points = 1.0 - jensen_shannon(a + SMALL, b + SMALL)
-    points -= INVENTED * ((a == 0) & (b > 0)).sum(axis=1)
-    points -= BIASED * (np.abs(raw_a - raw_b).sum(axis=1) > ALLOWED_BIAS)
+    points -= INVENTED_PENALTY * ((a == 0) & (b > 0)).sum(axis=1)
+    points -= BIAS_PENALTY * (np.abs(raw_a - raw_b).sum(axis=1) > MAX_BIAS)
     points = np.clip(points, 0.0, 1.0)
     points[(raw_a == raw_b).all(axis=1)] = 1.0
     return points

@@ -9,8 +9,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 _CLASS_STEPS = (100, 20, 50, 25, 10, 5, 2)
-_WAGE_TOP, _WAGE_MISSING = 5_000, 999_998
-_VALUE_TOP, _VALUE_MISSING, _VALUE_LAST = 25_000, 9_999_998, 9_999_999
+# Wages and house values in dollars: the largest one with a bin of its own, and the codes that the
+# census uses for missing values.
+_WAGE_TOP = 5_000
+_WAGE_MISSING = 999_998
+_VALUE_TOP = 25_000
+_VALUE_MISSING = 9_999_998
+_VALUE_LAST = 9_999_999
 
 
 def _wage_class(cents: np.ndarray) -> np.ndarray:
