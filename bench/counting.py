@@ -69,9 +69,10 @@ def child(peer: str, folder: Path, job: str, repeat: int) -> None:
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
     count = PEERS[peer](domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
-    cliques = (
-        OUTER if job == "7 outer" and not peer.startswith("fastdp") else downward_closure(OUTER)
-    )
+    if job == "7 outer" and not peer.startswith("fastdp"):
+        cliques = OUTER
+    else:
+        cliques = downward_closure(OUTER)
     before = peak_mb()
     times: list[float] = []
     cpu: list[float] = []

@@ -348,11 +348,10 @@ def text(line) -> str:
     ]
     reference = REFERENCE.get((line["table"], line["epsilon"], line["kind"]), {})
     for size, own in line.get("sizes", {}).items():
-        times = (
-            f", {own['half_width'] / reference[size]:.2f} of the experiments'"
-            if size in reference
-            else ""
-        )
+        if size in reference:
+            times = f", {own['half_width'] / reference[size]:.2f} of the experiments'"
+        else:
+            times = ""
         relative = f", {own['relative_half_width']:.2f} of the count" if size == ">1000" else ""
         rate = (
             f"{100 * own['coverage']:5.1f} % ({100 * own['binomial_error']:.1f}) of"

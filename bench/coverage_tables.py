@@ -95,11 +95,10 @@ def of_file(path: Path, user: str | None):
     import polars as pl
 
     read = pl.read_parquet if path.suffix == ".parquet" else pl.read_csv
-    options = (
-        {}
-        if path.suffix == ".parquet"
-        else {"infer_schema_length": None, "null_values": ["NA", ""]}
-    )
+    if path.suffix == ".parquet":
+        options = {}
+    else:
+        options = {"infer_schema_length": None, "null_values": ["NA", ""]}
     frame = read(path, **options)
     if user is not None:
         frame = frame.filter(pl.col(user).is_not_null())

@@ -201,11 +201,10 @@ def main() -> None:
                     key = f"{case}, epsilon {epsilon:g}, seed {seed}, {method}"
                     if key not in kept:
                         problem = problem or CASES[case](epsilon, seed)
-                        record = (
-                            fitted_by_mbi(problem, chosen.mbi_seconds)
-                            if method == "mbi"
-                            else fitted(problem, method)
-                        )
+                        if method == "mbi":
+                            record = fitted_by_mbi(problem, chosen.mbi_seconds)
+                        else:
+                            record = fitted(problem, method)
                         if record is None:
                             continue
                         kept[key] = record

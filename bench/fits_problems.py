@@ -218,9 +218,10 @@ def tree_problem(name: str, table: Table, epsilon: float, seed: int, merge: bool
         keep = y >= RARE * sigma_1
         bins[a] = np.where(keep, np.cumsum(keep) - 1, keep.sum())
     for pair in tree:
-        query = (
-            Binned(table.domain.shape(pair), [bins[a].tolist() for a in pair]) if merge else None
-        )
+        if merge:
+            query = Binned(table.domain.shape(pair), [bins[a].tolist() for a in pair])
+        else:
+            query = None
         counts = table.marginal(pair)
         counts = query.product(counts) if query is not None else counts
         seen.append(fastdp.Measurement(pair, _noisy(rng, counts, sigma_2), sigma_2, query))

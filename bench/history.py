@@ -144,11 +144,9 @@ def commit() -> str | None:
         return done.stdout.strip() if done.returncode == 0 else ""
 
     name = git("rev-parse", "--short=12", "HEAD")
-    return (
-        name + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-        if name
-        else None
-    )
+    if name:
+        return name + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    return None
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -163,11 +163,10 @@ def scores(folder: Path, rows: int, seeds: int) -> dict:
                 )["deid2"]
                 got.append([deid2[k] for k in KEYS])
             mean = np.mean(got, axis=0)
-            half = (
-                2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds)
-                if seeds == 5
-                else np.std(got, axis=0)
-            )
+            if seeds == 5:
+                half = 2.776 * np.std(got, axis=0, ddof=1) / np.sqrt(seeds)
+            else:
+                half = np.std(got, axis=0)
             name = f"{calibration}, epsilon {epsilon:g}"
             figures[name] = {k: [float(m), float(h)] for k, m, h in zip(KEYS, mean, half)}
             print(

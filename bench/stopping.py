@@ -128,11 +128,10 @@ def interval(values: np.ndarray) -> tuple[list[float], list[float]]:
     from scipy.stats import t
 
     n = len(values)
-    half = (
-        t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
-        if n > 1
-        else np.full(2, np.nan)
-    )
+    if n > 1:
+        half = t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
+    else:
+        half = np.full(2, np.nan)
     return values.mean(axis=0).tolist(), half.tolist()
 
 

@@ -250,11 +250,10 @@ def measure(options) -> list[dict]:
                     (name, who, epsilon, options.first_seed + k, python, options.limit)
                     for k in range(count)
                 ]
-                done = (
-                    [one_run(*a) for a in asked]
-                    if options.jobs == 1
-                    else list(pool.map(one_run, *zip(*asked)))
-                )
+                if options.jobs == 1:
+                    done = [one_run(*a) for a in asked]
+                else:
+                    done = list(pool.map(one_run, *zip(*asked)))
                 runs = [r for r, _ in done if r]
                 why = next((w for _, w in done if w), None)
                 line = {"table": name, "epsilon": epsilon, "who": who, "runs": runs, "failed": why}

@@ -122,11 +122,10 @@ def _expanded(rows, code, noisy, rng):
         members = np.flatnonzero(code == value)
         at = np.flatnonzero(rows == value)
         weights = np.maximum(noisy[members], 0)
-        share = (
-            weights / weights.sum()
-            if weights.sum() > 0
-            else np.full(len(members), 1 / max(1, len(members)))
-        )
+        if weights.sum() > 0:
+            share = weights / weights.sum()
+        else:
+            share = np.full(len(members), 1 / max(1, len(members)))
         if len(members):
             out[at] = rng.choice(members, len(at), p=share)
     return out

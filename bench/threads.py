@@ -159,11 +159,10 @@ def report(name: str, work: list, outside: float, measured: dict[int, float]) ->
     ahead = {n: forecast(work, n) + outside for n in FORECAST}
     print("  threads   forecast   times faster   measured   times faster")
     for n in sorted({*ahead, *measured}):
-        line = (
-            f"  {n:7} {1e3 * ahead[n]:8.2f} ms {ahead[1] / ahead[n]:11.2f}"
-            if n in ahead
-            else f"  {n:7} {'':22}"
-        )
+        if n in ahead:
+            line = f"  {n:7} {1e3 * ahead[n]:8.2f} ms {ahead[1] / ahead[n]:11.2f}"
+        else:
+            line = f"  {n:7} {'':22}"
         if n in measured:
             line += f"   {1e3 * measured[n]:8.2f} ms {measured[min(measured)] / measured[n]:9.2f}"
         print(line)

@@ -230,11 +230,10 @@ def main() -> None:
         rows = options.rows or 10_000_000
         figures = reach(rows, rows // 10)
     if not options.no_save:
-        part = (
-            ""
-            if options.what == "reach" or options.public == 1.0
-            else f"-public-{options.public:g}"
-        )
+        if options.what == "reach" or options.public == 1.0:
+            part = ""
+        else:
+            part = f"-public-{options.public:g}"
         machine.keep(f"usercounts-{options.what}{part}", figures)
 
 

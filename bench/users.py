@@ -317,11 +317,9 @@ def load(name: str, path: str | None) -> dict | None:
 
 
 def days_of(table: dict) -> np.ndarray:
-    return (
-        table["week"] * 7 + table["wday"]
-        if "week" in table
-        else table.get("day", table.get("shift", table.get("month")))
-    )
+    if "week" in table:
+        return table["week"] * 7 + table["wday"]
+    return table.get("day", table.get("shift", table.get("month")))
 
 
 def in_order(table: dict, order: tuple[str, ...], seed: int = 0) -> np.ndarray:

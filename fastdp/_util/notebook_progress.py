@@ -19,7 +19,11 @@ EVERY = 0.2
 
 def shown_by(progress: Any) -> Any:
     """The callback given; the notebook's own where none was; None if it is False."""
-    return notebook_progress() if progress is None else None if progress is False else progress
+    if progress is None:
+        return notebook_progress()
+    if progress is False:
+        return None
+    return progress
 
 
 def notebook_progress() -> Callable[[Progress], None] | None:

@@ -74,7 +74,12 @@ def synth(
     report and the state to resume from are next to it in DIR.private.
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
-    files = () if engine == "spark" else data or () if tables is None else tables.values()
+    if engine == "spark":
+        files = ()
+    elif tables is None:
+        files = data or ()
+    else:
+        files = tables.values()
     common.check_paths(*files, public, schema=schema)
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes

@@ -127,9 +127,10 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
     for run in entry["runs"]:
         about = run.get("about") or {}
         time = run.get("time")
-        when = (
-            "no date" if time is None else f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
-        )
+        if time is None:
+            when = "no date"
+        else:
+            when = f"{datetime.fromtimestamp(time, UTC):%Y-%m-%d %H:%M} UTC"
         state = "finished" if run["finished"] else "open, charged as reserved"
         mechanism = about.get("mechanism") or "mechanism not recorded"
         mechanism += f" (recipe {about['recipe']})" if about.get("recipe") else ""

@@ -163,9 +163,10 @@ class _Parser(argparse.ArgumentParser):
             name = words.split(" ")[0]
             hint = did_you_mean(name, [names[-1] for names in self.options])
             option = name.startswith("-")
-            message = (
-                f"there is no option {name!r}{hint}" if option else f"unexpected argument {name!r}"
-            )
+            if option:
+                message = f"there is no option {name!r}{hint}"
+            else:
+                message = f"unexpected argument {name!r}"
         raise UsageError(f"{message.removeprefix('argument ')} (see: {self.prog} --help)")
 
     def format_help(self) -> str:

@@ -163,11 +163,10 @@ def _decode_rows(
                 shift = codes[extra.of]
                 base = schema.columns[extra.of].base
                 values = _shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
-                u = (
-                    _uniform(seed, extra.name, "hour", row, len(shift))
-                    if extra.part == "hour"
-                    else None
-                )
+                if extra.part == "hour":
+                    u = _uniform(seed, extra.name, "hour", row, len(shift))
+                else:
+                    u = None
                 drawn = shift_parts(values, extra.part, u, shifts_per_day(base) or 1)
                 add(extra.name, _array(drawn, shift >= base, extra.dtype))
     return pa.RecordBatch.from_arrays(arrays, names=names)
@@ -382,11 +381,9 @@ def _machine(values: list[Any], dtype: str) -> np.ndarray:
     kind = dtypes.arrow(dtype)
     if family == "date":
         days = np.array(values, dtype="datetime64[D]")
-        return (
-            days.astype(np.int32)
-            if dtype == "date32"
-            else days.astype("datetime64[ms]").view(np.int64)
-        )
+        if dtype == "date32":
+            return days.astype(np.int32)
+        return days.astype("datetime64[ms]").view(np.int64)
     return np.array([since_1970(v, kind.unit, kind.tz) for v in values], dtype=np.int64)
 
 

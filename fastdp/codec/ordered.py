@@ -240,11 +240,10 @@ def ordered_item(schema: Schema, name: str) -> Item:
         if column.timely:
             step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
             low, high = low * step, high * step
-            kind = (
-                "time None"
-                if getattr(dtypes.arrow(column.dtype), "tz", None) is None
-                else "time in UTC"
-            )
+            if getattr(dtypes.arrow(column.dtype), "tz", None) is None:
+                kind = "time None"
+            else:
+                kind = "time in UTC"
         low[without] = high[without] = np.nan
         return Item(
             name, columns, low, high, kind, step, bool(np.array_equal(low, high, equal_nan=True))

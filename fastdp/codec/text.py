@@ -93,7 +93,11 @@ def text_kind(text: bytes) -> str:
     moment = _moment(text)
     if moment is None:
         return TEXT
-    return DATE if len(text) <= 10 else TIME if moment.tzinfo is None else ZONED
+    if len(text) <= 10:
+        return DATE
+    if moment.tzinfo is None:
+        return TIME
+    return ZONED
 
 
 def _text_rule(column: Column) -> Callable[[bytes], int]:
@@ -138,7 +142,11 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         ):
             first = column.min if isinstance(column, Integer) else column.edges[0]
             last = column.max if isinstance(column, Integer) else column.edges[-1]
-            return low if value < first else high if value >= last else other
+            if value < first:
+                return low
+            if value >= last:
+                return high
+            return other
         return other if code is None else code
 
     return number
@@ -161,7 +169,11 @@ def _time_rule(column: Numeric) -> Callable[[bytes], int]:
             return other
         value = passed // 86_400 if day else passed
         inside = column.code_of(value)
-        return inside if inside is not None else low if value < column.edges[0] else high
+        if inside is not None:
+            return inside
+        if value < column.edges[0]:
+            return low
+        return high
 
     return code
 

@@ -33,9 +33,9 @@ def _direct_target(
         return np.ascontiguousarray(cube, dtype).reshape(-1)
 
     def precision_of(part: Part, dtype=np.float64) -> float | np.ndarray:
-        return (
-            float(part.weight[0]) if part.weight.strides == (0,) else laid(part.weight, part, dtype)
-        )
+        if part.weight.strides == (0,):
+            return float(part.weight[0])
+        return laid(part.weight, part, dtype)
 
     if len(group) == 1:
         return (
@@ -112,11 +112,10 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         wt[at] += set_wt[some]
         orders[k].cells.append((at, set_w[some], t[some]))
     v, b, extra = _fuse(rows, orders)
-    matrix = (
-        sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size))
-        if rows
-        else None
-    )
+    if rows:
+        matrix = sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size))
+    else:
+        matrix = None
     t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
     for order in orders.values():  # the loss of each order's own targets against the fused targets
         constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)

@@ -18,8 +18,6 @@ def rows_of_sample(rows: int, fraction: float, seed: int) -> np.ndarray:
         raise UsageError(f"baselines: expected fractions above 0 and at most 1, got {fraction!r}")
     count = min(rows, max(1, round(rows * fraction)))
     rng = np.random.default_rng((seed, round(fraction * 1e9)))
-    return (
-        np.sort(rng.choice(rows, count, replace=False, shuffle=False))
-        if rows
-        else np.zeros(0, np.int64)
-    )
+    if rows:
+        return np.sort(rng.choice(rows, count, replace=False, shuffle=False))
+    return np.zeros(0, np.int64)

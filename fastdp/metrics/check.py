@@ -133,7 +133,11 @@ class Check:
 
 
 def _share(share: float) -> str:
-    return "" if not share else f"{share:.1%}" if share >= 0.001 else "< 0.1%"
+    if not share:
+        return ""
+    if share >= 0.001:
+        return f"{share:.1%}"
+    return "< 0.1%"
 
 
 def _users_text(u: UserCheck) -> list[str]:
@@ -374,11 +378,10 @@ class _Counts:
             sizes, [0.5, 0.9, 0.99], method="inverted_cdf"
         ).tolist()
         bound = self.schema.max_rows_per_user
-        beyond = (
-            0.0
-            if bound is None
-            else float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
-        )
+        if bound is None:
+            beyond = 0.0
+        else:
+            beyond = float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
         users = int(np.count_nonzero(sizes))
         rows = (median, ninety, ninety_nine, int(sizes.max(initial=0)))
         return UserCheck(self.schema.user, users, self.without, *rows, bound, beyond)

@@ -310,9 +310,9 @@ def _holding(name: str, parts: Mapping[str, int], numbers: Mapping[str, np.ndarr
     total = sum(sign * numbers[n] for n, sign in parts.items())
     known = np.isfinite(total) & np.isfinite(numbers[name])
     off = np.abs(total - numbers[name])[known]
-    return (
-        float(np.mean(off <= 0.0051 + 1e-6 * np.abs(numbers[name][known]))) if known.any() else 0.0
-    )
+    if known.any():
+        return float(np.mean(off <= 0.0051 + 1e-6 * np.abs(numbers[name][known])))
+    return 0.0
 
 
 def _aligned(truth: pa.Table, synthetic: pa.Table) -> tuple[pa.Table, pa.Table]:

@@ -160,9 +160,10 @@ def make_plan(
             host = nodes[hosts[frozenset(node.sep)]]
             node.separator = at = places[frozenset(node.sep)].at
             shared_by_lanes = {link.at: link.shared for link in host.links}
-            node.needs = (
-                0 if host.local == DENSE and host.local_at == at else shared_by_lanes.get(at, 2)
-            )
+            if host.local == DENSE and host.local_at == at:
+                node.needs = 0
+            else:
+                node.needs = shared_by_lanes.get(at, 2)
         depth.append(1 + depth[hosts[frozenset(node.sep)]] if node.sep else 0)
     stages = [
         [n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)

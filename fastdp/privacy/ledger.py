@@ -310,11 +310,9 @@ class Reservation:
                     " before the interruption; resume a run with the same program, settings and"
                     " public data"
                 )
-            return (
-                None
-                if step.answer is None
-                else work.get_arrays(self.run, part, number, step.answer)
-            )
+            if step.answer is None:
+                return None
+            return work.get_arrays(self.run, part, number, step.answer)
 
     def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Store a step's noisy answers; returns the answers that count.

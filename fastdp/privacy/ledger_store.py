@@ -195,11 +195,10 @@ class FileStore:
         try:
             yield
         except sqlite3.OperationalError as error:
-            hint = (
-                "another program holds it"
-                if "lock" in str(error)
-                else "disk full, read-only or damaged?"
-            )
+            if "lock" in str(error):
+                hint = "another program holds it"
+            else:
+                hint = "disk full, read-only or damaged?"
             raise LedgerError(f"the ledger at {self.path}: {error} ({hint})") from None
         except sqlite3.DatabaseError as error:
             raise LedgerError(f"the ledger at {self.path} is damaged: {error}") from None

@@ -148,9 +148,10 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
     if kind in ("user_histogram", "keys"):
         bound = release["cap"] if law == "discrete-laplace" else math.sqrt(release["cap"])
         if kind == "keys":
-            bound = (
-                1.0 if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER else math.nan
-            )
+            if _whole(release["cap"]) and release["cap"] <= MOST_KEYS_PER_USER:
+                bound = 1.0
+            else:
+                bound = math.nan
         if not _whole(release["cap"]) or not _close(release["sensitivity"], bound):
             yield "its sensitivity does not follow from its cap"
             return

@@ -269,9 +269,10 @@ class Line(Struct, frozen=True):
             int(np.searchsorted(edges, span[1])) - 1,
         )
         rows = float(counts[first : last + 1].sum())
-        allowed = (
-            (sigma * SURE, 0.0, LOST * rows) if self.reach else (sigma * TAIL, TRIM * rows / bins)
-        )
+        if self.reach:
+            allowed = (sigma * SURE, 0.0, LOST * rows)
+        else:
+            allowed = (sigma * TAIL, TRIM * rows / bins)
         low = first + ahead(counts[first : last + 1], *allowed)
         high = last - ahead(counts[first : last + 1][::-1], *allowed)
         return (low, high) if low <= high else (first, last)
@@ -312,9 +313,9 @@ class Line(Struct, frozen=True):
             and self.family in ("int", "float")
             and (self.low, self.high) == (None, None)
         )
-        return (
-            float(edges[alive[-1] + 1]) if whole and len(alive) and edges[alive[0]] >= 0 else -1.0
-        )
+        if whole and len(alive) and edges[alive[0]] >= 0:
+            return float(edges[alive[-1] + 1])
+        return -1.0
 
     def _tidy(self, cuts: Sequence[float], edges: Array, atoms: set[float]) -> list[float]:
         """The cuts, where a cut directly above a value (float lines only) is moved down onto that

@@ -78,11 +78,10 @@ def folded_table(
     heads: Sequence[str], rows: Sequence[Sequence[str]], shown: int, kind: str = "worst"
 ) -> str:
     """A table of which only the first rows are shown until the reader opens the rest."""
-    rest = (
-        details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind))
-        if rows[shown:]
-        else ""
-    )
+    if rows[shown:]:
+        rest = details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind))
+    else:
+        rest = ""
     return table_html(heads, rows[:shown], kind) + rest
 
 

@@ -37,11 +37,10 @@ def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
     rest = ""
     n = len(labels) - bool(column.get("folded"))
     if n < len(labels) and any(shares[-1] > 0 for shares in (made, truth or made)):
-        held = (
-            percent(made[-1])
-            if truth is None
-            else f"{percent(truth[-1])}, synthetic {percent(made[-1])}"
-        )
+        if truth is None:
+            held = percent(made[-1])
+        else:
+            held = f"{percent(truth[-1])}, synthetic {percent(made[-1])}"
         rest = ends(f"{labels[-1]}: {held}")
     labels, made, truth, low, high = (v and v[:n] for v in (labels, made, truth, low, high))
     top = _top(truth, made, high) * 1.04

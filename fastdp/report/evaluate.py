@@ -170,11 +170,10 @@ def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
     """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything
     else."""
     if hasattr(synthetic, "privacy"):  # a fastdp.Run
-        rows = (
-            synthetic.reader().read_all()
-            if synthetic.out is None
-            else synthetic_path(synthetic.out)
-        )
+        if synthetic.out is None:
+            rows = synthetic.reader().read_all()
+        else:
+            rows = synthetic_path(synthetic.out)
         return rows, synthetic.schema, synthetic
     if isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "privacy.json").is_file():
         place = Path(synthetic)

@@ -150,11 +150,9 @@ def _named(synthetic: Any) -> dict[str, Any]:
     `evaluate`."""
     if isinstance(synthetic, Mapping) and not synthetic:
         raise UsageError("report: give at least one synthetic table")
-    return (
-        {str(k): v for k, v in synthetic.items()}
-        if several(synthetic)
-        else {"synthetic": synthetic}
-    )
+    if several(synthetic):
+        return {str(k): v for k, v in synthetic.items()}
+    return {"synthetic": synthetic}
 
 
 def _schema(schema: Any, *sources: Any) -> Any:
@@ -192,13 +190,11 @@ def _interval(label: str) -> str:
     if edges is None:
         return label
     low, high = edges.groups()
-    return (
-        f"under {high}"
-        if low == "-inf"
-        else f"{low} and up"
-        if high == "inf"
-        else f"{low} to {high}"
-    )
+    if low == "-inf":
+        return f"under {high}"
+    if high == "inf":
+        return f"{low} and up"
+    return f"{low} to {high}"
 
 
 def _title(schema: Any, with_truth: bool) -> str:

@@ -171,11 +171,10 @@ def _measured(run: Any, statement: Mapping) -> Iterator[tuple[tuple[str, ...], s
         return
     for r in _part(statement).get("releases") or []:
         if r.get("sigma") is not None:
-            columns = (
-                ()
-                if r.get("kind") in ("user_histogram", "grid", "keys")
-                else r.get("attributes") or ()
-            )
+            if r.get("kind") in ("user_histogram", "grid", "keys"):
+                columns = ()
+            else:
+                columns = r.get("attributes") or ()
             yield tuple(columns), str(r.get("label") or "total"), r.get("count"), float(r["sigma"])
 
 

@@ -27,11 +27,10 @@ def _trust(data: dict, i: int) -> str:
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
     true = data["truth"]["rows"]
     made = data["tables"][i]["rows"]
-    rows = (
-        f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too "
-        if true
-        else ""
-    )
+    if true:
+        rows = f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too "
+    else:
+        rows = ""
     rows += ("few." if made < true else "many.") if rows else ""
     return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
 
@@ -154,7 +153,11 @@ def scores(data: dict) -> str:
 
 
 def _value(value: float | None) -> str:
-    return "–" if value is None else f"{value:.0f}" if value >= 10 else f"{value:.3f}"
+    if value is None:
+        return "–"
+    if value >= 10:
+        return f"{value:.0f}"
+    return f"{value:.3f}"
 
 
 def columns(data: dict) -> str:
@@ -212,13 +215,12 @@ def worst(data: dict) -> str:
         for c in cells:
             named = zip(c["columns"], c["labels"], strict=True)
             what = "".join(f"<span><small>{nice(n)}</small> {text(v)}</span>" for n, v in named)
-            flag = (
-                " <em>invented</em>"
-                if c["truth"] == 0
-                else " <em>missing</em>"
-                if c["table"] == 0
-                else ""
-            )
+            if c["truth"] == 0:
+                flag = " <em>invented</em>"
+            elif c["table"] == 0:
+                flag = " <em>missing</em>"
+            else:
+                flag = ""
             true = percent(c["truth"])
             made = percent(c["table"])
             marks = (("t", 3, c["truth"] / top), ("s", 11, c["table"] / top))

@@ -35,7 +35,12 @@ def percent(share: float, digits: int | None = None) -> str:
     value = 100 * share
     if digits is None:
         size = abs(value)
-        digits = 0 if size == 0 else 1 if size >= 1 else min(4, 1 - math.floor(math.log10(size)))
+        if size == 0:
+            digits = 0
+        elif size >= 1:
+            digits = 1
+        else:
+            digits = min(4, 1 - math.floor(math.log10(size)))
     return f"{value:.{digits}f}{NARROW}%"
 
 

@@ -40,11 +40,10 @@ def one_unit(promise: dict) -> str:
 def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
     rate = attacker(promise)
-    known = (
-        next(said for limit, said in CERTAIN.items() if rate < limit)
-        if rate is not None
-        else UNSURE
-    )
+    if rate is not None:
+        known = next(said for limit, said in CERTAIN.items() if rate < limit)
+    else:
+        known = UNSURE
     out = [
         f"Whoever studies the released table {known} whether {one_unit(promise)} was in the true"
         " data."
@@ -78,9 +77,9 @@ def _who(column: str) -> str:
 def strength(promise: dict) -> str:
     """A word for the size of epsilon."""
     epsilon = promise.get("epsilon")
-    return (
-        "" if epsilon is None else next(word for most, word in STRENGTH.items() if epsilon <= most)
-    )
+    if epsilon is None:
+        return ""
+    return next(word for most, word in STRENGTH.items() if epsilon <= most)
 
 
 SAID = tomllib.loads(page_file("words.toml"))

@@ -67,7 +67,8 @@ def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
     seen = item["distance"]
     error = item["distance_error"]
     model = "–" if seen is None else percent(seen) + (f" ± {percent(2 * error)}" if error else "")
-    noise = (
-        "from smaller sets" if item["expected_error"] is None else percent(item["expected_error"])
-    )
+    if item["expected_error"] is None:
+        noise = "from smaller sets"
+    else:
+        noise = percent(item["expected_error"])
     return [names + weight, *([percent(item["off"])] if with_truth else []), model, noise]

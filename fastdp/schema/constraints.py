@@ -106,9 +106,10 @@ class Constraint(
         if self.order:
             return (" < " if self.strict else " <= ").join(self.order)
         if self.column is not None:
-            rule = (
-                f" = {self.follows}" if self.follows else f" follows from {', '.join(self.sources)}"
-            )
+            if self.follows:
+                rule = f" = {self.follows}"
+            else:
+                rule = f" follows from {', '.join(self.sources)}"
             return self.column + rule
         if self.divide is not None:
             return f"{self.columns[0]} = {self.columns[1]} // {self.divide}"
@@ -183,9 +184,9 @@ def columns_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
 
 def sources_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     """The code columns that the constraint's `column` follows from."""
-    return (
-        Expression(schema, constraint.follows).columns if constraint.follows else constraint.sources
-    )
+    if constraint.follows:
+        return Expression(schema, constraint.follows).columns
+    return constraint.sources
 
 
 def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:

@@ -259,11 +259,10 @@ class Timestamp(Derived):
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
         have = {p: np.asarray(a, dtype=np.int64) for p, a in zip(self.names, parts, strict=True)}
-        day = (
-            have["date"] + self.span[0]
-            if "date" in have
-            else self._drawn_days(have, uniform("day"))
-        )
+        if "date" in have:
+            day = have["date"] + self.span[0]
+        else:
+            day = self._drawn_days(have, uniform("day"))
         if self.step == _DAY:
             return day * _DAY
         if "hour" in have:

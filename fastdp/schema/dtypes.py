@@ -64,18 +64,21 @@ def canonical(text: str) -> str | None:
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
     """The zone of a name, or of an offset such as +05:30."""
-    return (
-        datetime.fromisoformat(f"1970-01-01T00:00{name}").tzinfo or UTC
-        if name[0] in "+-"
-        else ZoneInfo(name)
-    )
+    if name[0] in "+-":
+        return datetime.fromisoformat(f"1970-01-01T00:00{name}").tzinfo or UTC
+    return ZoneInfo(name)
 
 
 @lru_cache(maxsize=256)
 def machine_dtype(kind: pa.DataType) -> str:
     """The numpy dtype of an Arrow integer or float type. (`to_pandas_dtype` imports pandas, half a
     second, wherever it is installed.)"""
-    letter = "f" if pa.types.is_floating(kind) else "i" if pa.types.is_signed_integer(kind) else "u"
+    if pa.types.is_floating(kind):
+        letter = "f"
+    elif pa.types.is_signed_integer(kind):
+        letter = "i"
+    else:
+        letter = "u"
     return f"{letter}{kind.bit_width // 8}"
 
 

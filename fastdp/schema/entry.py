@@ -141,9 +141,10 @@ class Entry:
         if not isinstance(value, Mapping) or not set(value) <= {"law", "mean", "width"}:
             raise fail(self.name, key, "expected a table with law, and mean or width")
         law = value.get("law", "exponential")
-        need = (
-            {"exponential": "mean", "uniform": "width"}.get(law) if isinstance(law, str) else None
-        )
+        if isinstance(law, str):
+            need = {"exponential": "mean", "uniform": "width"}.get(law)
+        else:
+            need = None
         if need is None:
             raise fail(
                 self.name, f"{key}.law", f"expected exponential or uniform, got {shown(law)}"

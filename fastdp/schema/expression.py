@@ -203,11 +203,10 @@ class Expression:
             elif type(op) in _COMPARE:
                 right = self._evaluate(right_node)
                 equal = {ast.Eq: True, ast.NotEq: False}.get(type(op))
-                now = (
-                    _same(left, right) == equal
-                    if equal is not None
-                    else _COMPARE[type(op)](left, right)
-                )
+                if equal is not None:
+                    now = _same(left, right) == equal
+                else:
+                    now = _COMPARE[type(op)](left, right)
                 out = np.logical_and(out, now)
             else:
                 raise SchemaError(f"{self.text!r}: expected one of == != < <= > >= in")

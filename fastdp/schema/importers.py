@@ -42,7 +42,12 @@ def from_domain(domain: Mapping[str, int] | str | Path, user: str | None = None)
             raise SchemaError(
                 f"column {key!r}: expected a size that is a whole number >= 1, got {size!r}"
             )
-        small = "uint8" if size <= 256 else "uint16" if size <= 65_536 else "uint32"
+        if size <= 256:
+            small = "uint8"
+        elif size <= 65_536:
+            small = "uint16"
+        else:
+            small = "uint32"
         made[key] = {"kind": "integer", "dtype": small, "max": int(size) - 1, **drop}
     document: dict[str, Any] = {"name": name, "provenance": origin, "columns": made}
     if user is not None:

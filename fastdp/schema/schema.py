@@ -174,11 +174,9 @@ class Schema:
     def stand_in(self) -> Schema:
         """The schema with private columns replaced by stand-ins of a likely number of codes. A run
         with private domains is planned with it."""
-        return (
-            self.finished({n: c.stand_in() for n, c in self.pending.items()})
-            if self.pending
-            else self
-        )
+        if self.pending:
+            return self.finished({n: c.stand_in() for n, c in self.pending.items()})
+        return self
 
     @cached_property
     def domain(self) -> Domain:

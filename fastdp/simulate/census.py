@@ -139,9 +139,9 @@ class _World:
             at = np.minimum(np.searchsorted(listed, p[parent]), len(listed) - 1)
             group = group * steps + at * steps // len(listed)
         values = rule.codes[group if rule.table is None else pick(rule.table, group, rng)]
-        return (
-            np.where(meets(rule.condition, p), values, rule.otherwise) if rule.condition else values
-        )
+        if rule.condition:
+            return np.where(meets(rule.condition, p), values, rule.otherwise)
+        return values
 
     def persons(self, size: int, rng: np.random.Generator) -> Columns:
         """All columns of `size` persons."""

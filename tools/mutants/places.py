@@ -63,11 +63,10 @@ def own_tests(path: str) -> list[str]:
     """Test files of a module's own name, and those that import it by name; of a C file, its
     extensions'."""
     parts = Path(path).parts
-    named = (
-        (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py")
-        if not is_c(path)
-        else ()
-    )
+    if not is_c(path):
+        named = (ROOT / Path("tests", *parts[1:-1])).glob(f"test_{Path(path).stem}*.py")
+    else:
+        named = ()
     modules = [f"fastdp._core.{m}" for m in extensions(path)] if is_c(path) else [module_of(path)]
     own = {str(p.relative_to(ROOT)) for p in named}
     return sorted(own.union(*(importers().get(module, []) for module in modules)))

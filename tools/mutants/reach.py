@@ -50,11 +50,10 @@ class Reach:
 
     def _load(self) -> None:
         store = self.folder / "reach.json"
-        kept = (
-            json.loads(store.read_text())
-            if store.exists()
-            else {"digests": {}, "tests": {}, "lines": {}}
-        )
+        if store.exists():
+            kept = json.loads(store.read_text())
+        else:
+            kept = {"digests": {}, "tests": {}, "lines": {}}
         self.tests = kept["tests"]
         self.lines = {c: {p: int(m, 16) for p, m in ps.items()} for c, ps in kept["lines"].items()}
         digests = _digests(self.tree)

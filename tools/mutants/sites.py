@@ -88,13 +88,12 @@ class _Python:
         while nodes:
             node = nodes.pop()
             for site in self._here(node):
-                kind = (
-                    "declared"
-                    if id(node) in declared
-                    else "text"
-                    if _drops_text(node)
-                    else site.kind
-                )
+                if id(node) in declared:
+                    kind = "declared"
+                elif _drops_text(node):
+                    kind = "text"
+                else:
+                    kind = site.kind
                 yield replace(site, kind=kind)
             nodes.extend(self._children(node))
 

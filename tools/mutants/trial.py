@@ -246,9 +246,9 @@ class _Pytest:
             print(json.dumps(request), file=file)
         with open(self._answers, closefd=False) as file:
             line = file.readline()
-        return (
-            json.loads(line) if line else [f"exit {self._process.wait()} while reading the tests"]
-        )
+        if line:
+            return json.loads(line)
+        return [f"exit {self._process.wait()} while reading the tests"]
 
     def end(self) -> None:
         self._process.terminate()

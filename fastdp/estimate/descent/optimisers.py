@@ -272,13 +272,12 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             break
         while True:
             distance, curvature = descent.attempt(t, 1 / (t * smooth))
-            need = (
-                curvature / distance
-                if distance > 0
-                else FAR * smooth
-                if curvature == math.inf
-                else 0.0
-            )
+            if distance > 0:
+                need = curvature / distance
+            elif curvature == math.inf:
+                need = FAR * smooth
+            else:
+                need = 0.0
             if need <= smooth * (1 + 1e-9):
                 break
             ended = stop.spent(descent.calls)
@@ -297,11 +296,10 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             continue
         steady = smooth if distance > 0 else steady
         smooth = max(SHRINK * smooth, MARGIN * need)
-        t = (
-            max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2)
-            if loss <= previous
-            else min(1.0, 2 * t)
-        )
+        if loss <= previous:
+            t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2)
+        else:
+            t = min(1.0, 2 * t)
     return descent.restated(), ended
 
 
@@ -318,9 +316,10 @@ def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[flo
         for _ in range(60):
             distance, curvature = descent.attempt(1.0, step)
             finite = curvature < math.inf
-            loss_next = (
-                descent.quadratic.loss(descent.z_next, descent.threads) if finite else math.inf
-            )
+            if finite:
+                loss_next = descent.quadratic.loss(descent.z_next, descent.threads)
+            else:
+                loss_next = math.inf
             # <gradient, x - x_next> = 2 distance / step: the fall a linear loss would bring
             if distance >= 0 and loss - loss_next >= distance / step:
                 break

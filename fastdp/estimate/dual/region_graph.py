@@ -177,11 +177,9 @@ class Region(Struct):
     @property
     def variance(self) -> float:
         """The mean of its cells'."""
-        return (
-            self.sigma**2
-            if isinstance(self.sigma, float)
-            else float(np.mean(np.square(self.sigma)))
-        )
+        if isinstance(self.sigma, float):
+            return self.sigma**2
+        return float(np.mean(np.square(self.sigma)))
 
 
 class Constraint(Struct, frozen=True):
@@ -220,11 +218,9 @@ def make_regions(
         return None  # all codes merged: an answer about the total alone
     regions = [_fused(partitions, names, group) for names, group in groups.items()]
     sets = _closed(partitions, [r.names for r in regions])
-    return (
-        None
-        if sets is None
-        else Regions(partitions, regions, _constraints(partitions, regions, sets))
-    )
+    if sets is None:
+        return None
+    return Regions(partitions, regions, _constraints(partitions, regions, sets))
 
 
 def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
