@@ -74,12 +74,9 @@ def synth(
     report and the state to resume from are next to it in DIR.private.
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
-    if engine == "spark":
-        files = ()
-    elif tables is None:
-        files = data or ()
-    else:
-        files = tables.values()
+    files: list[str] = []
+    if engine != "spark":
+        files = list(data or ()) if tables is None else list(tables.values())
     common.check_paths(*files, public, schema=schema)
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes

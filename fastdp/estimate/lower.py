@@ -122,9 +122,18 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     total_rows = sum(order.rows for order in orders.values())
     by_order = list(orders.values())
     direct = [targets[k] for k in range(len(plan.direct))]
-    cells = (active, w, t)
-    functionals = (matrix, v, b)
-    return Quadratic(*cells, constant + extra, total_rows, *functionals, by_order, direct)
+    return Quadratic(
+        active=active,
+        w=w,
+        t=t,
+        constant=constant + extra,
+        rows=total_rows,
+        matrix=matrix,
+        v=v,
+        b=b,
+        orders=by_order,
+        targets=direct,
+    )
 
 
 def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:

@@ -383,8 +383,17 @@ class _Counts:
         else:
             beyond = float(np.maximum(sizes - bound, 0).sum() / max(1, sizes.sum()))
         users = int(np.count_nonzero(sizes))
-        rows = (median, ninety, ninety_nine, int(sizes.max(initial=0)))
-        return UserCheck(self.schema.user, users, self.without, *rows, bound, beyond)
+        return UserCheck(
+            column=self.schema.user,
+            users=users,
+            without=self.without,
+            median=median,
+            ninety=ninety,
+            ninety_nine=ninety_nine,
+            most=int(sizes.max(initial=0)),
+            bound=bound,
+            beyond=beyond,
+        )
 
 
 def _note(column: ColumnCheck, item: Column | Derived) -> str:

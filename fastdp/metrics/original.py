@@ -139,9 +139,16 @@ def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[I
         tv = between(a, b, pair.rows)
         yield "pair", f"{x} with {y}: {tv:.1%} of the rows are in a wrong cell", tv
         if pair.encoding[x] == pair.encoding[y] == "values":
-            cells = [cells_of(table) for table in (a, b)]
-            yield from _dependency(x, y, *cells)
-            yield from _dependency(y, x, *((j, i, n) for i, j, n in cells))
+            true_cells = cells_of(a)
+            synthetic_cells = cells_of(b)
+            yield from _dependency(x, y, true_cells, synthetic_cells)
+            yield from _dependency(y, x, _transposed(true_cells), _transposed(synthetic_cells))
+
+
+def _transposed(cells: Cells) -> Cells:
+    """The same cells with the two columns exchanged."""
+    first, second, rows = cells
+    return second, first, rows
 
 
 def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator[Item]:

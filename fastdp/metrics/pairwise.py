@@ -70,9 +70,9 @@ def correlation(pair: Pair) -> dict[str, Any] | None:
     names = [n for n in pair.names if pair.ordered.get(n)]
     if len(names) < 2:
         return None
-    both = zip((pair.truth, pair.synthetic), pair.rows)
-    matrices = [_pearson([codes[n] for n in names], rows) for codes, rows in both]
-    return _matrices("Pearson correlation of codes", names, *matrices)
+    truth = _pearson([pair.truth[n] for n in names], pair.rows[0])
+    synthetic = _pearson([pair.synthetic[n] for n in names], pair.rows[1])
+    return _matrices("Pearson correlation of codes", names, truth, synthetic)
 
 
 def _pearson(columns: list[np.ndarray], rows: int) -> np.ndarray:

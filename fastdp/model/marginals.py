@@ -38,8 +38,10 @@ def marginals(
             pairs[clique] = tuple(sorted(clique, key=lambda a: (domain[a], tree.number[a])))
         elif not meetings.add(clique):
             try:
-                limit = () if max_cells is None else (max_cells,)
-                out[clique] = model.marginal(clique, *limit)
+                if max_cells is None:
+                    out[clique] = model.marginal(clique)
+                else:
+                    out[clique] = model.marginal(clique, max_cells)
             except ModelTooLargeError:
                 if max_cells is None:
                     raise

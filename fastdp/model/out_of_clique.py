@@ -46,9 +46,8 @@ class OutOfClique:
             return False
         inside = tree.sets[node].intersection(clique)
         outside = sorted((q for q in clique if q not in inside), key=domain.__getitem__)
-        sides = [
-            tree.toward(node, q) for q in outside
-        ]  # the smallest first: it makes the tables grow
+        # The smallest attribute comes first, since each one makes the tables grow.
+        sides = [tree.toward(node, q) for q in outside]
         separators = [tree.separator(node, there) for there in sides]
         axes = domain.canonical(inside.union(*separators))
         needed = [inside.union(*separators[i + 1 :]) for i in range(len(outside))]
@@ -64,7 +63,9 @@ class OutOfClique:
         for q, there, still in zip(outside, sides, needed):
             message, rows, depth = self._message(q, node, there)
             level = max(level, depth)
-            axes, table = self._multiply(level, table, axes, message, rows, q, still)
+            axes, table = self._multiply(
+                level, table=table, axes=axes, message=message, rows=rows, q=q, needed=still
+            )
             level += 1
         self._joined[clique] = axes, table
         if self._cells > CARRIED_CELLS:
@@ -113,14 +114,22 @@ class OutOfClique:
                 further, rows, level = self._message(q, there, tree.toward(there, q))
                 fresh = tuple(name for name in rows if name not in separator)
                 step = self._sums.add(there, (*separator, *fresh), self._domain.cells(fresh))
-                fixed = (further, rows, q, set(separator))
-                axes, out = self._multiply(level, step, (*separator, *fresh), *fixed)
+                axes, out = self._multiply(
+                    level,
+                    table=step,
+                    axes=(*separator, *fresh),
+                    message=further,
+                    rows=rows,
+                    q=q,
+                    needed=set(separator),
+                )
                 self._messages[key] = out, axes[:-1], level + 1
         return self._messages[key]
 
     def _multiply(
         self,
         level: int,
+        *,
         table: np.ndarray,
         axes: Clique,
         message: np.ndarray,

@@ -13,7 +13,7 @@ checked as such.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -43,7 +43,7 @@ def row_sigmas(sigma: float, coef2: Coef2 | None) -> float | np.ndarray:
     if coef2 is None:
         return sigma
     sigma_of: dict[tuple[int, int], float] = {}
-    runs = list(_runs(*coef2))
+    runs = list(_runs(coef2))
     for _, _, pair in runs:
         if pair not in sigma_of:
             if pair[0] <= 0 or pair[1] <= 0:
@@ -65,7 +65,7 @@ def check_gaussian(
     num, den = (np.ones(1, np.int64), np.ones(1, np.int64)) if coef2 is None else coef2
     per_row = np.broadcast_to(np.asarray(sigmas, np.float64).reshape(-1), np.shape(num))
     done = set()
-    for start, _, pair in _runs(num, den, per_row):
+    for start, _, pair in _runs((num, den, per_row)):
         if pair in done:
             continue
         done.add(pair)
@@ -108,7 +108,7 @@ def check_range(scales: np.ndarray) -> None:
         )
 
 
-def _runs(*columns: np.ndarray) -> Iterator[tuple[int, int, tuple]]:
+def _runs(columns: Sequence[np.ndarray]) -> Iterator[tuple[int, int, tuple]]:
     """(start, stop, values) of the stretches over which all columns are constant."""
     rows = len(columns[0])
     change = np.zeros(rows, bool)

@@ -213,9 +213,21 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
         seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64).tolist()
         left = [c if some is None else c[some] for c, some in ((cell, row), (unit_cell, unit))]
         left = left if key_of is None else [key_of[cells] for cells in left]
-        rows, units = (core.group(key, keys, seed, threads) for key, seed in zip(left, seeds))
-        row, unit = core.deal(*rows, *units, row, unit, unit_user, owner, threads)
-        row, unit = np.ascontiguousarray(row), np.ascontiguousarray(unit)
+        row_order, row_start = core.group(left[0], keys, seeds[0], threads)
+        unit_order, unit_start = core.group(left[1], keys, seeds[1], threads)
+        row, unit = core.deal(
+            row_order=row_order,
+            row_start=row_start,
+            unit_order=unit_order,
+            unit_start=unit_start,
+            row=row,
+            unit=unit,
+            user=unit_user,
+            owner=owner,
+            threads=threads,
+        )
+        row = np.ascontiguousarray(row)
+        unit = np.ascontiguousarray(unit)
         if row.shape[0] == 0:
             break
     return owner

@@ -259,22 +259,20 @@ class Line(Struct, frozen=True):
             alive = np.flatnonzero(extents(counts, sigma))
             if not len(alive):
                 return 1, 0
+            # Numbers that are not negative stay so: noise does not extend the range below 0.
             above = self.family not in ("date", "timestamp") and edges[alive[0]] >= 0
-            least = (
-                np.searchsorted(edges, 0.0) if above else finite[0]
-            )  # noise makes no number negative
+            least = np.searchsorted(edges, 0.0) if above else finite[0]
             return max(alive[0] - margin, least), min(alive[-1] + margin, finite[-1])
-        first, last = (
-            int(np.searchsorted(edges, span[0])),
-            int(np.searchsorted(edges, span[1])) - 1,
-        )
+        first = int(np.searchsorted(edges, span[0]))
+        last = int(np.searchsorted(edges, span[1])) - 1
         rows = float(counts[first : last + 1].sum())
+        inner = counts[first : last + 1]
         if self.reach:
-            allowed = (sigma * SURE, 0.0, LOST * rows)
+            low = first + ahead(inner, sigma * SURE, few=0.0, most=LOST * rows)
+            high = last - ahead(inner[::-1], sigma * SURE, few=0.0, most=LOST * rows)
         else:
-            allowed = (sigma * TAIL, TRIM * rows / bins)
-        low = first + ahead(counts[first : last + 1], *allowed)
-        high = last - ahead(counts[first : last + 1][::-1], *allowed)
+            low = first + ahead(inner, sigma * TAIL, few=TRIM * rows / bins)
+            high = last - ahead(inner[::-1], sigma * TAIL, few=TRIM * rows / bins)
         return (low, high) if low <= high else (first, last)
 
     def bins(

@@ -263,8 +263,9 @@ def finished(
         np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2))
         / bins.unit
     )
-    limits = bins.low[at] / bins.unit, bins.high[at] / bins.unit
-    found = tuple(np.clip(np.where(np.isnan(means), public, means), *limits).tolist())
+    lowest = bins.low[at] / bins.unit
+    highest = bins.high[at] / bins.unit
+    found = tuple(np.clip(np.where(np.isnan(means), public, means), lowest, highest).tolist())
     return replace(column, means=found, grids=column.grids or grids or (), rank=column.rank or rank)
 
 

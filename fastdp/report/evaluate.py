@@ -158,11 +158,14 @@ def _linked(
             )
     out: dict[str, Any] = {"private": False, "tables": {}}
     for name, own in linked.tables.items():
-        tables = (truth[name], synthetic[name])
         page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
-        out["tables"][name] = score(*tables, own, metrics, page is not None, fractions, options)
+        scores = score(
+            truth[name], synthetic[name], own, metrics, page is not None, fractions, options
+        )
+        out["tables"][name] = scores
         if page is not None:
-            write(page, collect(*tables, own, out["tables"][name], None, title=f"Table {name}"))
+            facts = collect(truth[name], synthetic[name], own, scores, None, title=f"Table {name}")
+            write(page, facts)
     return out | {"links": linked_scores(truth, synthetic, linked, options["threads"])}
 
 

@@ -111,8 +111,17 @@ class DescentState:
             self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
             if not self._whole:
                 self._delta[self._active] = delta
-        at = (self._z, self._x, self._pending, self._delta)
-        log_z, far = self.engine.move(*at, size, mix, self.total, self._z_next, self._sums)
+        log_z, far = self.engine.move(
+            z=self._z,
+            x=self._x,
+            weight=self._pending,
+            delta=self._delta,
+            size=size,
+            mix=mix,
+            total=self.total,
+            out=self._z_next,
+            sums=self._sums,
+        )
         self._pending = 0.0
         self.calls += 1
         if far and size > 1e-300:

@@ -88,8 +88,18 @@ class DualSolver:
         def tick(calls: int, loss: float) -> None:
             clock.tick(calls, loss + plan.constant)
 
-        how = (options.stop, plan.bound, task.team, tick, task.zeros, plan.start)
-        estimate = fit_tables(plan.frame, problem, task.total, *how, task.warm_start is not None)
+        estimate = fit_tables(
+            plan.frame,
+            problem,
+            task.total,
+            rule=options.stop,
+            bound=plan.bound,
+            threads=task.team,
+            tick=tick,
+            zeros=task.zeros,
+            start=plan.start,
+            prior=task.warm_start is not None,
+        )
         layout = make_plan(task.domain, task.tree, {})
         tables = estimate.cliques.lay(layout)
         if not estimate.closed:

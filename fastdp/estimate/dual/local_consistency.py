@@ -104,6 +104,7 @@ def fit_tables(
     frame: Frame,
     problem: Regions,
     total: float,
+    *,
     rule: str,
     bound: float,
     threads: int | Team,
@@ -112,16 +113,28 @@ def fit_tables(
     start: CliqueTables | None = None,
     prior: bool = False,
 ) -> Estimate:
-    """`rule`: "risk", "noise" (squares at `bound`; where the tables are only targets of raking,
-    which adds to the squares, those of least risk) or "tol" (least squares). `start`: the model to
-    begin with, if not independence of the attributes; with `prior` it decides the centres, and what
-    is not measured."""
+    """Fit the tables of all cliques to the measured regions.
+
+    `rule`: "risk" (least estimated risk), "noise" (sum of squares at `bound`) or "tol" (least
+    squares). Where the tables are only targets of raking, "noise" is "risk", since raking adds to
+    the squares. `start`: the model to begin with; None: independent attributes. With `prior`, the
+    start also gives the shrinkage targets and everything that is not measured.
+    """
     domain = frame.domain
     tree = frame.tree
     chosen = None if start is not None else closed_form(tree, problem)
     rule = "risk" if rule == "noise" and chosen is None else rule
     possible = possible_cells(domain, problem, zeros or {})
-    solver = _Solver(domain, problem, total, rule, bound, threads, tick, possible)
+    solver = _Solver(
+        domain,
+        problem,
+        total,
+        rule=rule,
+        bound=bound,
+        threads=threads,
+        tick=tick,
+        possible=possible,
+    )
     top = max(r.order for r in problem.regions)
     if chosen is not None and (top <= 2 or rule == "tol"):
         cliques = _product(frame, problem, chosen, solver.all_at_once(), total)
@@ -142,7 +155,18 @@ def fit_tables(
 class _Solver:
     """The regions' tables under one rule."""
 
-    def __init__(self, domain, problem, total, rule, bound, threads, tick, possible: Possible):
+    def __init__(
+        self,
+        domain: Domain,
+        problem: Regions,
+        total: float,
+        *,
+        rule: str,
+        bound: float,
+        threads: int | Team,
+        tick: Tick | None,
+        possible: Possible,
+    ):
         self.domain = domain
         self.problem = problem
         self.total = total
@@ -157,7 +181,8 @@ class _Solver:
         self.centres: dict[int, np.ndarray] = {}
         self._last: tuple[list[int], Dual] | None = None
         self._model: CliqueTables | None = None
-        self.rows, self.cells = (sum(n) for n in zip(*((r.rows, r.cells) for r in problem.regions)))
+        self.rows = sum(r.rows for r in problem.regions)
+        self.cells = sum(r.cells for r in problem.regions)
 
     @property
     def passes(self) -> int:
@@ -178,9 +203,13 @@ class _Solver:
         dual = self._last[1]
         work = self._work
         share = dual.cells / self.cells
-        dual.restart(
-            self._tick and (lambda calls, loss: self._tick(round(work + calls * share), loss))
-        )
+        report = self._tick
+
+        def tick(calls: int, loss: float) -> None:
+            if report is not None:
+                report(round(work + calls * share), loss)
+
+        dual.restart(tick if report is not None else None)
         for k, (i, r) in enumerate(zip(numbers, dual.problem.regions)):
             centre = self.centres.get(i)
             if centre is None and r.order == 1:

@@ -121,7 +121,6 @@ class Prepared(Struct):
         return {**made, "columns": columns, "taxi": None if taxi is None else cut(taxi)}
 
     def _pickup_dropoff(self, truth: dict, other: dict) -> float:
-
         size = 1 + max(
             (int(s["dropoff"].max()) for s in (truth, other) if len(s["dropoff"])), default=0
         )
@@ -137,12 +136,13 @@ class Prepared(Struct):
         ) / 2.0
 
     def _conjunction(self, truth: dict, other: dict) -> float | None:
-
         if truth["taxi"] is None or other["taxi"] is None:
             return None
-        sides = [(s["taxi"], s["shift"], s["pickup"]) for s in (truth, other)]
         truth_habits, other_habits = (
-            conjunction.habits(*s, self.shifts, self.pickups) for s in sides
+            conjunction.habits(
+                side["taxi"], side["shift"], side["pickup"], self.shifts, self.pickups
+            )
+            for side in (truth, other)
         )
         return conjunction.score(truth_habits, other_habits, threads=self.threads)
 
@@ -168,9 +168,17 @@ def prepared(truth: Any, synthetic: Any, threads: int | None) -> Prepared:
     sizes = np.array([size for _, _, size in pairs], np.int32)
     pickup = coded[PICKUP]
     shift = coded[SHIFT]
-    values = pickup[2].to_pylist(), shift[2].to_pylist()
-    codes = pickup[:2], shift[:2], coded[DROPOFF][:2]
-    return Prepared(*values, *codes, columns, sizes, taxi, resolve(threads))
+    return Prepared(
+        pickups=pickup[2].to_pylist(),
+        shifts=shift[2].to_pylist(),
+        pickup=pickup[:2],
+        shift=shift[:2],
+        dropoff=coded[DROPOFF][:2],
+        columns=columns,
+        sizes=sizes,
+        taxi=taxi,
+        threads=resolve(threads),
+    )
 
 
 def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:

@@ -52,16 +52,24 @@ def score(truth: Any, synthetic: Any) -> dict[str, Any]:
         codes.append((table[first], table[second]))
         axes.append(full)
     shape = tuple(max(1, len(axis)) for axis in axes)
-    cells = [np.ravel_multi_index([c[side] for c in codes], shape) for side in (0, 1)]
-    counts = [np.bincount(c, minlength=int(np.prod(shape))).reshape(-1, shape[-1]) for c in cells]
-    points = rows_score(*counts).reshape(shape[:-1])
-    out: dict[str, Any] = {"score": float(points.mean()), "sum": float(points.sum())}
-    out["rows"] = int(points.size)
-    by_place = points.mean(axis=(1, 2)).tolist()
-    by_period = points.mean(axis=0).ravel().tolist()
-    periods = [[y, m] for y in axes[1] for m in axes[2]]
-    out |= {"neighborhoods": axes[0], "by_neighborhood": by_place}
-    return out | {"periods": periods, "by_period": by_period}
+    truth_counts = _histogram([first for first, _ in codes], shape)
+    synthetic_counts = _histogram([second for _, second in codes], shape)
+    points = rows_score(truth_counts, synthetic_counts).reshape(shape[:-1])
+    return {
+        "score": float(points.mean()),
+        "sum": float(points.sum()),
+        "rows": int(points.size),
+        "neighborhoods": axes[0],
+        "by_neighborhood": points.mean(axis=(1, 2)).tolist(),
+        "periods": [[year, month] for year in axes[1] for month in axes[2]],
+        "by_period": points.mean(axis=0).ravel().tolist(),
+    }
+
+
+def _histogram(codes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    """Incidents by (neighborhood, year, month) in rows, and by type in columns."""
+    cells = np.ravel_multi_index(codes, shape)
+    return np.bincount(cells, minlength=int(np.prod(shape))).reshape(-1, shape[-1])
 
 
 def rows_score(truth: np.ndarray, synthetic: np.ndarray) -> np.ndarray:

@@ -89,7 +89,8 @@ def fit(
     best = max(now for _, now in runs)
     state = next(state for state, now in runs if now >= best - ALIKE)
     state, _ = climb(phi, share, state, extra, tol, iterations)
-    return Mixture(centre, spread, *state)
+    weights, means, covariances = state
+    return Mixture(centre, spread, weights, means, covariances)
 
 
 def climb(phi, share, state, extra, tol: float, iterations: int):
@@ -97,7 +98,8 @@ def climb(phi, share, state, extra, tol: float, iterations: int):
     state before it."""
     last = -np.inf
     for _ in range(iterations):
-        belongs = phi @ coefficients(*state)
+        weights, means, covariances = state
+        belongs = phi @ coefficients(weights, means, covariances)
         now = float(share @ log_sum(belongs))
         state = maximise(phi, share, belongs, extra)
         if now - last < tol:
