@@ -1,5 +1,21 @@
 /* Column encoding and decoding, in blocks that stay in the first-level cache: a block is mapped to 32-bit
- * codes by the rule and the element type, then nulls are laid over it, then it is narrowed. */
+ * codes by the rule and the element type, then nulls are laid over it, then it is narrowed.
+ *
+ * A worked example for each rule.
+ *
+ * AFFINE, whole numbers 18 to 20: lo = 18, count = 3, below = above = 3, null = 4. Values 19, 25, null, 18 lie
+ * at 1, beyond, anywhere, 0, so codes are 1, 3, 3, 0; lay_nulls makes them 1, 3, 4, 0; each becomes one byte.
+ *
+ * TABLE, the same range with table = {2, 0, 1}: value 19 is entry 1, so its code is 0.
+ *
+ * SORTED, a list of numbers: ikeys = {3, 7, 9}, table = {0, 1, 2}, other = FDP_DROP. Value 7 is found at 1, code
+ * 1. Value 8 is no key: mark_drops gives it code 0 and keep 0.
+ *
+ * EDGES, bins [0, 10) and [10, 20): edges = {0, 10, 20}, table = {2, 0, 1, 2}. Value 10 has two edges at or
+ * below it, so its code is table[2] = 1. Value 20 has three and -1 has none: both get code 2, outside.
+ *
+ * Decoding by fdp_draw: code 1 is the bin [10, 20). With u = 0.25 the value is 10 + 0.25 * 10 = 12.5, or 12
+ * where numbers are whole. */
 #include "codes.h"
 
 #include <math.h>
@@ -13,9 +29,12 @@
 #pragma STDC FP_CONTRACT OFF
 #endif
 
+/* Values worked on at a time: their codes take 4 kB. */
 #define BLOCK 1024
+/* Up to so many edges, counting all of them in a vector loop is faster than a search. */
 #define FEW_EDGES 32
 
+/* X(type of an element, its C type) for each type that a rule of whole numbers reads as it is. */
 #define INT_TYPES(X) \
     X(FDP_I8, int8_t) \
     X(FDP_U8, uint8_t) \
@@ -26,10 +45,14 @@
     X(FDP_I64, int64_t)
 #define ALL_TYPES(X) INT_TYPES(X) X(FDP_F32, float) X(FDP_F64, double)
 
+/* Unsigned numbers as signed ones; those beyond int64 become its largest, which lies outside any range. */
 static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
     for (size_t i = 0; i < n; i++) out[i] = x[i] > INT64_MAX ? INT64_MAX : (int64_t)x[i];
 }
 
+/* The rules for one type of whole numbers. affine, table: by the distance d from lo. sorted: by a binary search
+ * for the first key >= v. count_edges, find_edges: the number of edges <= v, by comparing with each edge or by
+ * a binary search for the first edge > v. */
 #define DEFINE_INT(TAG, T) \
     FDP_CLONES static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         const uint64_t lo = (uint64_t)m->lo, count = m->count; \
@@ -163,10 +186,12 @@ static double at_most(int64_t k) {
 DEFINE_FLOAT(FDP_F32, float)
 DEFINE_FLOAT(FDP_F64, double)
 
+/* Numbers of edges to codes. */
 static void through_table(const uint32_t *table, size_t n, uint32_t *out) {
     for (size_t i = 0; i < n; i++) out[i] = table[out[i]];
 }
 
+/* Codes of a block of values, by the rule and the type of an element; nulls are not looked at yet. */
 static int map_block(const void *x, int type, size_t n, const struct fdp_map *m, uint32_t *out) {
     switch (type) {
 #define CASE(TAG, T) \
@@ -195,6 +220,7 @@ static int map_block(const void *x, int type, size_t n, const struct fdp_map *m,
     return FDP_OK;
 }
 
+/* The code of null where the validity bitmap has a 0. */
 static void lay_nulls(const uint8_t *valid, int64_t bit, size_t n, uint32_t null, uint32_t *out) {
     for (size_t i = 0; i < n; i++) {
         const int64_t at = bit + (int64_t)i;
@@ -202,6 +228,7 @@ static void lay_nulls(const uint8_t *valid, int64_t bit, size_t n, uint32_t null
     }
 }
 
+/* Rows to leave out: keep becomes 0, and the code 0, so that it can index any table. */
 static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep) {
     for (size_t i = 0; i < n; i++) {
         const int drop = codes[i] == FDP_DROP;
@@ -210,6 +237,7 @@ static void mark_drops(size_t n, uint32_t *codes, uint8_t *keep) {
     }
 }
 
+/* Bytes of an element, in the order of enum fdp_type; 0 of an unknown type. */
 static size_t type_size(int type) {
     static const uint8_t sizes[] = {1, 1, 2, 2, 4, 4, 8, 8, 4, 8};
     return type < 0 || type > FDP_F64 ? 0 : sizes[type];
@@ -232,8 +260,10 @@ int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, con
             code = map_block(at, type, m, map, codes);
         }
         if (code != FDP_OK) return code;
+        /* Nulls and dropped rows are laid over the codes. */
         if (valid) lay_nulls(valid, bit0 + (int64_t)start, m, map->null, codes);
         if (keep) mark_drops(m, codes, keep + start);
+        /* Written with as few bytes as the column has. */
         if (width == 1) {
             uint8_t *o = (uint8_t *)out + start;
             for (size_t i = 0; i < m; i++) o[i] = (uint8_t)codes[i];
@@ -247,6 +277,7 @@ int fdp_encode(const void *x, int type, size_t n, const struct fdp_map *map, con
     return FDP_OK;
 }
 
+/* The largest code, for each width: a range check of a column before it indexes anything. */
 FDP_CLONES static uint32_t largest_8(const uint8_t *c, size_t n) {
     uint8_t most = 0;
     for (size_t i = 0; i < n; i++) most = c[i] > most ? c[i] : most;
@@ -292,6 +323,7 @@ int fdp_join(int64_t n, struct fdp_joint *joints, fdp_team *team) {
     return FDP_OK;
 }
 
+/* A block of codes of any width as 32-bit codes. */
 static void widen(const void *codes, int width, size_t start, size_t n, uint32_t *out) {
     if (width == 1) {
         const uint8_t *c = (const uint8_t *)codes + start;
@@ -327,6 +359,7 @@ int fdp_lookup(const void *codes, int width, size_t n, const void *table, int si
     return FDP_OK;
 }
 
+/* SplitMix64 at positions row + 1, row + 2, ...: each number is a function of its position alone. */
 FDP_CLONES static void uniform_block(uint64_t key, uint64_t row, size_t n, double *u) {
     for (size_t i = 0; i < n; i++) {
         uint64_t z = key + (row + i + 1) * 0x9E3779B97F4A7C15u;
@@ -342,6 +375,7 @@ int fdp_uniform(uint64_t key, uint64_t row0, size_t n, double *u) {
     return FDP_OK;
 }
 
+/* The inverse distribution function at u of an exponential of this mean, cut off at `width`. */
 static double beyond(double u, double mean, double width) {
     return isinf(width) ? -mean * log1p(-u) : -mean * log1p(u * expm1(-width / mean));
 }
@@ -351,6 +385,7 @@ FDP_CLONES static void even(const uint32_t *codes, size_t n, const struct fdp_bi
     for (size_t i = 0; i < n; i++) v[i] = b->lo[codes[i]] + v[i] * (b->hi[codes[i]] - b->lo[codes[i]]);
 }
 
+/* Rounds down where numbers are whole, clamps to the limits of the code, and scales. */
 FDP_CLONES static void settle(const uint32_t *codes, size_t n, const struct fdp_bins *b, int whole,
                               double unit, double *v) {
     if (whole)
@@ -375,6 +410,7 @@ int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, i
         uniform_block(key, row0 + start, m, u);
         memcpy(v, u, m * sizeof *v);
         even(block, m, b, v);
+        /* Bins with a mean are drawn again, from an exponential: there are few of them. */
         for (size_t i = 0; i < m; i++) {
             const uint32_t c = block[i];
             const double mean = b->mean[c];
@@ -384,6 +420,7 @@ int fdp_draw(const void *codes, int width, size_t n, const struct fdp_bins *b, i
                 v[i] = b->hi[c] - beyond(1 - u[i] - 0x1p-53, -mean, b->hi[c] - b->lo[c]);
         }
         settle(block, m, b, whole, unit, v);
+        /* Written in the type of the output column. */
         switch (type) {
 #define CASE(TAG, T) \
     case TAG: \

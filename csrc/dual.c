@@ -1,4 +1,18 @@
-/* See dual.h. */
+/* Evaluation of the dual and conjugate gradients on it: see dual.h for the terms. A worked example.
+ *
+ * Two regions with sigma 1 and tau infinite, so that phi(v) = max(v, 0):
+ *
+ *     A, answers 6 4        A x B, answers 1 2 | 3 6, whose projection on A is 3 9.
+ *
+ * One constraint says that both agree on A. Its multipliers are x[2], with sign 1 in region A and -1 in A x B:
+ * cells are 6 + x0, 4 + x1 and 1 - x0, 2 - x0 | 3 - x1, 6 - x1.
+ *
+ * At x = 0 (fdp_dual_evaluate) the gradient is what the constraint lacks, 6 - 3 and 4 - 9: g = (3, -5). Every
+ * cell has slope 1, so the diagonal of the Hessian is 1 + 2 = 3 for both multipliers; nothing else links them,
+ * so it is the whole Hessian. Newton's step (fdp_dual_solve) is -g / 3 = (-1, 5/3).
+ *
+ * Then A is 5, 17/3 and A x B is 2 3 | 4/3 13/3, whose projection is 5, 17/3: the constraint holds. 5 is the
+ * mean of 6 and 3 with weights 1 and 1/2, since a sum of two noisy cells has twice the variance. */
 #include "dual.h"
 
 #include <math.h>
@@ -40,6 +54,7 @@ static void fold(const fdp_dual *dual, const fdp_dual_fold *f, double scale, con
     }
 }
 
+/* What a step of the team needs: arguments of the public function, and the state of conjugate gradients. */
 typedef struct {
     const fdp_dual *dual;
     const fdp_dual_work *work;
@@ -58,6 +73,7 @@ typedef struct {
 /* Steps of an evaluation, of conjugate gradients and of a probe. */
 enum { BEGIN, AHEAD, EVALUATE, CONCLUDE, START, MULTIPLY, ITERATE, PROBE, PROBED };
 
+/* For each entry j of the vector in piece i. */
 #define ENTRIES(dual, i, j) \
     for (int64_t j = (dual)->pieces[i].at, end_ = j + (dual)->pieces[i].size; j < end_; j++)
 
@@ -80,6 +96,7 @@ static void conclude(const task *t, int64_t i) {
     dots[0] = worst, dots[1] = squares, dots[2] = along;
 }
 
+/* A piece of an evaluation: the point ahead, a lane of a region, or a piece of the gradient or of a fold. */
 static void evaluate_piece(void *ctx, int64_t kind, int64_t i) {
     task *t = ctx;
     const int64_t f = i - t->dual->n_pieces;
@@ -99,6 +116,7 @@ static void evaluate_piece(void *ctx, int64_t kind, int64_t i) {
     }
 }
 
+/* The steps of an evaluation in order, each with its number of pieces; steps without work are skipped. */
 static int64_t evaluate_plan(void *ctx, int64_t *kind) {
     task *t = ctx;
     const fdp_dual *dual = t->dual;
@@ -108,6 +126,7 @@ static int64_t evaluate_plan(void *ctx, int64_t *kind) {
     return 0;
 }
 
+/* Runs a task in steps, with as many threads as its cells are worth. */
 static void run_task(fdp_team *team, fdp_team_plan plan, fdp_team_piece piece, task *t) {
     fdp_team_steps(team, fdp_team_worth(team, FDP_DUAL_WORTH * t->dual->cells), FDP_TEAM_SPREAD, plan, piece,
                    t);
@@ -162,6 +181,7 @@ FDP_CLONES static double iterate_piece(int64_t n, double step, double turn, cons
     return sum;
 }
 
+/* The sum of the pieces' numbers, in order. */
 static double add_up(const double *parts, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) sum += parts[i];
@@ -195,6 +215,8 @@ static void solve_piece(void *ctx, int64_t kind, int64_t i) {
     }
 }
 
+/* The next step of conjugate gradients, with the scalars that the one before has made known: START, then
+ * MULTIPLY and ITERATE in turn until the residual is small or the products are used up. */
 static int64_t solve_plan(void *ctx, int64_t *kind) {
     task *t = ctx;
     const int64_t pieces = t->dual->n_pieces, before = t->at;
@@ -234,6 +256,7 @@ int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const dou
     return FDP_OK;
 }
 
+/* A lane of the probe, or a piece of its vector. */
 static void probe_piece(void *ctx, int64_t kind, int64_t i) {
     task *t = ctx;
     const fdp_dual_item item = t->dual->items[kind == PROBE ? i : 0];
@@ -243,6 +266,7 @@ static void probe_piece(void *ctx, int64_t kind, int64_t i) {
         collect(t->dual, &t->dual->pieces[i], t->work->edge_d, 0, t->g);
 }
 
+/* The two steps of a probe: all lanes, then all pieces of the vector. */
 static int64_t probe_plan(void *ctx, int64_t *kind) {
     task *t = ctx;
     *kind = t->at = t->at == BEGIN ? PROBE : t->at + 1;
@@ -256,6 +280,7 @@ int fdp_dual_probe(const fdp_dual *dual, uint64_t seed, fdp_team *team, const fd
     return FDP_OK;
 }
 
+/* A lane's part of the answer: what its links project of the probe, times the multipliers. */
 static void answer_piece(void *ctx, int64_t kind, int64_t i) {
     (void)kind;
     task *t = ctx;

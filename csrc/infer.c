@@ -1,3 +1,23 @@
+/* Belief propagation: see infer.h for the terms. A worked example.
+ *
+ * Attributes A, B and C have two codes each. Node 0 is the root [ | A B], one row of four cells. Node 1 is
+ * [B | C], a row of two cells for each code of its separator B, which node 0 hosts. The local potentials are
+ * the logarithms of
+ *
+ *     node 0: (a, b) = 00: 1, 01: 2, 10: 3, 11: 4        node 1: b = 0: 1 1,  b = 1: 1 3
+ *
+ * Upward (UP), node 1 takes the maximum out of each row and sums what is left:
+ *     b = 0: cells 1 1, sum 2, message log 1 + log 2 = log 2;
+ *     b = 1: cells 1/3 1, sum 4/3, message log 3 + log 4/3 = log 4.
+ * DELIVER adds the messages to the potential of B inside node 0, whose cells are then
+ *     2 8 6 16, without their maximum 1/8 1/2 3/8 1, sum 2, message log 16 + log 2 = log 32 = log Z.
+ *
+ * Downward (DOWN), the root has mass 1, so its factor is 1/2: marginals 1/16 1/4 3/16 1/2. Its projection on B
+ * is 1/4 3/4. This is the mass of node 1's rows, whose factors are 1/4 / 2 and 3/4 / (4/3): marginals
+ * 1/8 1/8 and 3/16 9/16. So C has the marginal 5/16 11/16.
+ *
+ * MOVE does the same from a state: cells are multiplied by the exp of a change instead of built from nothing.
+ */
 #include "infer.h"
 
 #include <math.h>
@@ -6,7 +26,9 @@
 
 #include "infer_exp.h"
 
+/* A log potential that stands for minus infinity: exp of it is 0, and sums of a few stay finite. */
 #define IMPOSSIBLE (-1e30)
+/* Rows of a slice whose factors a thread keeps on its stack. */
 #define MOST_ROWS 512
 #define UP_SUMS (FDP_DIRECT_SUM + 1)
 #define PIECE 4096     /* entries of a vector that one thread takes at a time */
@@ -50,6 +72,7 @@ static int64_t own_sums(const fdp_node *node, int64_t link) {
     return node->links[link].shared && node->lanes > 1 ? node->links[link].size : 0;
 }
 
+/* Cells of the larger table that a fold walks over. */
 static int64_t fold_cells(const fdp_fold *fold) {
     int64_t cells = 1;
     for (int d = 0; d < fold->link.nd; d++) cells *= fold->link.n[d];
@@ -72,6 +95,7 @@ static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, const d
 static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const double *change, double *up);
 static void folds_down(const fdp_tree *tree, const fdp_piece *piece, double *m);
 
+/* to += from, entry by entry. */
 FDP_CLONES static void add_to(int64_t n, const double *restrict from, double *restrict to) {
     for (int64_t i = 0; i < n; i++) to[i] += from[i];
 }
@@ -139,6 +163,7 @@ typedef double fdp_sum __attribute__((vector_size(VECTOR), aligned(8), may_alias
 typedef float fdp_half_f32 __attribute__((vector_size(VECTOR / 2)));
 typedef float fdp_whole_f32 __attribute__((vector_size(VECTOR), aligned(4), may_alias));
 
+/* A vector of cells as doubles; two halves of floats are added. */
 static inline __attribute__((always_inline)) fdp_sum fdp_widen_f64(fdp_sum v) {
     return v;
 }
@@ -190,6 +215,7 @@ static inline __attribute__((always_inline)) double fdp_across_f64(const fdp_sum
 
 /* TINY: where a cell that is not zero ends; FAR: the longest step, in nats, that cannot leave the number
  * format. */
+/* The same kernels for tables of doubles and of floats. */
 #define REAL double
 #define EXP fdp_exp
 #define TINY 1e-280
@@ -229,12 +255,14 @@ static void fold_down(const fdp_fold *fold, int64_t part, int64_t parts, double 
     fdp_tile_project_f64(1, cells, m + fold->host_at + part * cells, &one, &link, NULL, to);
 }
 
+/* Marginals of all tables inside a hosted table, the largest first: each is a projection of its host. */
 static void folds_down(const fdp_tree *tree, const fdp_piece *piece, double *m) {
     const fdp_hosted *hosted = tree->hosted + piece->first;
     for (int64_t f = hosted->n_folds - 1; f >= 0; f--)
         fold_down(tree->folds + hosted->first_fold + f, piece->from, piece->last, m);
 }
 
+/* Adds potentials of the innermost tables to the tables between them and the hosted table. */
 static void folds_inside(const fdp_tree *tree, const fdp_hosted *hosted, const double *change, double *up) {
     for (int64_t f = hosted->first_fold; f < hosted->first_fold + hosted->n_folds; f++)
         if (tree->folds[f].host_at != hosted->at)
@@ -247,6 +275,7 @@ static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const doub
     const double *own = (link->shared ? up : change) + link->at;
     const int last = link->nd - 1;
     const int64_t inner = last >= 0 ? link->n[last] : 1, step = last >= 0 ? link->ts[last] : 0;
+    /* The place of cell `from`: its code along each dimension, and the offset in the smaller table. */
     int64_t at[FDP_MAX_DIMS], far = 0, rest = from / inner;
     for (int d = last - 1; d >= 0; d--) {
         at[d] = rest % link->n[d];
@@ -257,10 +286,12 @@ static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const doub
         const double *s = own + far;
         double *b = up + fold->host_at + run;
         const int64_t first = FDP_MAX(from - run, 0), end = FDP_MIN(to - run, inner);
+        /* A run along the last dimension, which the smaller table has (step 1) or not (step 0). */
         if (step)
             for (int64_t i = first; i < end; i++) b[i] += s[i];
         else
             for (int64_t i = first; i < end; i++) b[i] += s[0];
+        /* On to the next run: an odometer over the other dimensions. */
         for (int d = last - 1; d >= 0; d--) {
             far += link->ts[d];
             if (++at[d] < link->n[d]) break;
@@ -275,11 +306,13 @@ static void fold_some(const fdp_fold *fold, int64_t from, int64_t to, const doub
 #define MAX_CHUNKS 1024
 #define ENTRIES_A_CELL 4 /* entries of a vector that are as much work as a cell of a table */
 
+/* Entries of a chunk: CHUNK, or more where that would make more than MAX_CHUNKS. */
 static int64_t chunk_of(int64_t n) {
     const int64_t least = (n + MAX_CHUNKS - 1) / MAX_CHUNKS;
     return least > CHUNK ? least : CHUNK;
 }
 
+/* One operation on vectors: its kernel, inputs, output, and what each chunk adds to the sums. */
 typedef struct vector_job {
     void (*kernel)(const struct vector_job *job, int64_t n, int64_t at, double *part, double *second);
     int64_t n, chunk, chunks;
@@ -290,6 +323,7 @@ typedef struct vector_job {
     double *part, *second; /* [chunks] */
 } vector_job;
 
+/* Chunk c of a vector operation. */
 static void vector_piece(void *ctx, int64_t kind, int64_t c) {
     (void)kind;
     vector_job *job = ctx;
@@ -313,6 +347,7 @@ static double vector_run(vector_job *job, fdp_team *team, double *second) {
     return sum;
 }
 
+/* out = -w (a dx + b dz): a step against the gradient, in potentials. */
 FDP_CLONES static void step_loop(int64_t n, double a, double b, const double *restrict dx,
                                  const double *restrict dz, const double *restrict w, double *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = -w[i] * (a * dx[i] + b * dz[i]);
@@ -330,6 +365,8 @@ int fdp_step(int64_t n, double a, const double *dx, double b, const double *dz, 
     return FDP_OK;
 }
 
+/* After a step: out = m - t, the new residuals. Returns half of delta times their change (the Bregman
+ * distance); *second is half of the weighted squares of the change (the curvature). */
 FDP_CLONES static double arrive_loop(int64_t n, const double *restrict m, const double *restrict t,
                                      const double *restrict dz, const double *restrict w,
                                      const double *restrict delta, double *restrict out, double *second) {
@@ -357,6 +394,7 @@ int fdp_arrive(int64_t n, const double *m, const double *t, const double *dz, co
     return FDP_OK;
 }
 
+/* d = a new + (1 - a) d, residuals of an average; returns its loss, half of the weighted squares. */
 FDP_CLONES static double blend_loop(int64_t n, double a, const double *restrict new, const double *restrict w,
                                     double *restrict d) {
     double loss = 0;
@@ -381,6 +419,7 @@ int fdp_blend(int64_t n, double a, const double *new, const double *w, fdp_team 
     return FDP_OK;
 }
 
+/* y = a x + (1 - a) y: the average of two tables. */
 FDP_CLONES static void average_loop_f64(int64_t n, double a, const double *restrict x, double *restrict y) {
     for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + (1 - a) * y[i];
 }

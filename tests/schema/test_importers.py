@@ -131,7 +131,7 @@ def test_a_file_an_object_and_one_table_of_several_are_the_same(tmp_path):
     named = fastdp.Schema.from_sdv(Metadata()).to_dict()
     assert named.pop("name") == "hotel" and plain.pop("name") == ""
     assert plain == named
-    with pytest.raises(SchemaError, match="expected one of a, b"):
+    with pytest.raises(SchemaError, match=r"SDV metadata \(a, b\)"):
         fastdp.Schema.from_sdv({"tables": {"a": METADATA, "b": METADATA}})
 
 
