@@ -42,9 +42,7 @@ def main(rows: int = ROWS, out: Path = OUT) -> None:
         f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi"
     )
     console.print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
-    console.print(
-        f"  {shown}/taxi/measurements.parquet   every noisy answer with its standard error"
-    )
+    console.print(f"  {shown}/taxi/measurements.pq   every noisy answer with its standard error")
 
 
 def simulated(rows: int, out: Path) -> Path:

@@ -18,6 +18,7 @@ _WHERE = {
     "Run": "run.result",
     "LinkedRun": "run.result",
     "load_run": "run.result",
+    "scan": "run.result",
     "export": "catalogs.write",
     "Synthesizer": "run.synthesizer",
     "plan": "run.plan",

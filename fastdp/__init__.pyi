@@ -17,7 +17,12 @@ from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys
 from .report.evaluate import evaluate as evaluate
 from .run.plan import plan as plan
-from .run.result import LinkedRun as LinkedRun, Run as Run, load_run as load_run
+from .run.result import (
+    LinkedRun as LinkedRun,
+    Run as Run,
+    load_run as load_run,
+    scan as scan,
+)
 from .run.synthesize import synthesize as synthesize
 from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify

@@ -16,14 +16,26 @@ from ..errors import RunError
 from ..measurement import Measurement
 from ..queries import Binned, Sparse
 
-RELEASED = ".released.parquet"
+RELEASED = ".released.pq"
+"""End of the names of further tables. They are Parquet, but end in .pq: a pattern such as
+`out/**/*.parquet` then finds rows and nothing else."""
+MEASURED = "measurements.pq"
 
 
 def released_tables(folder: Path) -> dict[str, pa.Table]:
     """Further tables that a run released, by name."""
+    older = RELEASED.replace(".pq", ".parquet")
     return {
-        p.name.removesuffix(RELEASED): pq.read_table(p) for p in sorted(folder.glob(f"*{RELEASED}"))
+        path.name.removesuffix(end): pq.read_table(path)
+        for end in (older, RELEASED)
+        for path in sorted(folder.glob(f"*{end}"))
     }
+
+
+def measured_path(folder: Path) -> Path:
+    """Where a run folder keeps its answers. Folders of earlier versions have another name."""
+    older = folder / MEASURED.replace(".pq", ".parquet")
+    return older if older.is_file() else folder / MEASURED
 
 
 class StoredMeasurements(Sequence[Measurement]):
@@ -36,7 +48,8 @@ class StoredMeasurements(Sequence[Measurement]):
     @cached_property
     def _all(self) -> tuple[Measurement, ...]:
 
-        described, data = self._folder / "measurements.json", self._folder / "measurements.parquet"
+        described = self._folder / "measurements.json"
+        data = measured_path(self._folder)
         if not described.exists():
             return ()
         try:

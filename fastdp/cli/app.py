@@ -70,7 +70,7 @@ def synth(
     """Make private synthetic data.
 
     The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/),
-    privacy.json, model.fastdp, measurements.parquet with standard errors, schema.json. Timings, the
+    privacy.json, model.fastdp, measurements.pq with standard errors, schema.json. Timings, the
     report and the state to resume from are next to it in DIR.private.
     """
     tables = linked_sources(data or [], schema, mechanism, engine)

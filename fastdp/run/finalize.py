@@ -11,6 +11,7 @@ import msgspec
 
 from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
+from ..answers.measurements_file import RELEASED
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash, write as write_statement
 from ..release.reserve import Reserved
@@ -112,7 +113,7 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
     private = spec.options.seed is None
     write_measurements(place, run.measurements, private)
     for name, table in outcome.tables.items():
-        pq.write_table(stamped(table, private), place / f"{name}.released.parquet")
+        pq.write_table(stamped(table, private), place / f"{name}{RELEASED}")
     run.schema.save(place / "schema.json")
     return hashes
 

@@ -22,6 +22,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from .._util.lazy import pa, pq
+from ..answers.measurements_file import measured_path
 from ..codec.possible import MAX_MASK
 from ..codec.violations import count_violations
 from ..errors import RunError
@@ -160,7 +161,8 @@ class Answered(Struct):
 def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Answered], list[str]]:
     """The folder's measurements, each with the release that it answers, and what is wrong with
     them."""
-    description, data = folder / "measurements.json", folder / "measurements.parquet"
+    description = folder / "measurements.json"
+    data = measured_path(folder)
     there = [path for path in (description, data) if path.is_file() or path.is_symlink()]
     if not there:
         return [], []
@@ -218,7 +220,7 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
         stated = {name: file.schema_arrow.field(name).type for name in types}
         if file.metadata.num_rows != expected or expected > MOST_ROWS or stated != types:
             raise RunError(
-                "measurements.parquet has different rows or columns than measurements.json states"
+                "measurements.pq has different rows or columns than measurements.json states"
             )
         for _, pieces in groupby(
             _pieces(file, list(types), path.name, entries), lambda p: p[0].number
@@ -237,7 +239,7 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
                 else:
                     exact = False
                 if not np.isfinite(errors).all():
-                    raise RunError("measurements.parquet has standard errors that are not numbers")
+                    raise RunError("measurements.pq has standard errors that are not numbers")
                 m.low, m.high = min(m.low, float(errors.min())), max(m.high, float(errors.max()))
                 if m.rows <= KEPT_ROWS:
                     m.values += values.tolist()
@@ -262,7 +264,7 @@ def _pieces(
             m = left[-1]
             stop = min(len(numbers), start + m.rows - row)
             if not (numbers[start:stop] == m.number).all():
-                raise RunError("measurements.parquet is not in the order of measurements.json")
+                raise RunError("measurements.pq is not in the order of measurements.json")
             yield m, values[start:stop], errors[start:stop]
             row, start = row + stop - start, stop
             if row == m.rows:

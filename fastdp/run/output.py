@@ -22,6 +22,7 @@ from .._util.arrow import of_numpy
 from .._util.lazy import pa, pc, pq
 from .._util.progress import Reporter
 from .._util.threads import resolve
+from ..answers.measurements_file import MEASURED
 from ..codec.decode import decode
 from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes
@@ -334,7 +335,7 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
 def write_measurements(
     folder: Path, measurements: Sequence[Measurement], private: bool = True
 ) -> None:
-    """Every released answer with its standard error: `measurements.parquet`, described in
+    """Every released answer with its standard error: `measurements.pq`, described in
     `measurements.json`.
 
     Columns: measurement (number), row (of its query), cell (flat cell number where the row is a
@@ -359,7 +360,7 @@ def write_measurements(
     }
     nulls = {"cell": columns["cell"] < 0}
     table = pa.table({k: of_numpy(v, nulls.get(k)) for k, v in columns.items()})
-    pq.write_table(stamped(table, private), folder / "measurements.parquet", **_PARQUET)
+    pq.write_table(stamped(table, private), folder / MEASURED, **_PARQUET)
     head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
     text = json.dumps(head | {"measurements": described}, indent=1)
     (folder / "measurements.json").write_text(text + "\n", "utf-8")

@@ -317,3 +317,15 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
         linked = LinkedSchema.load(folder / "tables.json")
         return LinkedRun({name: load_run(parts[name]) for name in linked.tables}, linked, folder)
     return Run(**runs.folder(folder), out=folder)
+
+
+def scan(run: str | os.PathLike | Run | LinkedRun) -> Any:
+    """The synthetic rows of a run, or of its folder, as a lazy `polars.LazyFrame`; of linked tables
+    a dict of them by table. Rows are read when the frame is collected."""
+    found = load_run(run)
+    if isinstance(found, LinkedRun):
+        return {name: scan(part) for name, part in found.runs.items()}
+    if found.out is None:
+        return found.to_polars().lazy()
+    rows = synthetic_path(found.out)
+    return pl.scan_parquet(rows / "*.parquet" if rows.is_dir() else rows)

@@ -60,7 +60,7 @@ RELEASABLE: tuple[str, ...] = (
     "schema.json",
     "measurements*",
 )
-RELEASABLE += ("tables", "tables.*", "*.released.parquet")
+RELEASABLE += ("tables", "tables.*", "*.released.pq", "*.released.parquet")
 PRIVATE: tuple[str, ...] = (
     "*timing*",
     "*report*",

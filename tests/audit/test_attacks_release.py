@@ -131,7 +131,7 @@ def both(tmp_path_factory):
 
 def test_every_file_of_a_seeded_run_says_that_it_is_not_private(both):
     for part in ("eps-1", "eps-4"):
-        for name in ("synthetic.parquet", "measurements.parquet"):
+        for name in ("synthetic.parquet", "measurements.pq"):
             assert pq.read_schema(both / part / name).metadata[b"fastdp.private"] == b"false"
         assert json.loads((both / part / "measurements.json").read_text())["private"] is False
         assert array_file.load(both / part / "model.fastdp")[1]["private"] is False
@@ -227,7 +227,7 @@ def test_nothing_of_the_truth_is_in_the_folder_of_a_run_with_a_report(tmp_path):
     out = tmp_path / "run"
     fastdp.synthesize(frame(), RECIPE, 1.0, 1e-6, schema=KNOWN, out=out, report=True)
     assert (tmp_path / "run.private" / "report.html").exists()
-    assert {p.name for p in out.iterdir()} == RELEASED | {"codes.released.parquet"}
+    assert {p.name for p in out.iterdir()} == RELEASED | {"codes.released.pq"}
     assert inspect(out).ok
 
 

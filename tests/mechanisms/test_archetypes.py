@@ -236,7 +236,7 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
     files = [
         p for place in (run.out, tmp_path / "run.private") for p in place.rglob("*") if p.is_file()
     ]
-    assert {"privacy.json", "measurements.parquet", "synthetic.parquet"} <= {p.name for p in files}
+    assert {"privacy.json", "measurements.pq", "synthetic.parquet"} <= {p.name for p in files}
     for path in files:
         # Synthetic values may be any number of their domain; reading.json counts rows for the owner
         # alone.

@@ -88,12 +88,12 @@ def test_verify_compares_the_histogram_with_the_measurements(table, tmp_path):
     out = tmp_path / "run"
     fastdp.synthesize(table, MST, 5.0, DELTA, out=out)
     document = json.loads((out / "privacy.json").read_text())
-    values = pq.read_table(out / "measurements.parquet")
+    values = pq.read_table(out / "measurements.pq")
     changed = values["value"].to_numpy().copy()
     changed[0] += 1
     pq.write_table(
         values.set_column(values.column_names.index("value"), "value", pa.array(changed)),
-        out / "measurements.parquet",
+        out / "measurements.pq",
     )
     statement.write(out, document)
     assert [p for p in inspect(out).problems if "different histogram" in p]

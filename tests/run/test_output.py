@@ -87,7 +87,7 @@ def test_no_two_users_share_an_id_however_narrow_the_type(name):
     assert got.to_pylist() == (numbers + 1).tolist()
 
 
-# measurements.parquet: every answer at its place, and the cell it is about where it is about one.
+# measurements.pq: every answer at its place, and the cell it is about where it is about one.
 
 
 CELLS = 6
@@ -109,7 +109,7 @@ QUERIES = {
 
 def released(folder, *measurements, private=True) -> tuple[dict, list[dict]]:
     write_measurements(folder, list(measurements), private)
-    table = pq.read_table(folder / "measurements.parquet")
+    table = pq.read_table(folder / "measurements.pq")
     return table, json.loads((folder / "measurements.json").read_text())
 
 

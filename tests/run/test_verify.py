@@ -57,7 +57,7 @@ def rehash(folder, change=lambda s: None):
 def true_counts(folder, table):
     """The measurements replaced by the true counts, on the grid, everything else as it was."""
     entries = json.loads((folder / "measurements.json").read_text())["measurements"]
-    content = pq.read_table(folder / "measurements.parquet")
+    content = pq.read_table(folder / "measurements.pq")
     values = content["value"].to_numpy().copy()
     numbers = content["measurement"].to_numpy()
     for m in entries:
@@ -68,7 +68,7 @@ def true_counts(folder, table):
         else:
             values[numbers == m["measurement"]] = np.rint(values[numbers == m["measurement"]])
     content = content.set_column(content.column_names.index("value"), "value", pa.array(values))
-    pq.write_table(content, folder / "measurements.parquet")
+    pq.write_table(content, folder / "measurements.pq")
 
 
 @pytest.mark.parametrize("rows", [1, 3, parquet_limits.BATCH_ROWS])
@@ -140,7 +140,7 @@ FORGERIES = {
         f, "measurements.json", lambda c: c["measurements"][-1].update(clique=["b", "c"])
     ),
     "no description": lambda f: (f / "measurements.json").unlink(),
-    "no answers": lambda f: (f / "measurements.parquet").unlink(),
+    "no answers": lambda f: (f / "measurements.pq").unlink(),
     "another schema": (
         lambda f: fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 2}, user="u").save(
             f / "schema.json"
@@ -156,9 +156,9 @@ FORGERIES = {
 
 
 def turned(folder):
-    content = pq.read_table(folder / "measurements.parquet")
+    content = pq.read_table(folder / "measurements.pq")
     order = np.argsort(-content["measurement"].to_numpy(), kind="stable")
-    pq.write_table(content.take(pa.array(order)), folder / "measurements.parquet")
+    pq.write_table(content.take(pa.array(order)), folder / "measurements.pq")
 
 
 def no_releases(made):
@@ -193,7 +193,7 @@ def test_links_and_escapes_are_not_followed(finished, tmp_path):
         "privacy.json",
         "schema.json",
         "measurements.json",
-        "measurements.parquet",
+        "measurements.pq",
         "model.fastdp",
     ):
         folder = shutil.copytree(place / "run", tmp_path / f"with {name}")
@@ -257,11 +257,11 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     rehash(folder)
     assert any("model.fastdp" in p for p in inspect(folder).problems)
     rows = 1 << 22
-    types = pq.read_schema(folder / "measurements.parquet")
+    types = pq.read_schema(folder / "measurements.pq")
     content = pa.table(
         {field.name: np.zeros(rows, field.type.to_pandas_dtype()) for field in types}
     )
-    pq.write_table(content, folder / "measurements.parquet", compression="zstd")
+    pq.write_table(content, folder / "measurements.pq", compression="zstd")
     rehash(folder)
     read_rows = []
     monkeypatch.setattr(
@@ -294,7 +294,7 @@ def test_no_mutated_json_ends_in_a_traceback(run, data):
 
 
 @settings(max_examples=60, **SAFE)
-@given(st.sampled_from(["model.fastdp", "measurements.parquet"]), st.data())
+@given(st.sampled_from(["model.fastdp", "measurements.pq"]), st.data())
 @example("model.fastdp", None)
 def test_no_mutated_bytes_end_in_a_traceback(run, name, data):
     folder, ledger = run
@@ -331,13 +331,11 @@ def test_an_answer_off_the_grid_or_an_error_that_is_no_number_is_a_problem(
     """Answers are whole numbers of 2^-20 rows; one that is not has no hash that the ledger could
     hold."""
     folder, ledger = run
-    content = pq.read_table(folder / "measurements.parquet")
+    content = pq.read_table(folder / "measurements.pq")
     numbers = content[column].to_numpy().copy()
     numbers[at] = changed(numbers[at]) if callable(changed) else changed
     where = content.column_names.index(column)
-    pq.write_table(
-        content.set_column(where, column, pa.array(numbers)), folder / "measurements.parquet"
-    )
+    pq.write_table(content.set_column(where, column, pa.array(numbers)), folder / "measurements.pq")
     rehash(folder)
     problems = inspect(folder, ledger).problems
     assert any("measurement" in p or "answers" in p or "errors" in p for p in problems), problems
