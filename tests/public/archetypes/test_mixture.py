@@ -121,3 +121,23 @@ def test_fallbacks_follow_the_levels(dense, monkeypatch):
             level = next(k for k in range(3) if keys[k] in slow[k])
             drawn = set(values[(a == i) & (b == j)].tolist())
             assert drawn == set(slow[level][keys[level]]), (i, j, level)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 4))
+def test_means_find_clusters_that_lie_far_apart(seed, clusters, columns):
+    """With as many means as clusters, every cluster is one label. With more, only points of one
+    cluster share a label. No point is nearer to another label's mean than to its own."""
+    rng = np.random.default_rng(seed)
+    cluster = rng.permutation(np.repeat(np.arange(clusters), rng.integers(1, 5, clusters)))
+    x = 1e6 * cluster[:, None] + rng.random((len(cluster), columns))
+    share = rng.dirichlet(np.ones(len(cluster)))
+    for size in (clusters, clusters + 2):
+        label = mixture.kmeans(x, share, size, rng)
+
+        labels = set(label)
+        assert all(len(set(cluster[label == k])) == 1 for k in labels)
+        assert len(labels) == clusters if size == clusters else len(labels) >= clusters
+        means = {k: np.average(x[label == k], axis=0, weights=share[label == k]) for k in labels}
+        for point, k in zip(x, label):
+            nearest = min(np.linalg.norm(point - mean) for mean in means.values())
+            assert np.linalg.norm(point - means[k]) <= nearest + 1e-3
