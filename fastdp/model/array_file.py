@@ -2,9 +2,9 @@
 no pickle.
 
 Equal content gives equal bytes: members are stored uncompressed, in sorted order, with a fixed
-date. The manifest lists each array's member, type, shape and SHA-256. A reader trusts nothing: it
-checks the directory's sizes against the file's, every header against its member's size, and every
-digest, before it hands over a number; it never allocates more than the file is long.
+date. The manifest lists each array's member, type, shape and SHA-256. A reader trusts nothing.
+Before it returns a number, it checks the directory's sizes against the file's, every header against
+its member's size, and every digest. It never allocates more than the file is long.
 
 The digests find damage, not forgery: whoever can write the file can write them too.
 """

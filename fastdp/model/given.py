@@ -1,9 +1,9 @@
 """Rows of a model given some of their columns: exact draws from the conditional distribution, for
 many combinations of given codes at once.
 
-The given columns are fixed in every node's table; then the others are eliminated one by one, last
-sampled first, which keeps every product inside a clique; and drawn in the opposite order. Every
-array has a leading axis of combinations, of length 1 if no given column matters.
+The given columns are fixed in every node's table. Then the others are eliminated one by one, last
+sampled first, which keeps every product inside a clique. They are drawn in the opposite order.
+Every array has a leading axis of combinations, of length 1 if no given column matters.
 """
 
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ from .graphical_model import Model
 BLOCK = 1 << 20
 """Numbers in one product: combinations are handled in blocks so that no product is larger."""
 FLOOR = 1e-6
-"""Part of each table in which given and other columns are independent: so a combination of given
-codes that the model has no rows of gets the rows of all combinations, and no other combination of
+"""The share of each table in which given and other columns are independent. So a combination of
+given codes that has no rows in the model gets the rows of all combinations. No other combination of
 codes becomes possible."""
 
 

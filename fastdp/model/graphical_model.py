@@ -150,8 +150,9 @@ class Model:
         )
 
     def marginal(self, attrs: Sequence[str] | str, max_cells: int = MARGINAL_CELLS) -> np.ndarray:
-        """Expected rows in every cell over `attrs`, axes in the order given; attrs need not share a
-        clique, but then ModelTooLargeError if a table of more than `max_cells` would be needed."""
+        """Expected rows in every cell over `attrs`, axes in the order given. The attributes need
+        not share a clique. ModelTooLargeError if a table of more than `max_cells` would then be
+        needed."""
         clique = self.domain.check(attrs)
         if not clique:
             return np.array(self.total)
@@ -169,10 +170,10 @@ class Model:
         measured.
 
         A column in which values share a code (see `merged`) is refused, since its cells are not
-        those of the schema; `merged=True` asks for the model's own cells. `query` may be your own
+        those of the schema. `merged=True` asks for the model's own cells. `query` may be your own
         object with `cells` and a linear `product(counts)` (docs/guide/own-metrics.md). The error is
-        that of the best single measured marginal that contains the clique, cell by cell: what the
-        noise alone would give without the model's pooling. It is inf if no measurement covers a
+        that of the best single measured marginal that contains the clique, cell by cell. It is what
+        the noise alone would give without the model's pooling. It is inf if no measurement covers a
         cell the query uses.
         """
 

@@ -1,4 +1,6 @@
-"""Cliques that form a junction tree, grown from how strongly pairs of attributes go together."""
+"""Cliques that form a junction tree by construction. Each attribute joins up to `ways` - 1
+attributes of one existing clique: those with which its pairwise strengths add up to most. The
+marginal keeps within `max_cells`."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations

@@ -3,12 +3,12 @@ Made once per tree.
 
 Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a
 marginal that lies inside a node: a separator, or a measured marginal. Potentials and marginals of
-all of them form one vector. Axes are ordered top-down so that a hosted table's axes follow its
-host's, and a node's separator axes follow the hosted separator's: no pass ever permutes anything.
+all of them form one vector. Axes are ordered top-down, so that no pass ever permutes anything: a
+hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's.
 
-Two rules keep rows short and many, which is what threads and caches want: the tree is rooted at its
-smallest common separator, and a node whose rows are longer than `ROW_LIMIT` cells gets a *prefix*
-node over its first residual axes.
+Two rules keep rows short and many, which is what threads and caches want. The tree is rooted at its
+smallest common separator. A node whose rows are longer than `ROW_LIMIT` cells gets a *prefix* node
+over its first residual axes.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -84,10 +84,10 @@ def make_plan(
     measured: Mapping[frozenset[str], tuple[Clique, np.ndarray] | None],
     direct: Collection[frozenset[str]] = (),
 ) -> Plan:
-    """A plan whose vector holds every measured set. A set's value names the cells used of it
-    (clique order and flat numbers), or None for all; only a node's own table may be stored
-    sparsely. Sets in `direct` are measured in every cell and nowhere else: one that is a whole node
-    is left out of the vector, the node is *direct*."""
+    """A plan whose vector holds every measured set. A set's value names the cells of it that are
+    used (clique order and flat numbers), or is None for all. Only a node's own table may be stored
+    sparsely. Sets in `direct` are measured in every cell and nowhere else. If such a set is a whole
+    node, it is left out of the vector, and the node is *direct*."""
     nodes, hosts = _root_tree(domain, tree)
     separators = set(hosts)
     sets = [set(node.axes) for node in nodes]
@@ -346,8 +346,8 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
 
 def _lanes(domain: Domain, node: Node) -> None:
     """Splits a node's rows into lanes for threads, along the first axis where it is long enough,
-    and marks the links that lanes share. Where no cell is written by two lanes, lanes cost nothing
-    and there are many; for shared cells every lane has its own sums, which must be added up."""
+    and marks the links that lanes share. If no cell is written by two lanes, lanes cost nothing and
+    there are many. For shared cells every lane has its own sums, which must be added up."""
     unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
     cells = node.rows * node.cells
 

@@ -1,9 +1,9 @@
 """Marginals of many cliques of a model at once, inside its cliques or across the junction tree.
 
 A clique inside a node is a sum of that node's table. A pair (a, b) that no node holds is carried
-along the tree: the nodes with a form a subtree; where an edge with separator S leaves it, P(a, S)
-is a sum of the last node's table, and each further node of the way turns P(a, S) into P(a, T) = sum
-over S of P(a, S) P(T | S), with T the next separator, or b. P(T | S) is the node's own and made
+along the tree. The nodes with a form a subtree. Where an edge with separator S leaves it, P(a, S)
+is a sum of the last node's table. Each further node of the way turns P(a, S) into P(a, T) = sum
+over S of P(a, S) P(T | S), where T is the next separator, or b. P(T | S) is the node's own and made
 once for all pairs that pass. Of larger cliques, those whose attributes come to one node from
 different sides (all triples) are joined there (`meeting`); others go through `Model.marginal`.
 """

@@ -6,10 +6,10 @@ separators S_q. Given N they are independent, each through its separator alone, 
     P(clique) = sum over the other attributes of N of P(N) * product over q of P(q | S_q).
 
 Three attributes have such a node in every tree: the meeting of the ways between them. P(N) is first
-summed to what the clique and the separators need; then each P(q | S_q) is multiplied in and what
-nobody needs any longer is summed out. P(q | S), S a separator and q behind it, is carried from q's
-nearest node, once for all cliques: P(q | S) = sum over T of P(T | S) P(q | T), T the next separator
-towards q.
+summed to what the clique and the separators need. Then each P(q | S_q) is multiplied in, and what
+is no longer needed is summed out. For a separator S and an attribute q behind it, P(q | S) is
+carried from q's nearest node, once for all cliques. P(q | S) = sum over T of P(T | S) P(q | T),
+where T is the next separator towards q.
 """
 
 import math
@@ -37,8 +37,8 @@ class OutOfClique:
         self._cells = 0
 
     def add(self, clique: Clique) -> bool:
-        """Notes down a clique of two attributes or more that no node holds; False if no node is a
-        meeting of its attributes, or the limit is too small."""
+        """Note a clique of two attributes or more that no node holds. False if no node is a meeting
+        of its attributes, or the limit is too small."""
         tree = self._tree
         domain = self._domain
         node = self._meeting(clique)

@@ -19,8 +19,8 @@ PIECE = 2048
 """Entries of a piece of a vector."""
 
 LARGE_STAGE = 32768
-"""Cells of a stage that several threads share: below that, waiting for each other costs more than
-it saves (measured on 2 to 16 cores with the trees of the taxi and census recipes)."""
+"""The fewest cells of a stage that several threads share. Below that, waiting for each other costs
+more than it saves. Measured on 2 to 16 cores with the trees of the taxi and census recipes."""
 
 LISTS = ("up", "down", "late", "deliveries", "gathers", "plain", "sums")
 

@@ -1,6 +1,6 @@
 """Privacy events and what they cost together.
 
-An event is the privacy cost of one release, frozen: `Gaussian(mu)`, `Pure(epsilon)`,
+An event is the privacy cost of one release, frozen. It is `Gaussian(mu)`, `Pure(epsilon)`,
 `BoundedRange(epsilon)` (a selection) or `Threshold(mu, delta)` (keys taken from the data).
 `compose` adds them up. What a composition costs at delta is the smaller of two bounds:
 

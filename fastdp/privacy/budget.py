@@ -1,9 +1,9 @@
 """Budgets as privacy filters: which sequences of events a data set, or one run, still admits.
 
 Events keep their kind (`Gaussian`, `Pure`, `BoundedRange` of `accountant`). Later events may be
-chosen by what earlier ones released, so "the composed epsilon is still small enough" is not a sound
-rule for mixed kinds; three rules are, and an event is admitted if one of them holds (proofs in
-docs/guide/ledger.md):
+chosen by what earlier ones released. So "the composed epsilon is still small enough" is not a sound
+rule for mixed kinds. Three rules are sound, and an event is admitted if one of them holds (proofs
+in docs/guide/ledger.md):
 
 * all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the
   budget's mu^2;
@@ -11,11 +11,11 @@ docs/guide/ledger.md):
 * split: the budget set a part `pure` of epsilon aside when it was opened; the pure events fit in
   that part, and the Gaussian events in the mu of the rest.
 
-Whether an event counts as pure or as Gaussian is fixed when its run reserves: an event that a
+Whether an event counts as pure or as Gaussian is fixed when its run reserves. An event that a
 Gaussian part pays for counts as Gaussian for ever. A `Threshold` event counts with its mu among the
-Gaussian ones; its delta must fit in the part `keys` of delta that the budget set aside when it was
-opened, and the budget's mu is that of the remaining delta. All sums are exact, so no rounding error
-can admit an event.
+Gaussian ones. Its delta must fit in the part `keys` of delta that the budget set aside when it was
+opened. The budget's mu is that of the remaining delta. All sums are exact, so no rounding error can
+admit an event.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def mu2(events: Iterable[Event]) -> Fraction:
 def pure_epsilon(events: Iterable[Event]) -> Fraction | None:
     """Exact sum of epsilons, or None if one event is not pure.
 
-    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1; noise
+    Each float is read as the shortest decimal that denotes it, so that ten times 0.1 is 1. Noise
     and selections are calibrated to the smaller of the two readings (`least`).
     """
     total = Fraction(0)
@@ -130,8 +130,8 @@ class Totals:
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent: (epsilon, delta), optionally with parts set aside, `pure` of epsilon for
-    pure releases and `keys` of delta for thresholds; or mu; or no limit."""
+    """What may be spent: (epsilon, delta), or mu, or no limit. Parts may be set aside: `pure` of
+    epsilon for pure releases, `keys` of delta for thresholds."""
 
     epsilon: float | None = None
     delta: float | None = None

@@ -1,10 +1,10 @@
 """The ledger as a chain of records, and the state that the records add up to.
 
-A record is (seq, kind, body); its hash is sha256(previous hash, canonical JSON of the three), so a
-record cannot be changed, dropped or moved without every later hash changing. Every body holds a
-random `nonce`, so that nothing about a run (such as the time at which it began) can be guessed and
-confirmed from a published hash. `State.append` is the only place that gives records their meaning;
-it refuses records that break the rules, so a replay of the chain is also its audit.
+A record is (seq, kind, body), and its hash is sha256(previous hash, canonical JSON of the three).
+So no record can be changed, dropped or moved without changing every later hash. Every body holds a
+random `nonce`. So nothing about a run, such as the time at which it began, can be guessed and
+confirmed from a published hash. `State.append` is the only place that gives records their meaning.
+It refuses records that break the rules, so a replay of the chain is also its audit.
 
 Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts:
 upper bounds on what each may spend, fixed before data is read), `step` (one call of the session:

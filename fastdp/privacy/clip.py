@@ -9,12 +9,12 @@ has standard deviation s per cell, let
 
 x is the expected total variation distance that the noise causes, relative to the rows that are
 kept. `d` is the distance per share of rows lost: 1 where lost rows are missing from the output;
-`TV_PER_LOST_ROW` where the total is corrected. So y is the error of a model that follows the marginal. A
-model can also do without it, at an error of `a`: `TV_WITHOUT_MARGINAL` where it then takes columns as
-independent, 1 where it has nothing else. A fit uses both, the better one more: its error a y / (a +
-y) is at most the smaller of the two, and at least half of it. The clip of least mean error over all
-planned marginals is chosen. Marginals that are noise at any clip, such as pairs with daily dates,
-cost about a at every clip, so they do not decide.
+`TV_PER_LOST_ROW` where the total is corrected. So y is the error of a model that follows the
+marginal. A model can also do without the marginal, at an error of `a`. It is `TV_WITHOUT_MARGINAL`
+where the model then takes columns as independent, and 1 where it has nothing else. A fit uses both,
+the better one more. Its error a y / (a + y) is at most the smaller of the two, and at least half of
+it. The clip of least mean error over all planned marginals is chosen. Marginals that are noise at
+any clip, such as pairs with daily dates, cost about a at every clip, so they do not decide.
 
 Nothing here sees private data: sizes are public or were released with noise. All sums are exactly
 rounded, so that `fastdp verify` finds the same clip on any machine.
@@ -38,8 +38,8 @@ MAX_CHOSEN = 1 << 14
 
 TV_PER_LOST_ROW = 0.2
 """Total variation distance between the kept rows and all rows, divided by the share of rows lost.
-Measured as the mean over all pairs of columns: Chicago taxis of 2022, 0.13 to 0.19; simulated
-taxis, whose habits hardly depend on how much they drive, 0.02 to 0.04."""
+Measured as the mean over all pairs of columns. Chicago taxis of 2022: 0.13 to 0.19. Simulated
+taxis, whose habits hardly depend on how much they drive: 0.02 to 0.04."""
 TV_PER_LOST_ROW_GROUPED = 0.07
 """The same in runs whose model of rows may tell groups of users by rows apart, which puts most rows
 back where they belong. Chosen on the tables of docs/guide/users.md. Below 0.07 synthetic users
@@ -63,8 +63,8 @@ SPREAD = 8
 
 
 def resolve(clip: int | str | None, schema: Schema) -> int:
-    """Rows of one user that count fully: `clip` where it is a number, else the schema's bound,
-    which is also the most that a run may choose; 1 where each row is its own user."""
+    """Rows of one user that count fully: `clip` if it is a number, else the schema's bound, which
+    is also the most that a run may choose. 1 if each row is its own user."""
     if schema.user is None:
         return 1
     if clip == PRIVATE:
@@ -198,8 +198,9 @@ def from_histogram(
     values: Sequence[float], bound: int, sigma: float
 ) -> tuple[list[int], list[float]]:
     """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with
-    the same sum, divided evenly among sizes inside each bin. The last bin ends at the bound. sigma:
-    standard deviation of the noise, by which the last bins are set to 0 where no user is `seen`."""
+    the same sum. The users of a bin are divided evenly among its sizes. The last bin ends at the
+    bound. sigma: standard deviation of the noise, by which the last bins are set to 0 where no user
+    is `seen`."""
     edges = size_edges(bound)
     if len(values) != len(edges):
         raise UsageError(

@@ -3,9 +3,9 @@ is drawn.
 
 The cost is recomputed here at 60 digits straight from the textbook formulas, sharing no code with
 `gdp`. Where autodp is installed (`fastdp[verify]`), its analytic Gaussian curve answers for
-Gaussian-only compositions, in the range where tests find it sound: epsilon from 1e-4 to 100 and
-delta from 1e-15 to 0.1. `agree` returns the name of the accountant that answered; the privacy
-statement repeats it.
+Gaussian-only compositions. It is used where tests find it sound: epsilon from 1e-4 to 100 and delta
+from 1e-15 to 0.1. `agree` returns the name of the accountant that answered; the privacy statement
+repeats it.
 """
 
 import math
@@ -28,8 +28,8 @@ _DIGITS = 60
 def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:
     """Check that a second accountant finds the same cost, and that it is within `epsilon`.
 
-    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"); raises
-    `PrivacyError` if the two differ by more than 1e-6 relative or the cost exceeds epsilon.
+    Returns the accountant's name ("autodp 0.2.3" or "mpmath 1.4.1, 60 digits"). Raises
+    `PrivacyError` if the two differ by more than 1e-6 relative, or the cost exceeds epsilon.
     """
     first = accountant.spent(events, delta)
     name, second = evaluate(events, delta, expected=first)

@@ -1,9 +1,9 @@
 """A statement in other forms: sentences, an entry of the Differential Privacy Deployments Registry,
 and answers to the questions of NIST SP 800-226.
 
-They are pure functions of `privacy.json` and promise exactly what it promises. What a statement
-does not hold (who publishes, what for, who may see the raw data) is `OWNER` or an open question,
-for a person to fill in.
+They are pure functions of `privacy.json` and promise exactly what it promises. A statement does not
+say who publishes, what for, or who may see the raw data. Such fields are `OWNER` or an open
+question, for a person to fill in.
 """
 
 import json

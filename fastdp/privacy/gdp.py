@@ -12,11 +12,11 @@ Since b^2 - a^2 = 2 epsilon this equals phi(a) (M(a) - M(b)) with Mills' ratio M
 a sum of positive terms: nothing cancels, however small epsilon and delta are.
 docs/explain/calibration.md has the proofs.
 
-Directed rounding. `_log_delta` returns log delta with an absolute error below its second value, a
-few dozen roundings of the inputs' magnitude (tests compare with 60-digit arithmetic over the whole
-range). The public functions search for the root and then step to the safe side until the bound,
-error included, holds: `epsilon_of` and the `mu_of_*` never lie below the true value, `mu_from` and
-the `*_epsilon_from` never above it.
+Directed rounding. `_log_delta` returns log delta and a bound on its absolute error, a few dozen
+roundings of the inputs' magnitude. Tests compare it with 60-digit arithmetic over the whole range.
+The public functions search for the root, then step to the safe side until the bound holds, error
+included. `epsilon_of` and the `mu_of_*` never lie below the true value; `mu_from` and the
+`*_epsilon_from` never lie above it.
 """
 
 import math

@@ -60,7 +60,7 @@ class Ledger:
 
     @classmethod
     def local(cls, path: str | os.PathLike | None = None, *, _trace=None) -> Ledger:
-        """A ledger for one run alone, in memory or in the run's private folder; it limits nothing,
+        """A ledger for one run alone, in memory or in the run's private folder. It limits nothing,
         and statements made with it say that other runs are not counted."""
         ledger = object.__new__(cls)
         ledger._store = MemoryStore() if path is None else FileStore(Path(path), 30.0, _trace)
@@ -92,11 +92,11 @@ class Ledger:
         """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and
         never changed.
 
-        `unit` fixes whom the budget protects ("row", "user:COLUMN", "event:COLUMN", a mapping of
-        kind, column and null, or a schema); without it the first reservation does. Runs of another
+        `unit` fixes whom the budget protects: "row", "user:COLUMN", "event:COLUMN", a mapping of
+        kind, column and null, or a schema. Without it, the first reservation does. Runs of another
         unit are refused.
 
-        `pure` sets a part of epsilon aside for pure (Laplace) releases; only such a budget takes
+        `pure` sets a part of epsilon aside for pure (Laplace) releases. Only such a budget takes
         pure and Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of
         delta aside for `select_keys`; without it no keys can be taken from the data set. Opening
         again with the same budget does nothing.
@@ -149,15 +149,15 @@ class Ledger:
             return summary(events, work.state.budgets[dataset].delta)
 
     def remaining(self, dataset: str) -> dict:
-        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, epsilon
-        at the data set's delta; None if the budget has no limit."""
+        """What further runs may cost: mu for Gaussian ones, a pure epsilon for pure ones, and
+        epsilon at the data set's delta. None if the budget has no limit."""
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
             return work.state.budgets[dataset].left(work.state.totals[dataset])
 
     def entries(self, dataset: str | None = None) -> list[dict]:
         """The charges, oldest first: one per run, with its time, unit, parts (upper bounds) and
-        steps; `answers` of a step are type, shape and sha256 of its noisy answers."""
+        steps. `answers` of a step are the type, shape and sha256 of its noisy answers."""
         with self._store.transaction() as work:
             if dataset is not None:
                 work.state.require_dataset(dataset)

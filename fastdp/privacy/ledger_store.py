@@ -2,16 +2,16 @@
 back.
 
 Every change is one record in one transaction under an exclusive lock (`flock` on `PATH.lock`, and
-SQLite's own by BEGIN IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA: a
-commit is the journal's unlinking, and only EXTRA syncs the folder after it, so that a power cut
+SQLite's own by BEGIN IMMEDIATE). The journal is SQLite's rollback journal with synchronous=EXTRA. A
+commit is the unlinking of the journal, and only EXTRA syncs the folder after it. So a power cut
 cannot bring the journal, and with it the past, back.
 
 After each commit, still under the lock, the chain's head (number and hash of the last record) goes
-to `PATH.head`: written aside, synced, renamed, folder synced. A crash in between leaves the head
-one record behind, never ahead; so a database whose last record is older than its head has been
-rolled back, and one that is more than a record ahead of it was written by something else. Both fail
-closed. Restoring database and head together to an old state cannot be seen from these files alone;
-the statements of the runs since then show it (`Ledger.verify(statement)`).
+to `PATH.head`. It is written to another file, synced and renamed, and the folder is synced. A crash
+in between leaves the head one record behind, never ahead. So a database whose last record is older
+than its head was rolled back. One that is more than a record ahead of it was written by something
+else. Both fail closed. Restoring database and head together to an old state cannot be seen from
+these files alone. The statements of the runs since then show it (`Ledger.verify(statement)`).
 """
 
 import contextlib

@@ -3,8 +3,8 @@
 `gaussian` draws a normal variable rounded to an integer, `laplace` a discrete Laplace variable.
 Both are exact up to a total variation distance below 2^-117 per sample; distributions, proof and
 limits are in docs/explain/noise.md. Every call takes a fresh 256-bit key from the operating system
-for a ChaCha20 stream and wipes it before it returns, so nothing is shared between calls, threads or
-forked processes.
+for a ChaCha20 stream, and wipes it before it returns. So nothing is shared between calls, threads
+or forked processes.
 
 `seed` exists for tests and benchmarks: noise drawn from a known seed protects nobody, and a run
 that uses it is stamped as not private.
@@ -37,9 +37,9 @@ def gaussian(
 ) -> NDArray[np.int64]:
     """Independent draws of round(sigma * N(0, 1)), as int64 of shape `size`.
 
-    P(k) = Phi((k + 1/2) / sigma) - Phi((k - 1/2) / sigma). `sigma` is in grid units, from 1e-3 to 1e12, a
-    scalar or an array that broadcasts to `size`; each double is taken as the exact rational it is.
-    |k| <= 14 sigma + 1, so int64 cannot overflow.
+    P(k) = Phi((k + 1/2) / sigma) - Phi((k - 1/2) / sigma). `sigma` is in grid units, from 1e-3 to
+    1e12: a scalar, or an array that broadcasts to `size`. Each double is taken as the exact
+    rational it is. |k| <= 14 sigma + 1, so int64 cannot overflow.
     """
     return _draw("gaussian", "sigma", sigma, size, seed, threads)
 

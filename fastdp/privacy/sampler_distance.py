@@ -1,16 +1,16 @@
 """The noise sampler's error, and what it adds to delta.
 
-A drawn number is within eta = 2^-117 in total variation of its distribution
-(docs/explain/noise.md), so n numbers are within n eta of what the accountant assumes. For
+A drawn number is within eta = 2^-117 of its distribution in total variation
+(docs/explain/noise.md). So n numbers are within n eta of what the accountant assumes. For
 neighbours P and Q and any set S of outputs
 
     P'(S) - e^epsilon Q'(S) <= P(S) + n eta - e^epsilon (Q(S) - n eta) <= delta + (1 + e^epsilon) n
     eta.
 
-The last term matters where epsilon is large: Gaussian noise is cut at 14 standard deviations, and
-at epsilon 100, delta 1e-5 an output beyond the cut has probability 29 delta. So the term is kept
-below `SHARE` of delta (below `PURE` where delta is 0): a run is given a number of draws that it may
-make, and one that could make fewer than `FEWEST` is refused before anything is charged.
+The last term matters where epsilon is large. Gaussian noise is cut at 14 standard deviations; at
+epsilon 100 and delta 1e-5, an output beyond the cut has probability 29 delta. So the term is kept
+below `SHARE` of delta (below `PURE` where delta is 0). A run is given the number of draws that it
+may make. A run that could make fewer than `FEWEST` is refused before anything is charged.
 """
 
 import math

@@ -1,14 +1,14 @@
 """The exponential mechanism, exact on the integer grid of its scores.
 
-Law: P(j) = w_j / sum w, w_j = exp(-epsilon (max score - score_j) / (2 sensitivity)), for integer
-scores whose change by one user is at most `sensitivity` in the same grid. One draw is charged
-`BoundedRange(epsilon)`.
+Distribution: P(j) = w_j / sum w, w_j = exp(-epsilon (max score - score_j) / (2 sensitivity)).
+Scores are integers, and one user changes each by at most `sensitivity` in the same grid. One draw
+is charged `BoundedRange(epsilon)`.
 
-Sampling is inversion with lazy precision: every w_j is enclosed between two integers in units of
-2^-p, a uniform U gets p random bits, and if the enclosures do not decide which interval of the
-cumulative sum holds U, both get more bits (a floating-point pass with wide margins answers nearly
-always). The answer is the one that infinitely many bits would give, so the distribution is exact;
-with p = 128 and n candidates a second round is needed with probability below 5 n^2 2^-128.
+Sampling is inversion with lazy precision. Every w_j is enclosed between two integers in units of
+2^-p, and a uniform U gets p random bits. If the enclosures do not decide which interval of the
+cumulative sum holds U, both get more bits. A floating-point pass with wide margins answers nearly
+always. The answer is the one that infinitely many bits would give, so the distribution is exact.
+With p = 128 and n candidates, a second round is needed with probability below 5 n^2 2^-128.
 docs/explain/selection.md has the proof.
 """
 
@@ -95,8 +95,8 @@ def exp_enclosure(x: Fraction, precision: int) -> tuple[int, int]:
 def _taylor(x: int, work: int, up: bool) -> int:
     """A bound of exp(-x / 2^work) 2^work from above or below, 0 <= x <= 2^work.
 
-    The terms fall and alternate, so partial sums enclose; each term is rounded by less than one
-    unit, and the number of terms is added or taken away at the end.
+    The terms fall and alternate, so partial sums enclose the value. Each term is rounded by less
+    than one unit, so the number of terms is added or subtracted at the end.
     """
     total = 0
     term = 1 << work

@@ -59,7 +59,7 @@ def part(
     choice: Mapping | None = None,
 ) -> dict:
     """One epsilon of a run: what was asked, the most it may spend (fixed before data was read), and
-    its releases; `choice`: how the clip was chosen, where it was chosen in the run."""
+    its releases. `choice`: how the clip was chosen, if the run chose it."""
     events = [event_from_dict(r["event"]) for r in releases]
     delta = asked["delta"]
     chosen = {} if choice is None else {"clip_choice": dict(choice)}

@@ -1,15 +1,15 @@
 """Noise of many cells of which only those above a threshold are asked for, without drawing the
 others.
 
-`exceeding` draws what is left of `cells` independent draws of round(sigma * N(0, 1)) once all that
-are not above an integer threshold are dropped. With p = P(round(sigma N) > threshold) =
-erfc((threshold + 1/2) / (sigma sqrt(2))) / 2, the number left is Binomial(cells, p), and each of
-them has, independently, the distribution of round(sigma N) given that it is above the threshold.
-Both are drawn by inversion of `BITS` random bits at a higher working precision; a floating-point
-pass with wide margins decides nearly all of them. A distribution function that is off by less than
-2^-BITS at every point, and a uniform number of BITS bits, change the distribution by at most 2^(1 -
-BITS) times the number of points; these are fewer than 2^40, so that each number is within 2^-117 of
-its distribution in total variation, as in `noise`.
+`exceeding` draws those of `cells` independent draws of round(sigma * N(0, 1)) that are above an
+integer threshold. Let p = P(round(sigma N) > threshold) = erfc((threshold + 1/2) / (sigma sqrt(2)))
+/ 2. The number left is Binomial(cells, p). Each of them has, independently, the distribution of
+round(sigma N) given that it is above the threshold. Both are drawn by inversion of `BITS` random
+bits at a higher working precision; a floating-point pass with wide margins decides nearly all of
+them. The distribution function is off by less than 2^-BITS at every point, and the uniform number
+has BITS bits. Together they change the distribution by at most 2^(1 - BITS) times the number of
+points. There are fewer than 2^40 points, so each number is within 2^-117 of its distribution in
+total variation, as in `noise`.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ roundings here are right to 1e-13."""
 
 def exceeding(sigma: float, threshold: int, cells: int, *, seed: int | None = None) -> np.ndarray:
     """int64: the draws above `threshold` (>= 0, in grid units) among `cells` draws of round(sigma
-    N(0, 1)), in an order that says nothing about which cells they belong to."""
+    N(0, 1)). Their order says nothing about which cells they belong to."""
     from mpmath.ctx_mp import MPContext
     from scipy.special import ndtr, ndtri
 
@@ -81,9 +81,9 @@ def _inverse(tail: Callable[[int], Any], point: Any, guess: int, threshold: int)
 
 
 def places(cells: int, taken: np.ndarray, count: int, *, seed: int | None = None) -> np.ndarray:
-    """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending), every such
-    set with the same probability: uniform cells, of which those that are taken or drawn before are
-    refused."""
+    """int64: `count` different cells of 0..cells-1, none of them in `taken` (ascending). Every such
+    set has the same probability: uniform cells are drawn, and those that are taken or were drawn
+    before are refused."""
     bits = noise.Bits(seed)
     size = (cells - 1).bit_length()
     found: dict[int, None] = {}

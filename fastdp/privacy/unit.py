@@ -1,7 +1,7 @@
 """The unit of privacy: whose addition or removal a promise is about.
 
-Epsilons of different units do not add up to the epsilon of anything, so a budget has one unit, and
-a run whose unit differs is refused by the ledger.
+Epsilons of different units do not add up to the epsilon of anything. So a budget has one unit, and
+the ledger refuses a run whose unit differs.
 """
 
 from __future__ import annotations
