@@ -113,7 +113,7 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> bool:
     """Whether a value is a whole number in [least, most]: an int or a float without a fraction, of
-    Python or numpy; not a bool, a text, NaN or an infinity."""
+    Python or numpy. A bool, a text, NaN or an infinity is not."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return False
     number: Any = value  # numbers.Real has no order for type checkers

@@ -1,11 +1,12 @@
 """User keys and views: declarative descriptions of what is counted per user.
 
-A key maps one user's rows to keys of a public set, for histograms of users; a view maps the private
-table to another table in which one user's rows depend on that user's rows alone. They say what is
+A key maps one user's rows to keys of a public set, for histograms of users. A view maps the private
+table to another table, in which one user's rows depend on that user's rows alone. They say what is
 counted; `engines` does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at
 most `cap` keys, whatever the rows (`Succession`: a vector of L2 norm at most the root of its
 `numbers`), and anything random is a hash of the user's id value and the content of that user's
-rows. Keys and views hold public facts only."""
+rows. Keys and views hold public facts only.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +123,8 @@ class WithoutId(UserKey):
     These rows have no user, so the unit of privacy says nothing of them: it has to be chosen. Here
     a unit is any `together` rows without an id. Adding or removing at most so many changes the
     count of rows by at most `together`, which is 1 of what is released. Adding or removing one user
-    with an id changes it by 0."""
+    with an id changes it by 0.
+    """
 
     together: int
 
@@ -305,7 +307,8 @@ class Succession(UserKey):
     near, any and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0; the
     gaps' shares are not negative and their sum is at most 1, so their L2 norm is at most 1; first
     and last have the norm 1 each. So the L2 norm is at most the root of `numbers`, whatever the
-    rows. A user with two equal rows has just this norm."""
+    rows. A user with two equal rows has just this norm.
+    """
 
     order: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...]

@@ -50,8 +50,8 @@ def check_source_path(path: str) -> None:
 def replacing(path: str | os.PathLike) -> Iterator[Path]:
     """A path next to `path` to write one file or one folder to.
 
-    When the block ends, what was written there is flushed to the disk and gets its name; at every
-    moment `path` is what it was before or the whole of the new content. After an exception nothing
+    When the block ends, what was written there is flushed to the disk and gets its name. At every
+    moment, `path` is what it was before or the whole of the new content. After an exception nothing
     is left. A folder can take the place of nothing or of an empty folder only.
     """
     path = Path(path)

@@ -2,8 +2,8 @@
 
 Rust code that panics (Polars) writes its message, which can quote a value, straight to file
 descriptor 2 before Python sees an exception. There is no switch for it, so the descriptor itself
-points to the null device meanwhile. `sys.stderr`, where it writes to that descriptor, is replaced
-by a stream on a copy of it, so that what Python code prints there (progress, say) is still seen.
+points to the null device meanwhile. If `sys.stderr` writes to that descriptor, a stream on a copy
+of it replaces it. So what Python code prints there, such as progress, is still seen.
 """
 
 import io

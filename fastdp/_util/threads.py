@@ -45,7 +45,7 @@ def resolve(threads: int | None) -> int:
 
 def each(work: Callable[[Part], Result], parts: Sequence[Part], threads: int) -> list[Result]:
     """work(part) for every part, in their order. For numpy's loops, which let other threads run
-    meanwhile: cut the parts by the data, never by the number of threads, so that no result depends
+    meanwhile. Cut the parts by the data, never by the number of threads, so that no result depends
     on it."""
     if threads == 1 or len(parts) < 2:
         return [work(part) for part in parts]

@@ -1,9 +1,9 @@
 """The bins of a numeric column as the decoder draws from them.
 
-In each bin a value is uniform over the part of the bin between `min` and `max`; in an open bin it
-follows the public tail; where the column has `means`, it is exponential, cut off at the bin's ends,
-with the bin's mean. Limits are set so that what is written lies in its bin, within min and max, and
-fits the type.
+In each bin a value is uniform over the part of the bin between `min` and `max`. In an open bin it
+follows the public tail. Where the column has `means`, it is exponential with the bin's mean, cut
+off at the bin's ends. Limits are set so that what is written lies in its bin, within min and max,
+and fits the type.
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ _EXACT = 1 << 53
 
 
 class Bins(Struct, frozen=True):
-    """How to draw a number for each code: uniform in [lo, hi) where `mean` is 0, else exponential
-    of that mean upwards from lo (negative: downwards from hi); then clamp to [low, high]. All are
-    in units of the last digit written, 1 / `unit`.
+    """How to draw a number for each code. Where `mean` is 0, it is uniform in [lo, hi). Else it is
+    exponential of that mean, upwards from lo (negative: downwards from hi). It is then clamped to
+    [low, high]. All are in units of the last digit written, 1 / `unit`.
 
     base: set where floats do not hold all these whole numbers exactly. Draws are then those of
-    `near`, whose numbers are relative to the exact whole number `base` of each code."""
+    `near`, whose numbers are relative to the exact whole number `base` of each code.
+    """
 
     lo: np.ndarray
     hi: np.ndarray
@@ -147,7 +148,8 @@ def tilt(mean: float, width: float, whole: bool) -> float:
 
     Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1);
     rounded down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t
-    grows."""
+    grows.
+    """
     if math.isinf(width) or width > 1 << 40:
         size = max(abs(mean), 1e-9)
         return math.copysign(1 / math.log1p(1 / size) if whole else size, mean)
@@ -172,9 +174,9 @@ def tilt(mean: float, width: float, whole: bool) -> float:
 
 
 def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, ...]:
-    """The column's grids in its bins. A draw that is on no grid may still fall on one: with shares
-    p_i of the values and densities 1 / step_i of the grids, a part Q = (P - D) / (1 - D) of the
-    rows is drawn on grids, where P and D are the sums, and grid i gets p_i - (1 - Q) / step_i of
+    """The column's grids in its bins. A draw that is on no grid may still fall on one. Let p_i be
+    the shares of the values and 1 / step_i the densities of the grids, with sums P and D. A share Q
+    = (P - D) / (1 - D) of the rows is drawn on grids, and grid i gets p_i - (1 - Q) / step_i of
     them."""
     made: list[GridBins] = []
     steps = [round(g.step * unit) for g in column.grids]

@@ -22,15 +22,15 @@ def has_stand_in(column: Column) -> bool:
 
 def drawn_overflow(column: Column) -> int | None:
     """The code of values outside the domain, if it is written as a value of the domain drawn
-    uniformly: where the column has neither a null code nor a value written in their place. Else
-    None."""
+    uniformly. This happens if the column has neither a null code nor a value written in their
+    place. Else None."""
     return None if column.null_code is not None or has_stand_in(column) else column.overflow_code
 
 
 def read_back(column: Column) -> np.ndarray:
-    """Array code -> the code that the written value is encoded as. It is another code in two cases:
-    for the overflow code of a column whose `other` is one of its own values, and for bins beyond
-    `min` or `max`, which are written as `min` or `max`."""
+    """Array code -> the code that the written value is encoded as. It is another code in two cases.
+    One is the overflow code of a column whose `other` is one of its own values. The other is a bin
+    beyond `min` or `max`, which is written as `min` or `max`."""
     out = np.arange(column.size)
     if (
         isinstance(column, Categorical)

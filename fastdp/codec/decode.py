@@ -1,6 +1,6 @@
 """Codes to values: the reverse of the encoder, with numbers drawn inside their bins.
 
-Every random number is a fixed function of (seed, column, row), so any slice of rows decodes to the
+Every random number is a fixed function of (seed, column, row). So any slice of rows decodes to the
 same values alone as within the whole, whatever the threads.
 """
 
@@ -101,9 +101,9 @@ def _uniform(seed: int, column: str, purpose: str, row: int, count: int) -> np.n
 
 
 def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarray:
-    """The codes, where the code of values outside the domain is replaced by a uniform draw from the
-    domain's values (or bins), if the column has neither a null code nor a value written in their
-    place: a column without nulls is written without nulls."""
+    """The codes, with the code of values outside the domain replaced by a uniform draw from the
+    domain's values (or bins). This is done if the column has neither a null code nor a value
+    written in their place. So a column without nulls is written without nulls."""
     overflow = drawn_overflow(column)
     if overflow is None:
         return codes

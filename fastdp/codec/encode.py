@@ -79,9 +79,9 @@ def encode_batch(
 
     Each array is C-contiguous and of its column's `code_dtype`; a row not to be kept has code 0 if
     the policy dropped it. `batch` is a pyarrow RecordBatch or Table, or anything with
-    `__arrow_c_stream__`. `fields`: those of the schema that are read; None: all. DataError, naming
-    the columns, where the batch lacks some, has them twice, or has them in a type from which the
-    schema's type cannot be read.
+    `__arrow_c_stream__`. `fields`: those of the schema that are read; None: all. DataError names
+    the columns that the batch lacks, has twice, or has in a type from which the schema's type
+    cannot be read.
     """
 
     if not isinstance(batch, pa.RecordBatch | pa.Table):
@@ -245,8 +245,8 @@ def _encode_derived(
 
 
 def _split_hours(item: Timestamp, seconds: np.ndarray, good: np.ndarray) -> Split:
-    """The same as `item.split`, by a table over the hours that occur: no part changes within an
-    hour, but for `minute`, with which the table is over minutes."""
+    """The same as `item.split`, by a table over the hours that occur. No part changes within an
+    hour except `minute`; with it, the table is over minutes."""
     unit = 60 if "minute" in item.names else 3600
     hours = seconds // unit
     if not good.all():

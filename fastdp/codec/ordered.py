@@ -3,7 +3,7 @@ in order.
 
 Every code of an ordered column stands for the numbers from `low` to `high` that may be written for
 it. Two codes are possible together if some of their numbers are in order. When rows are decoded,
-numbers are first drawn bin by bin, independently; rows that came out of order are drawn again, up
+numbers are first drawn bin by bin, independently. Rows that came out of order are drawn again, up
 to `TRIES` times, each time from another random stream. So the distribution is that of independent
 draws, conditioned on being in order. Rows that are still out of order get numbers from the ends of
 their bins.

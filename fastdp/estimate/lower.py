@@ -1,7 +1,7 @@
 """From measurements to one quadratic over the plan's vector of plain marginals.
 
 Every query is lowered to rows over plain marginals (`Query.blocks`). Rows that are single cells add
-up to a diagonal, whatever measurement they come from; other rows are kept once per distinct
+up to a diagonal, whatever measurement they come from. Other rows are kept once per distinct
 functional, with its measurements averaged by inverse variance. The remaining part of the loss does
 not depend on the marginals. So the loss of all measurements is exactly that of a `Quadratic`.
 """

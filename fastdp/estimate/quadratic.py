@@ -38,7 +38,7 @@ class Order(Struct):
 
 
 class DirectTarget(Struct, frozen=True):
-    """A node whose cells are all measured one by one, and which no other measurement refers to: its
+    """A node whose cells are all measured one by one, and which no other measurement refers to. Its
     loss is 1/2 sum precision (cell - target)^2. Targets are in the order of the node's cells;
     precision is one number for all cells, or an array; both have the tables' dtype."""
 
@@ -66,7 +66,8 @@ class Quadratic:
     looks at, or all of them where that is most.
 
     An AdaGrid marginal is measured in a few of its cells, so the active vector is a tenth of the
-    plan's or less, and everything the optimiser does between two oracle calls is that much cheaper.
+    plan's or less. Everything that the optimiser does between two oracle calls is that much
+    cheaper.
     """
 
     active: np.ndarray

@@ -2,7 +2,7 @@
 private.
 
 It reads the source once, with the reader that `synthesize` uses. Of values that do not fit, it
-reports the kinds and never the values themselves: a schema is public, so nothing that is seen here
+reports the kinds and never the values themselves. A schema is public, so nothing that is seen here
 may be copied into it.
 """
 

@@ -12,12 +12,11 @@ SHOWN = 20
 
 
 def score(pair: Pair) -> dict[str, Any]:
-    """Over all columns: `missing`, the share of the truth's distinct values that the synthetic
-    table does not have; `invented`, the share of the synthetic table's distinct values that the
+    """Over all columns: `missing` is the share of the truth's distinct values that the synthetic
+    table does not have. `invented` is the share of the synthetic table's distinct values that the
     truth does not have. `columns` has, for each column and for both: the number of such values, the
-    share of rows with such a value (rows of the truth for missing, of the synthetic table for
-    invented), and the names of the commonest.
-    """
+    share of rows with such a value, and the names of the commonest. Rows are those of the truth for
+    missing values, of the synthetic table for invented ones."""
     columns: dict[str, Any] = {}
     totals = {"missing": [0, 0], "invented": [0, 0]}
     for name in pair.names:

@@ -1,5 +1,5 @@
-"""Whether synthetic users behave like the true ones: rows per user, and per column how often a
-user's rows agree, how many users have one value, and how many values users have."""
+"""Whether synthetic users behave like the true ones. Compared are rows per user and, per column,
+how often a user's rows agree, how many users have one value, and how many values users have."""
 
 from typing import Any
 

@@ -1,13 +1,13 @@
 """Assigns user ids to synthetic rows, by the habits of public users or by a noisy histogram of rows
 per user. This is post-processing only.
 
-Each synthetic user is modelled on a public user: it asks for as many rows, in the same cells of the
-habit columns (for taxis: company, pickup area, shift), as that user has. All public users are used
-equally often. Rows are assigned in rounds: first to users who asked for exactly that cell, then to
-users who asked for a cell that agrees in all columns but the first, and so on; in the last round to
-any user with rows left to get. No user gets more rows than it asked for, so no user exceeds the
-bound. (Using public users in proportion to the synthetic rows in their cells was tried: it distorts
-the distribution of rows per user and scores lower.)
+Each synthetic user is modelled on a public user. It asks for as many rows as that user has, in the
+same cells of the habit columns (for taxis: company, pickup area, shift). All public users are used
+equally often. Rows are assigned in rounds. The first round serves users who asked for exactly that
+cell, the next one users whose cell agrees in all columns but the first, and so on. The last round
+serves any user with rows left to get. No user gets more rows than it asked for, so no user exceeds
+the bound. (Using public users in proportion to the synthetic rows in their cells was tried: it
+distorts the distribution of rows per user and scores lower.)
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.
 
 
 def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """The number of the public user that each synthetic user is modelled on: systematic sampling by
-    weight, then further draws until the sizes add up to at least `rows`. At least one size must be
-    positive."""
+    """The number of the public user that each synthetic user is modelled on. It is systematic
+    sampling by weight, with further draws until the sizes add up to at least `rows`. At least one
+    size must be positive."""
     edges = np.cumsum(weight) + rng.random()
     times = np.diff(np.floor(np.concatenate([[edges[0] - weight[0]], edges])).astype(np.int64))
     times[sizes <= 0] = 0

@@ -1,9 +1,9 @@
 """Linear queries over the cells of one marginal.
 
-Every query is a matrix whose rows are a scalar times a row of zeros and ones (`Sparse` may hold any
-numbers, but then only the estimator takes it, not the session). `product` and `transpose` leave the
-scalars out: the session measures whole counts and carries a row's scalar in the noise, `sigma /
-scalar`. So a query knows
+Every query is a matrix whose rows are a scalar times a row of zeros and ones. (`Sparse` may hold
+any numbers, but then only the estimator takes it, not the session.). `product` and `transpose`
+leave the scalars out: the session measures whole counts and carries a row's scalar in the noise,
+`sigma / scalar`. So a query knows
 
 * `cells`, `rows`: its shape;
 * `product(x)`: one number per row, exact on int64;
@@ -39,8 +39,8 @@ __all__ = [
 
 
 def fresh(query, made: dict[int, tuple]):
-    """A query made again from the data of one of these classes, so that what was checked when it
-    was made holds, and nothing that happens to the original afterwards, or happened to its methods,
+    """A query made again from the data of one of these classes. So everything that was checked when
+    it was made holds. Nothing that happens to the original afterwards, or happened to its methods,
     matters. `made` remembers what was made."""
     if id(query) not in made:
         made[id(query)] = (query, _remade(query, made))

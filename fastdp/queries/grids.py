@@ -20,10 +20,10 @@ class Grid:
     """Which cells of one marginal are measured one by one, and the grids of its children.
 
     `fine` holds flat cell numbers, ascending. `children` are the grids of the clique's subsets with
-    one attribute less (none for a single attribute, whose cells must then all be fine). Every fine
+    one attribute less. A single attribute has none, and all of its cells must be fine. Every fine
     cell must project to a fine cell of each child: this is what makes a remainder's remainder
     independent of the level above (see `AdaGrid`). `rests` are the remainders of the children, made
-    once for all queries that ask for them; their `at` says which fine cell of the child lies below
+    once for all queries that ask for them. Their `at` says which fine cell of the child lies below
     each fine cell of this grid.
     """
 
@@ -75,14 +75,14 @@ class AdaGrid(QueryBase):
     """AdaGrid's query of one marginal S: fine cells one by one; of the rest, each child's own
     query, scaled.
 
-    Rows: the fine cells of S; then for each child T the rows T's own query would ask of the
-    remainder (S without its fine cells), scaled by 1/sqrt(number of children), recursively. Every
-    column has L2 norm exactly 1.
+    Rows: first the fine cells of S. Then, for each child T, the rows that T's own query would ask
+    of the remainder (S without its fine cells), scaled by 1/sqrt(number of children), recursively.
+    Every column has L2 norm exactly 1.
 
-    The matrix is never built. Since a fine cell of S lies over fine cells of T, the remainder of S
-    has `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself
-    elsewhere; so the next level down asks the same of m_T as T's own query did, whichever S it came
-    from. Each level is a gather and a small scatter.
+    The matrix is never built. A fine cell of S lies over fine cells of T. So the remainder of S has
+    `m_T[t] - sum of m_S over the fine cells above t` at a fine cell t, and `m_T[t]` itself
+    elsewhere. The next level down therefore asks the same of m_T as T's own query did, whichever S
+    it came from. Each level is a gather and a small scatter.
     """
 
     def __init__(self, grid: Grid):

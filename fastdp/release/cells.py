@@ -9,10 +9,10 @@ values that a column may have: it knows their type and which of them are round n
     edges, span = line.refine(edges, counts, sigma, n, bins, span)    # about n cells where the rows are
     edges = line.bins(edges, counts, sigma, bins, span)    # equal counts; a frequent value is its own bin
 
-A cell is split at the multiples of a round step (1, 2, 5 times a power of ten; minutes, hours and
-days of times), and each multiple is a cell of its own. So a value that many rows have gets a cell
-of its own as soon as the steps are fine enough for it to be a multiple. Measured accuracy:
-docs/research/ranges.md.
+A cell is split at the multiples of a round step, and each multiple is a cell of its own. Steps are
+1, 2 and 5 times a power of ten; for times, minutes, hours and days. So a value that many rows have
+gets a cell of its own as soon as the steps are fine enough for it to be a multiple. Measured
+accuracy: docs/research/ranges.md.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ plus TAIL standard errors of that joint count."""
 TAIL = 1.0
 """Standard errors: see TRIM."""
 LOST = 0.01
-"""Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows:
-where noise is large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and
+"""Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows.
+Where noise is large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and
 0.02 on simulated columns of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows; without it up to
 67 % of the rows were cut off."""
 MANY = 0.05
@@ -73,8 +73,8 @@ CALENDAR_CELLS = np.array([-math.inf, 0, 1, 2, 5, 7, 8, 10, 13, 20, 24, 32, 50, 
 """
 MOST_CALENDAR = max(high - low + 1 for low, high in CALENDAR)
 OTHERS = 0.12
-"""A column is read as clock times only where the noise is less than this share of its rows: of even
-numbers 0.4 have last digits above 59, of clock times none."""
+"""A column is read as clock times only where the noise is less than this share of its rows. Of
+evenly spread numbers, 0.4 have last digits above 59; of clock times, none."""
 UPPER = 0.2
 """A column fills such a range if at least this share of its rows lies in the upper half of the
 range. Numbers that become rarer as they grow (children, purchases) do not."""
@@ -231,9 +231,9 @@ class Line(Struct, frozen=True):
         )
 
     def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
-        """Public edges of years on a side of the span that holds many rows after all: they lie too
-        thinly to have stood out of the first partition's noise. As many as those rows are standard
-        errors, or all."""
+        """Public edges of years on a side of the span that holds many rows after all. Those years
+        lie too thinly to have stood out of the first partition's noise. As many as those rows are
+        standard errors, or all."""
         found: set[float] = set()
         for side in (edges[1:] <= span[0], edges[:-1] >= span[1]):
             rows = float(counts[side].sum())
@@ -422,8 +422,8 @@ def step_of(counts: Array, sigma: float) -> int:
 
 def is_clock(hours: Array, other: float, sigma: float) -> bool:
     """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of
-    numbers that are none (minutes above 59): there are next to no others, and the two largest hours
-    hold less than half of the rows (of numbers such as years they hold all)."""
+    numbers that are none (minutes above 59). There must be next to no others, and the two largest
+    hours must hold less than half of the rows. (Of numbers such as years they hold all.)."""
     total = float(hours.sum()) + other
     spread = float(np.sort(hours)[-2:].sum()) < total / 2
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
@@ -431,8 +431,8 @@ def is_clock(hours: Array, other: float, sigma: float) -> bool:
 
 def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
     """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`
-    (or the step of times): the smallest number that almost no rows exceed (a share below FEW, or
-    below the noise). None if many rows have more digits than were counted separately, or if the
+    (or the step of times). It is the smallest number that almost no rows exceed: a share below FEW,
+    or below the noise. None if many rows have more digits than were counted separately, or if the
     noise is more than a share `most` of the rows."""
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
@@ -458,9 +458,9 @@ def _ceil(value: float, digits: int) -> float:
 
 
 def extents(counts: Array, sigma: float) -> Array:
-    """bool per cell: whether it may hold rows. Where those cells of an aligned run of 2^k cells
-    that no shorter run has shown to hold rows stand out together of their noise, the part of the
-    run that stands out most."""
+    """bool per cell: whether it may hold rows. Dyadic scan: mark the most significant part of each
+    significant run. Runs are aligned and have 2^k cells; cells that a shorter run has marked are
+    left out of longer ones."""
     bar = outstanding(len(counts))
     size = 1
     alive = np.zeros(len(counts), bool)
@@ -481,8 +481,8 @@ def extents(counts: Array, sigma: float) -> Array:
 
 
 def ahead(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
-    """How many leading cells hold together at most `few` rows plus `noise` times the root of their
-    number, which adds at most `most`; 0 if all cells together do."""
+    """How many leading cells together hold at most `few` rows plus `noise` times the root of their
+    number. The noise adds at most `most`. 0 if all cells together do."""
     allowed = few + np.minimum(noise * np.sqrt(np.arange(1, len(counts) + 1)), max(0.0, most))
     beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0
@@ -494,8 +494,8 @@ def agree(
     """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`,
     `sigma_above`).
 
-    Between two neighbouring edges that both partitions have, the fine counts are all shifted by the
-    same amount, so that their sum is the average of both partitions' sums, weighted by inverse
+    Between two neighbouring edges that both partitions have, all fine counts are shifted by the
+    same amount. Their sum becomes the average of both partitions' sums, weighted by inverse
     variance.
     """
     out = np.array(counts, np.float64)

@@ -1,19 +1,19 @@
 """Noisy sums inside bins: from them come the means to which decoded values keep, and shared ranks.
 
 A column is counted by a finer partition: every bin of more than one value is cut into up to `PARTS`
-cells. A bin has two *corners*, its least and its largest number; a wide bin at an end of the line
-has further ones in between, at distances that double, so that its sum has the noise of the corners
-that rows are near to, not that of its bound. A cell lies between two corners of its bin and has a
+cells. A bin has two *corners*, its least and its largest number. A wide bin at an end of the line
+has further corners in between, at distances that double. So its sum has the noise of the corners
+that rows are near to, not that of its bound. A cell lies between two corners of its bin. It has a
 public offset o in 0..U, its place between them (U: UNIT or, at much noise, a smaller power of two).
-One number is asked of each corner: the sum over rows of weight * (U - o) where it is the lower one
-of the two, and of weight * o where it is the upper.
+One number is asked of each corner. It is the sum over rows of weight * (U - o) where the corner is
+the lower one of the two, and of weight * o where it is the upper one.
 
-Sensitivity. A row lies in one cell of a column, so it adds weight * (U - o, o) to two numbers, and
-(U - o)^2 + o^2 <= U^2 since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of
-one user's rows add up to at most the clip, so by the triangle inequality the column's answers,
+Sensitivity. A row lies in one cell of a column, so it adds weight * (U - o, o) to two numbers. (U -
+o)^2 + o^2 <= U^2, since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of one
+user's rows add up to at most the clip. So, by the triangle inequality, the column's answers,
 divided by U, change by at most the clip in L2. `noiseplan.plan_marginal` checks the norm of every
 column of the query in exact integers. Several columns are several requests: their mu^2 add up. An
-open bin reaches to the column's `min` or `max`, or to an edge that the run released; without such a
+open bin reaches to the column's `min` or `max`, or to an edge that the run released. Without such a
 bound nothing is asked of it, and no value of the data sets a bound.
 
 Steps: of each column the rows in asked bins are counted by public classes of round numbers
@@ -73,8 +73,8 @@ ROUND_NUMBERS = {
 """By a column's last digit, the classes of round numbers whose shares are counted: multiples of 10
 and of 5; prices."""
 LEVELS = 5
-"""Distances from the mean are counted in halves of a half bin, from -1 to 1: even values that are
-equal in both columns have a mean product of 3/8 of its largest value."""
+"""Distances from the mean are counted in halves of a half bin, from -1 to 1. Evenly spread values
+that are equal in both columns have a mean product of 3/8 of its largest value."""
 SURE = 3.0
 """Standard errors by which a finding must exceed chance: the correlation of two ranks, or the
 rows of a class of round numbers beyond those that evenly spread values would have."""
@@ -145,8 +145,8 @@ class Cells(Struct, frozen=True, eq=False):
 
 def tail_mean(ends: np.ndarray, parts: np.ndarray, sigma: float) -> tuple[float, float]:
     """(mean distance, rows) of a tail of which the corners at these distances `ends` have noisy
-    `parts`. It averages over generalised Pareto tails, each as likely as the parts make it; of
-    each, corners keep to the parts as far as these stand out of the noise."""
+    `parts`. It averages over generalised Pareto tails, each as likely as the parts make it. For
+    each tail, corners keep to the parts as far as these stand out of the noise."""
     log2 = np.arange(-3, 5.01, 0.25)
     prior = -0.5 * ((log2 * math.log(2) - math.log(LENGTH)) / LENGTHS) ** 2
     made = [

@@ -9,14 +9,15 @@ MAX_NAMED_ROWS = 12
 
 
 def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:
-    """The distribution of one column: the truth as bars and the synthetic table as horizontal
-    strokes; without the truth, the synthetic table as bars with the intervals of the true shares.
+    """The distribution of one column: the truth as bars, and the synthetic table as horizontal
+    strokes. Without the truth, the synthetic table is drawn as bars with the intervals of the true
+    shares.
 
     `column` has `name`, `labels` and `truth` (shares or None), `table` has `share` and may have
     `span`: lower and upper ends of intervals, None if there is none. Few named values are drawn as
     labelled rows; many or ordered values as a histogram. If the last value stands for `folded` rare
-    values together, it is described in words and not drawn, since its share may be larger than all
-    others.
+    values together, it is described in words. It is not drawn, since its share may be larger than
+    all others.
     """
     labels = column["labels"]
     truth = column["truth"]

@@ -214,9 +214,9 @@ def users(
 
 
 def _follows(every: Sequence[Any], truth: Table | None, order: Mapping[str, Any]) -> list[dict]:
-    """For each chain of an order, how often its columns agree in a row and the user's next row: the
-    mean over users with two rows or more, with the interval that was released. Empty if a table
-    lacks a column."""
+    """For each chain of an order, how often its columns agree in a row and the user's next row. It
+    is the mean over users with two rows or more, with the interval that was released. Empty if a
+    table lacks a column."""
     out: list[dict] = []
     chains = [pair for pair in order["pairs"] if pair[:2] in order["chains"]]
     needed = {*order["columns"], *(name for pair in chains for name in pair[:2])}

@@ -2,7 +2,7 @@
 scaled.
 
 Charts have no text inside the SVG. Their horizontal axis is 0..n in a view box that stretches
-(`preserveAspectRatio="none"`), strokes do not scale, and labels are HTML next to or over them; so
+(`preserveAspectRatio="none"`). Strokes do not scale, and labels are HTML next to or over them. So
 one drawing reads well from 300 to 1200 pixels. A chart carries its tooltips in one attribute
 (`data-tips`, one per step along its axis), which the page's script shows on hover, touch and arrow
 keys.

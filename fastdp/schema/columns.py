@@ -1,8 +1,8 @@
 """The kinds of columns a schema is made of: which code stands for which values.
 
-Codes of every column are numbered: first its values or bins in their stated order, then the
-overflow code, then the null code, the last two only where the column's policy asks for them
-(`"code"`). Nothing here looks at data: a column is a public description.
+Codes of every column are numbered in this order: its values or bins as stated, the overflow code,
+the null code. The last two exist only if the column's policy asks for them (`"code"`). Nothing here
+looks at data: a column is a public description.
 """
 
 from __future__ import annotations
@@ -267,8 +267,8 @@ class Integer(Column):
 
 
 def exact(number: float | Fraction) -> Fraction | float:
-    """The number that an edge or bound stands for: a whole number as it is, any other as the
-    decimal that it is written as; infinities are returned unchanged."""
+    """The number that an edge or bound stands for. A whole number stays as it is; any other is the
+    decimal that it is written as. Infinities are returned unchanged."""
     if isinstance(number, float) and not number.is_integer():
         return number if math.isinf(number) else Fraction(repr(number))
     return Fraction(number)
@@ -282,7 +282,7 @@ class Numeric(Column):
     For dates and times (`dtype`), edges are whole days or seconds since 1970, in UTC if the type
     has a zone.
 
-    A decoded value is uniform over its bin; in an open bin it follows `tail` (`lower_tail` in the
+    A decoded value is uniform over its bin. In an open bin it follows `tail` (`lower_tail` in the
     lowest bin), by default exponential with the width of the neighbouring bin as mean. All decoded
     values lie within `min` and `max`. They are whole numbers if `whole` is set (always for integer
     types), else rounded to `digits` decimals if `digits` is set. If the edges are finite and

@@ -19,8 +19,8 @@ from .expression import Described, Expression, is_time
 
 Value = int | float | str | bool
 FOLLOW_CELLS = 1 << 17
-"""A column that follows from others is modelled only if it and they together have at most this many
-cells."""
+"""A column that follows from others is modelled in two cases. A constraint of another kind names
+it, so that the zeros of that constraint are exact; or its own constraint says so (`model`)."""
 
 
 class Constraint(
@@ -251,8 +251,8 @@ def check(schema: Described) -> None:
 
 
 def computed(schema: Described, constraint: Constraint) -> bool:
-    """Whether the constraint's column is a number or time that is computed from the values of a row
-    when it is written: one that follows, by an expression, from numbers in bins or from times."""
+    """Whether the constraint's column is a number or time that is computed from a row's values when
+    it is written. Such a column follows, by an expression, from numbers in bins or from times."""
     name = constraint.column or ""
     numeric = isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
     if constraint.follows is None or not numeric:
@@ -296,9 +296,10 @@ def not_modelled(schema: Described) -> tuple[str, ...]:
 
     A column that follows from others is modelled if a constraint of another kind names it, so that
     the zeros of that constraint are exact, or if its own constraint says so (`model`). Where
-    `model` is None, it is modelled if it has at most half as many codes as the columns it follows
-    from have cells (then measuring it is a cheap way to learn about them) and both together have at
-    most `FOLLOW_CELLS` cells."""
+    `model` is None, two limits decide. The column has at most half as many codes as the columns it
+    follows from have cells: then measuring it is a cheap way to learn about them. Both together
+    have at most `FOLLOW_CELLS` cells.
+    """
     named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
     out: list[str] = []
     for constraint in schema.constraints:

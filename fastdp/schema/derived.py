@@ -2,7 +2,7 @@
 
 A derived field is a pair of functions on arrays. `split` takes source values and returns one array
 of whole numbers per part, and a mask of the values that lie in its domain. `join` takes the parts
-and a source of uniform numbers in [0, 1), one draw per row and purpose, and returns source values
+and a source of uniform numbers in [0, 1), one draw per row and purpose. It returns source values
 that `split` maps to the same parts.
 """
 

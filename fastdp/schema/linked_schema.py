@@ -34,8 +34,8 @@ class LinkedSchema:
     """Public description of linked tables; frozen.
 
     `tables`: the schema of each table, the parent's first; its user column is the table's key.
-    `orphans`: for each child table, what happens to rows whose key no parent row has: `drop` leaves
-    them out, `keep` counts the key as a parent whose columns are all null. `order`: of child tables
+    `orphans`: for each child table, what happens to rows whose key no parent row has. `drop` leaves
+    them out; `keep` counts the key as a parent whose columns are all null. `order`: of child tables
     that declare it, the code column by which the rows of one parent are ordered.
     """
 

@@ -203,7 +203,7 @@ class Pending(Column):
 
     def with_values(self, values: Sequence[int | str]) -> dict[str, Any]:
         """The document of the finished column with these values. For texts, one further value
-        stands for all other texts, unless the document states an overflow policy; other whole
+        stands for all other texts, unless the document states an overflow policy. Other whole
         numbers get the overflow code, unless the list is empty."""
         text = dtypes.family(self.dtype) == "string"
         rest: int | str = self.stated.get("other") or (OTHER if text else 0)

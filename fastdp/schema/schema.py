@@ -39,15 +39,15 @@ class Schema:
     The dialect is not part of the digest, since it says how files are written and not what codes
     mean.
 
-    `fields` are the source columns by name, in the order of the document; `columns` are the code
-    columns that they are encoded as (several for a derived field), and `domain` the numbers of
-    codes of these. `null_user` says what happens to a row whose user id is null: `drop` leaves it
-    out, `own` makes it a separate user. `order` names the fields by which the rows of a user are in
-    order, most significant first. `dialect` is the dialect of text files. `constraints` say which
-    rows can occur (docs/guide/constraints.md); `modelled` is the domain without the columns that
-    are computed from others when rows are written. `learnt` names the lines that a draft took from
-    data and nobody has replaced since. `exact` names the fields that are also read as exact
-    numbers, beside their codes; like the dialect it is not part of the digest.
+    `fields` are the source columns by name, in the order of the document. `columns` are the code
+    columns that they are encoded as (several for a derived field). `domain` gives their numbers of
+    codes. `null_user` says what happens to a row whose user id is null: `drop` leaves it out, `own`
+    makes it a separate user. `order` names the fields by which the rows of a user are in order,
+    most significant first. `dialect` is the dialect of text files. `constraints` say which rows can
+    occur (docs/guide/constraints.md); `modelled` is the domain without the columns that are
+    computed from others when rows are written. `learnt` names the lines that a draft took from data
+    and nobody has replaced since. `exact` names the fields that are also read as exact numbers,
+    beside their codes; like the dialect it is not part of the digest.
     """
 
     fields: Mapping[str, Field]

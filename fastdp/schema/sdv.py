@@ -1,7 +1,7 @@
 """Schema documents from SDV's metadata (single table, sequential, or one table of several).
 
-The metadata gives the kind of a column's values, but no lists or bounds: these are found by the run
-(`domain = "private"`), or given by the caller.
+The metadata gives the kind of a column's values, but no lists or bounds. The run finds these
+(`domain = "private"`), or the caller gives them.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
 """Simulated households and their persons: two linked tables.
 
-A household has a type, which decides its persons: one head, at most one spouse, children at least
-16 years younger than the youngest parent, and others who share. Nobody under 16 works; income is
-the sum of what the persons earn; regions differ in tenure, types and income.
+A household has a type, which decides its persons. There is one head and at most one spouse.
+Children are at least 16 years younger than the youngest parent, and others may share the household.
+Nobody under 16 works; income is the sum of what the persons earn; regions differ in tenure, types
+and income.
 """
 
 from __future__ import annotations

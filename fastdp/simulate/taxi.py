@@ -1,8 +1,9 @@
 """Simulated taxi trips with the columns of the 2021 de-identification challenge (sprint 3).
 
-Dependences in the data: a taxi belongs to one company and has habits of shift and area; the dropoff
-depends on pickup and shift; miles depend on the distance between the areas, seconds on miles and
-traffic, the fare on both, the payment type on taxi and fare, and tips on the payment type.
+Dependences in the data: a taxi belongs to one company and has habits of shift and area. The dropoff
+depends on pickup and shift. Miles depend on the distance between the areas, seconds on miles and
+traffic, and the fare on both. The payment type depends on taxi and fare, and tips on the payment
+type.
 """
 
 from __future__ import annotations
@@ -122,9 +123,9 @@ class World:
         return out
 
     def _dropoffs(self, busy: np.ndarray) -> np.ndarray:
-        """[kind of shift, pickup, dropoff] weights: they increase with the dropoff's popularity and
-        decrease with distance; trips from an airport go mostly to the centre, and from unknown
-        areas to unknown areas."""
+        """[kind of shift, pickup, dropoff] weights. They increase with the dropoff's popularity and
+        decrease with distance. Trips from an airport go mostly to the centre, and those from
+        unknown areas to unknown areas."""
         near = np.exp(-self.miles / 2.0).astype(np.float64)
         weight = busy[None] ** 0.9 * (near + 0.004)
         weight[list(city.AIRPORTS)] = busy[None] * (0.1 + near[list(city.AIRPORTS)])
@@ -184,12 +185,13 @@ def taxi(
 
     Money is in whole dollars, distance in whole miles, -1 means missing. Equal arguments give equal
     tables, for any number of threads. Areas, companies, fares and card use drift slowly from year
-    to year, so that one year can serve as public data for another; use another seed as well, or
+    to year, so that one year can serve as public data for another. Use another seed as well, or
     both tables have the same taxis.
 
     `chained`: the trips of a taxi follow each other, two in five where the last one ended (schema
     "taxi-chained"): `trip_start`, in quarters of an hour of 26 weeks from the first Sunday of
-    March, takes the place of shift, day and hour."""
+    March, takes the place of shift, day and hour.
+    """
 
     rows = check_int("rows", rows, 0, 200_000_000)
     year = check_int("year", year, 1900, 2200)

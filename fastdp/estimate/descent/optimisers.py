@@ -17,9 +17,9 @@ The loss is quadratic, so the upper bound that L must give is exactly
 whatever t is: the failed side of the inequality says which L would have done, so L follows the
 curvature instead of being guessed by doubling. A step is taken from the tables themselves
 (`Engine.move`): multiplied by the exp of what the potentials change by, they are the next ones. In
-a node measured cell by cell, gradient, step, average and the sums that the inequality and the loss
-need are all made in that one pass; the rest happens in the vector's residuals (marginals minus
-targets), which are affine, so that x's residuals are averages of z's.
+a node measured cell by cell, that one pass makes the gradient, the step, the average, and the sums
+that the inequality and the loss need. Everything else happens in the vector's residuals (marginals
+minus targets). These are affine, so x's residuals are averages of z's.
 """
 
 import math
@@ -43,14 +43,14 @@ FAR = 8.0
 
 STEADY = 0.1
 """The least weight t of the newest point in a fit that stops by what the noise explains. Full
-momentum runs ahead in the directions that are measured worst, which is where the noise is: with
-this little of it an early stop is as good as plain mirror descent's, at a fifth of the calls
+momentum runs ahead in the directions that are measured worst, which is where the noise is. With
+this little of it, an early stop is as good as plain mirror descent's, at a fifth of the calls
 (bench/stopping.py)."""
 
 
 AGAIN = 10
 """A stop by tolerance is final if the loss fell by less than this many tolerances since momentum
-was last reset to 0; otherwise momentum is reset and the fit goes on."""
+was last reset to 0. Otherwise momentum is reset and the fit continues."""
 
 
 class DescentState:
@@ -59,7 +59,7 @@ class DescentState:
 
     `attempt` tries a step from z, and may be called again with another size; `accept` moves there.
     `tables` holds the tables at the start (not their logarithms) and becomes those of z. Calls of
-    the engine are counted. `time` is how long the mirror flow has run at x, in rows: step sizes add
+    the engine are counted. `time` is how long the mirror flow has run at x, in rows. Step sizes add
     up at z, and x averages them like everything else.
     """
 
@@ -193,13 +193,14 @@ class Stop:
     """Decides when a fit is done, and says why.
 
     "noise": the discrepancy principle. The loss of the truth itself is about half the number of
-    measured rows; a fit that is below fits noise. It ends when the loss is down to rows / 2 in all,
-    and for every order k of marginals to rows_k / 2 + 3 sqrt(rows_k / 2), so that many noise cells
-    of high order cannot hide a wrong low-order marginal; where that is not reachable, by tolerance.
-    `slack`: the first bound is this many standard deviations of the truth's loss, sqrt(rows / 2),
-    higher; for starts that are good priors, which must not be bent to noise in half of all runs.
-    "tol": the loss fell by less than `tol`, relatively, over the last 10 iterations and stands at
-    its best. "iters": after `iters` oracle calls, or a time of the flow (`flow`, in rows).
+    measured rows; a fit that is below fits noise. It ends when the loss is at most rows / 2 in all,
+    and at most rows_k / 2 + 3 sqrt(rows_k / 2) for every order k of marginals. So many noisy cells
+    of high order cannot hide a wrong low-order marginal. Where that is not reachable, it ends by
+    tolerance. `slack`: the first bound is higher by this many standard deviations of the truth's
+    loss, sqrt(rows / 2). It is for starts that are good priors: these must not be bent to noise in
+    half of all runs. "tol": the loss fell by less than `tol`, relatively, over the last 10
+    iterations and stands at its best. "iters": after `iters` oracle calls, or a time of the flow
+    (`flow`, in rows).
     """
 
     WINDOW = 10
@@ -242,7 +243,7 @@ class Stop:
         self.seen = [loss]
 
     def _stalled(self, loss: float) -> bool:
-        """No progress over the window, and not on the way down from a momentum overshoot: there the
+        """No progress over the window, and not on the way down from a momentum overshoot. There the
         loss stands above its best for a while before it falls below. Where it never does, the
         patience ends with half the iterations."""
         if len(self.seen) <= self.WINDOW:

@@ -4,11 +4,11 @@ model that has them.
 Where the junction tree's cliques are measured themselves, the model is the product of their tables
 over the separators': nothing is left to fit. Elsewhere (pairs inside larger cliques) tables that
 agree pair by pair are the targets of `raking`. There a table is also known through the others,
-around the loops of the tree's cliques, and that is what its centre is for: order by order, a first
-look around independence (or the model of the lower orders), then every region around the model of
-those that are not in its group (`partition_groups`). So a region's answers reach its own centre
-only through the marginals that all tables agree on, and Stein's estimate of its risk, which asks
-for a centre that does not depend on them, holds nearly.
+around the loops of the tree's cliques. Its shrinkage target (centre) brings this in, order by
+order. The first round is around independence, or around the model of the lower orders. Then every
+region is fitted around the model of those that are not in its group (`partition_groups`). So a
+region's answers reach its own centre only through the marginals that all tables agree on. Stein's
+estimate of risk asks for a centre that does not depend on the answers, so it holds nearly.
 """
 
 import math
@@ -63,10 +63,10 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
     """For every clique of the tree the region that is its table, where the product of those is the
     model; else None.
 
-    It is where every clique of measured attributes is a region (codes may be merged), all other
-    regions are marginals of those, neighbours that share several attributes merge their codes
-    alike, and each attribute has one region that is finer than all others about it and says how
-    merged codes are split.
+    It is if four conditions hold. Every clique of measured attributes is a region (codes may be
+    merged). All other regions are marginals of those. Neighbours that share several attributes
+    merge their codes alike. Each attribute has one region that is finer than all others about it
+    and says how merged codes are split.
     """
     partitions = problem.partitions
     measured = {a for r in problem.regions for a in r.clique}

@@ -3,10 +3,10 @@ multipliers.
 
 Every region's table is known in closed form once the multipliers of the constraints
 (`region_graph.py`) are; csrc/dual.h has the formula, docs/explain/estimator.md the theorem. What
-"fits" means is one pair of numbers per region, its *strength*: the time `tau` of the mirror flow
-that takes a table from its centre towards the answers (infinite: least squares), and a factor
-`kappa` of the centre (below 1: most cells are expected to be empty). Tables are in rows;
-multipliers in 1 / rows.
+"fits" means is one pair of numbers per region, its *strength*. The time `tau` of the mirror flow
+takes a table from its centre towards the answers (infinite: least squares). The factor `kappa`
+scales the centre (below 1: most cells are expected to be empty). Tables are in rows; multipliers in
+1 / rows.
 """
 
 import math
@@ -24,20 +24,20 @@ from .region_graph import Partitions, Region, Regions, Set, expand
 CANDIDATES = ((0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.03), (2.0, 0.003), (12.0, 1.0))
 """Strengths (tau, kappa) whose tables are mixed. From nearly the centre to nearly least squares,
 with two that expect empty cells, for tables whose columns follow from each other. Chosen on the
-Massachusetts table (once and 40 times over), adult and the generated tables of bench.fits, epsilon
-1 and 10: 13 candidates gave errors within 1 % of these."""
+Massachusetts table (once and 40 times over), adult and the generated tables of bench.fits, at
+epsilon 1 and 10. With 13 candidates, errors were within 1 % of these."""
 
 FIRST = ((0.3, 1.0), (12.0, 1.0))
 """The candidates of a first look, which is only there for the centres of the next: a smooth and a
 close one. With all six, true errors after the next are within 1 %."""
 
 ONES = 0.7
-"""tau of single attributes: their values stand far above the noise or were merged, and between 0.5
-and 1 the errors differ by less than 1 % on the same tables."""
+"""tau of single attributes. Their values stand far above the noise or were merged. Between 0.5 and
+1 the errors differ by less than 1 % on the same tables."""
 
 AGREE = 8.0
-"""tau of tables that are already denoised and only have to agree: so long that the flow ends at the
-answers, finite so that no cell becomes zero."""
+"""tau of tables that are already denoised and only have to agree. It is so long that the flow ends
+at the answers, and finite so that no cell becomes zero."""
 
 # When multipliers are good enough: the largest violation of a constraint, in standard errors of its
 # own side.
@@ -203,10 +203,11 @@ def denoise(
 
         |sum of w u - y|^2 / sigma^2 - cells + 2 sum of w (divergence of u)
 
-    is least, all made to agree by a last solve. With a `bound`, the tables that all regions'
-    squares say are at the noise level: from there back towards the smoothest candidate until the
-    squares add up to `bound` (on towards the closest one where they exceed it), and whether that
-    could be reached. All candidates agree, so that their mixtures do, nearly."""
+    is least, all made to agree by a last solve. With a `bound`, the fit is moved to the noise
+    level: back towards the smoothest candidate until all regions' squares add up to `bound`, or on
+    towards the closest one where they exceed it. Also returns whether that level could be reached.
+    All candidates agree, so that their mixtures do, nearly.
+    """
     seen, freedom = _candidates(dual, candidates)
     gram = dual.core.gram(seen)
     n = len(dual.spans)

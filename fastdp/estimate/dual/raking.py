@@ -1,12 +1,12 @@
 """The model of a junction tree whose marginals are given tables: scaling (raking) along the tree.
 
 Every clique's table is held, calibrated with its neighbours. A visit to a clique scales its table
-to each of its targets in turn; walking from clique to clique along the tree, only the separator
-crossed has to be brought up to date, by the ratio of its new to its old marginal. This is iterative
-proportional fitting of the whole distribution (Jirousek and Preucil 1995), at the price of the
-cliques' tables: it converges to the model of largest entropy, relative to the start, that has the
-targets, where there is one. A tour is a list of steps that csrc/rake.h carries out: each multiplies
-a table by the last ratios and adds it up onto the next marginal, in one pass.
+to each of its targets in turn. Walking from clique to clique along the tree, only the separator
+crossed is updated, by the ratio of its new to its old marginal. This is iterative proportional
+fitting of the whole distribution (Jirousek and Preucil 1995), at the price of the cliques' tables.
+It converges to the model with the targets that has the largest entropy relative to the start, if
+there is one. A tour is a list of steps that csrc/rake.h carries out. In one pass, each step
+multiplies a table by the last ratios and adds it up onto the next marginal.
 """
 
 from __future__ import annotations
@@ -209,9 +209,9 @@ class CliqueTables:
     def rake(
         self, targets: Sequence[Target], tours: int, floor: float = FLOOR, stalled: float = 0.0
     ) -> int:
-        """Scale to the targets, so many times around the tree, or until a tour lowers the sum of
-        their squared distances in sigma by less than the part `stalled` of it; returns the number
-        of tours."""
+        """Scale to the targets, at most so many times around the tree. A tour that lowers the sum
+        of their squared distances in sigma by less than the share `stalled` is the last one.
+        Returns the number of tours."""
         held: list[list[Target]] = [[] for _ in self.tables]
         for target in sorted(targets, key=lambda t: -t.table.size):
             held[self.frame.home(target.clique)].append(target)

@@ -2,12 +2,12 @@
 (`dual.py`).
 
 A *region* is a measured marginal: every single cell of a clique, or of its codes merged into bins,
-attribute by attribute. With the bins of an attribute as a partition of its codes, a region is a
-choice of one partition per attribute (one block: the attribute is left out). The finest marginal
-that two regions both determine takes, per attribute, the finest partition that is coarser than
-both: their *meet*. Regions agree everywhere they can if they agree on all meets, and that holds if
-they do along the covering pairs of the set of all meets. Each covering pair is a constraint with
-one multiplier per cell of the meet.
+attribute by attribute. The bins of an attribute are a partition of its codes. A region is a choice
+of one partition per attribute (one block: the attribute is left out). The finest marginal that two
+regions both determine takes, per attribute, the finest partition that is coarser than both: their
+*meet*. Regions agree everywhere they can if they agree on all meets, and that holds if they do
+along the covering pairs of the set of all meets. Each covering pair is a constraint with one
+multiplier per cell of the meet.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 taxi.
 
 Each taxi has 99 counts: its trips by shift (0..20) and by pickup area (-1, 1..77). Fifty times,
-with numpy's RandomState(123456), a taxi of the truth (in ascending order of ids) and then 99
-tolerances from 5..50 are drawn; a taxi is similar if each of its counts differs from that of the
-drawn taxi by at most the tolerance. The score is 1 minus the mean over the fifty draws of |share of
-similar taxis in the truth - share of similar taxis in the synthetic table|.
+numpy's RandomState(123456) draws a taxi of the truth (in ascending order of ids) and 99 tolerances
+from 5..50. A taxi is similar if each of its counts differs from that of the drawn taxi by at most
+the tolerance. The score is 1 minus the mean over the fifty draws of |share of similar taxis in the
+truth - share of similar taxis in the synthetic table|.
 """
 
 import numpy as np

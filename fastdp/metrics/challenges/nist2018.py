@@ -56,8 +56,8 @@ def conjunctions(pair: Pair, *, seed: int = 0) -> float:
     of the truth that meet the condition and q the same share of the synthetic table.
 
     A condition is about a random set of columns: each column is in it with probability 0.1, and the
-    set has at least one. For each of these columns a row must have one of a random set (of random
-    size) of the values that occur in the truth; for an ordered column this set is a random
+    set has at least one. For each of these columns, a row must have one of a random set (of random
+    size) of the values that occur in the truth. For an ordered column this set is a random
     interval.
     """
     if 0 in pair.rows:

@@ -15,8 +15,8 @@ QUANTISATION = 1 / 12
 """Variance of a uniform distribution of width 1 (one code). It is added to the variances, so that
 no component collapses onto a single code."""
 ALIKE = 1e-9
-"""Mean log likelihoods that differ by less are those of one solution, whose components only come in
-another order; the first is taken, so that no rounding decides between them."""
+"""Mean log likelihoods that differ by less belong to one solution, whose components only come in
+another order. The first is taken, so that no rounding decides between them."""
 
 
 class Mixture(Struct, frozen=True, eq=False):

@@ -24,7 +24,7 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
     """From a parameters.json of the DeID2 challenge, sprint 1, 2 or 3.
 
     The bound on rows per user is `max_records_per_individual`. A column has exactly the values that
-    the file lists: a null or a value outside the list counts as -1 (unknown) if the list has -1,
+    the file lists. A null or a value outside the list counts as -1 (unknown) if the list has -1;
     else the row is dropped.
     """
     plain = read_json(path)
