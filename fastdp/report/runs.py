@@ -22,9 +22,12 @@ from .blocks import folded_table, halves, per_table, section
 from .svg import big, percent
 
 MAX_MEASUREMENTS = 400
-SHOWN = 10
+"""Measured sets of columns that a page lists."""
+ROWS_BEFORE_FOLD = 10
+"""Rows of a long table that are shown before the reader opens it."""
 SETS = {0: "counts of users", 1: "single columns", 2: "pairs", 3: "triples"}
-MOST_SHOWN = 12  # marginals that are named in a text; of the others only the number is given
+NAMED_MARGINALS = 12
+"""Marginals that are named in a text; of the others only the number is given."""
 
 
 def get(run: Any, name: str) -> Any:
@@ -98,8 +101,12 @@ def _public_use(mechanism: Any) -> str:
         ("prior_and_answers", "on it and on private answers"),
     ):
         if cliques := used.get(key):
-            shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:MOST_SHOWN])
-            more = f" and {len(cliques) - MOST_SHOWN} more" if len(cliques) > MOST_SHOWN else ""
+            shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:NAMED_MARGINALS])
+            more = (
+                f" and {len(cliques) - NAMED_MARGINALS} more"
+                if len(cliques) > NAMED_MARGINALS
+                else ""
+            )
             parts.append(f"{len(cliques)} marginals rest {what}: {shown}{more}")
     return ". ".join(parts)
 
@@ -188,7 +195,10 @@ def noise_html(entries: Sequence[dict], rows: int | None) -> str:
         lines = [line for _, line in sorted(found, reverse=True)]
         heads = ("set", "cells", "noise of a cell", "of the average cell")
         out.append(
-            (f"{title} <small>{len(lines)} measured</small>", folded_table(heads, lines, SHOWN))
+            (
+                f"{title} <small>{len(lines)} measured</small>",
+                folded_table(heads, lines, ROWS_BEFORE_FOLD),
+            )
         )
     return halves(out)
 

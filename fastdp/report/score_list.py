@@ -9,9 +9,11 @@ from typing import Any
 from .blocks import page_file
 
 _KNOWN = tomllib.loads(page_file("scores.toml"))
+"""By path of a score in the result ("deid2.overall"): its name and its explanation on the page."""
 
 
 def _find(scores: Mapping[str, Any], keys: str) -> float | None:
+    """The finite number at a path of keys such as "deid2.overall"; None if there is none."""
     value: Any = scores
     for key in keys.split("."):
         value = value.get(key) if isinstance(value, Mapping) else None

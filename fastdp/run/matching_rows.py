@@ -12,9 +12,13 @@ from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
 from .output import Output, spawned_seeds
 
-FIRST, NONE, MOST = 1 << 16, 1 << 21, 1 << 28
-"""Rows of the first attempt, of the last one while no row matches (some seconds of drawing; the
-value may not occur at all), and of the last one otherwise (minutes)."""
+FIRST_ATTEMPT_ROWS = 1 << 16
+"""The fewest rows of the first attempt."""
+MOST_ROWS_WITHOUT_MATCH = 1 << 21
+"""Rows of the last attempt while no row matches: the value may not occur at all. Some seconds of
+drawing."""
+MOST_ROWS = 1 << 28
+"""Rows of the last attempt once a row has matched. Minutes of drawing."""
 SPARE = 1.3
 """Rows drawn beyond the number expected to hold enough matches."""
 
@@ -26,22 +30,25 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
     kind = output.arrow_schema()
     if not n:
         return kind.empty_table()
-    total, attempt = max(FIRST, 4 * n), 0
+    total = max(FIRST_ATTEMPT_ROWS, 4 * n)
+    attempt = 0
     while True:
-        found, kept = 0, []
+        found = 0
+        kept = []
         (own,) = spawned_seeds(seed, 1, (attempt,))
         for table in output.again(total, own).tables():
             kept.append(table.filter(_matches(table, where)))
             found += kept[-1].num_rows
             if found >= n:
                 return pa.concat_tables(kept).slice(0, n)
-        if total >= (MOST if found else NONE):
+        if total >= (MOST_ROWS if found else MOST_ROWS_WITHOUT_MATCH):
             raise RunError(
                 f"where: only {found:,} of {total:,} rows match, but {n:,} were requested; "
                 "request fewer rows, or use a wider condition"
             )
         expected = int(SPARE * n * total / found) if found else 0
-        total, attempt = min(MOST, max(4 * total, expected)), attempt + 1
+        total = min(MOST_ROWS, max(4 * total, expected))
+        attempt += 1
 
 
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
@@ -57,7 +64,7 @@ def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed
 
 
 def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
-
+    """bool per row: whether it meets every condition. A null meets none but `None`."""
     mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
     for name, condition in where.items():
         if name not in table.column_names:
@@ -79,18 +86,17 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
 
 
 def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
-
+    """bool per row: whether its value meets one condition of `matching_rows`."""
     if condition is None:
         return pc.is_null(column)
     if isinstance(condition, tuple):
         low, high = condition
-        above = (
-            pc.is_valid(column)
-            if low is None
-            else pc.greater_equal(column, pa.scalar(low, column.type))
-        )
-        return (
-            above if high is None else pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
-        )
+        if low is None:
+            above = pc.is_valid(column)
+        else:
+            above = pc.greater_equal(column, pa.scalar(low, column.type))
+        if high is None:
+            return above
+        return pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
     values = list(condition) if isinstance(condition, list | set | frozenset) else [condition]
     return pc.is_in(column, pa.array(values, column.type))

@@ -34,8 +34,8 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
 
 
 def coarse(text: str, dtype: str) -> int:
-    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time; ValueError if
-    the text is no date or time, or has fractions of a second."""
+    """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time. ValueError if
+    the text is not a date or time, or has fractions of a second."""
     if dtypes.family(dtype) == "date":
         return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
     micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))

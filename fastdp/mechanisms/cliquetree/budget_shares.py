@@ -10,17 +10,24 @@ from msgspec.structs import replace
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables
 # (docs/explain/cliquetree.md).
 ONES_PER_COLUMN = 0.013
-LEAST_ONES, MOST_FIRST, MOST_ONES = 0.1, 0.55, 0.75
-"""The first measurement of the 1-ways gets a share ONES_PER_COLUMN of mu^2 per column, at least
-LEAST_ONES and at most MOST_FIRST. A second one may raise this to MOST_FIRST (of n columns to (n -
-1) / (n + 1), if that is less: a 1-way serves n - 1 pairs), and one after the first screening round
-to MOST_ONES, as far as pairs do not account for the columns anyway (`screening.accounted`)."""
-NOISE_RATIO, LEAST_AGAIN = 0.0033, 0.001
-"""1-ways are not measured again for a part of mu^2 below LEAST_AGAIN: they would only get noise,
-and for what rounding leaves of a share no noise can be drawn. The noise ratio is the mean total
-variation that noise would cause in the 1-ways if they got the whole budget
-(`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more with every
-doubling."""
+"""Share of mu^2 per column that the first measurement of the 1-ways gets, at least LEAST_ONES and at
+most MOST_FIRST."""
+LEAST_ONES = 0.1
+"""The smallest share of mu^2 that the first measurement of the 1-ways gets."""
+MOST_FIRST = 0.55
+"""The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
+may raise their share to this: of n columns to (n - 1) / (n + 1), if that is less, since a 1-way
+serves n - 1 pairs."""
+MOST_ONES = 0.75
+"""The largest share of mu^2 that 1-ways get in all. They are measured once more after the first
+screening round, as far as pairs do not account for the columns anyway (`screening.accounted`)."""
+LEAST_AGAIN = 0.001
+"""1-ways are not measured again for a smaller share of mu^2: they would only get noise, and shares
+at rounding level cannot be calibrated."""
+NOISE_RATIO = 0.0033
+"""The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
+whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more
+with every doubling."""
 FEW_ROUNDS = 0.008
 """At this noise ratio or above there are two screening rounds, below it three."""
 SCREENING_SHARE = 0.05

@@ -147,8 +147,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
     def decide_open_share(
         self, session: Session, job: Job, columns: SingleColumns
     ) -> tuple[SingleColumns, CliqueTreeState]:
-        """What the plan leaves open goes to the batches, as far as the first screening round finds
-        that pairs account for the columns; with the rest, the 1-ways are measured once more."""
+        """Divide the undecided share between batches and 1-ways. The batches get it as far as the
+        first screening round finds that pairs account for the columns. With the rest, the 1-ways
+        are measured once more."""
         state = self.tree(session, job, columns)
         if columns.plan.open <= 0:
             return columns, state

@@ -27,6 +27,8 @@ from ...schema import Schema
 from ...schema.columns import Categorical, Column
 
 GOLDEN = (math.sqrt(5) - 1) / 2
+"""Multiples of it, without their whole parts, are a sequence of low discrepancy: `spread` rows get
+their values from it."""
 MAX_TUPLES = 1 << 21
 """The most combinations of merged values tried for one combination of codes; of more, a random part
 is."""
@@ -162,8 +164,8 @@ class Expansion:
     columns over whose values its merged values are spread evenly, the most important first. Rows
     sorted by these columns get their values from a sequence of low discrepancy instead of
     independent draws, so that among the rows of each of their values every merged value has its
-    share up to about one row. drawn: columns that are drawn given others, in this order; both kinds
-    are `fixed`.
+    share up to about one row. drawn: columns that are drawn given others, in this order. `fixed`
+    names these columns and their sources.
     """
 
     def __init__(
@@ -175,12 +177,13 @@ class Expansion:
         spread: Mapping[str, Sequence[str]] | None = None,
         drawn: Sequence[Conditional] = (),
     ):
-        self._compression, self._seed, self._spread = compression, seed, spread or {}
-        self._drawn, self.fixed = (
-            drawn,
-            {a for given in drawn for a in (given.source, given.column)},
-        )
-        self.code_map, full = compression.code_map, compression.full
+        full = compression.full
+        self._compression = compression
+        self._seed = seed
+        self._spread = spread or {}
+        self._drawn = drawn
+        self.fixed = {name for given in drawn for name in (given.source, given.column)}
+        self.code_map = compression.code_map
         masks = {full.check(c): ~np.asarray(m, bool) for c, m in (impossible or {}).items()}
         self._allowed = {c: mask.reshape(full.shape(c)) for c, mask in masks.items()}
         self._groups = {
@@ -280,6 +283,8 @@ class Expansion:
         return tuples, weight / weight.sum()
 
     def _any(self, group: Clique, rng: np.random.Generator) -> np.ndarray:
+        """All possible combinations of the group's full codes: for rows whose merged codes allow
+        none."""
         if group not in self._fallback:
             every = [np.arange(self._compression.full[name]) for name in group]
             self._fallback[group] = self._possible(group, every, rng)[0]

@@ -51,7 +51,7 @@ NAMED = 5
 """Pairs that a note names."""
 
 LEAST_ROWS = 1e-6
-"""Rows of a model that none are left for."""
+"""Total used for a model when noise leaves no rows."""
 
 HALVING = 1 << 31
 """The stream of randomness that halvings use, in addition to those of `Expansion`, one per column.

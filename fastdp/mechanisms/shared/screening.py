@@ -243,8 +243,8 @@ def unexplained(
     them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
     wrong about (a, b) as well: a single missing link between two groups of columns that are nearly
     the same puts the model off from all pairs between them. What explains less than half of a
-    distance is taken to explain nothing of it, since errors need not have the same signs. What
-    costs less noise than the part `cheap` of its distance is not left out."""
+    distance is taken to explain nothing of it, since errors need not have the same signs.
+    Candidates whose noise is below `cheap` times their distance are always kept."""
     asked: dict[Clique, float] = {}
     out = []
     for c in good:
