@@ -63,6 +63,7 @@ def synth(
     seed: int | None = None,
     diagnose: bool = False,
     ignore_empty_columns: bool = False,
+    numbers: list[str] | None = None,
     yes: bool = False,
     as_json: bool = False,
     quiet: bool = False,
@@ -87,8 +88,8 @@ def synth(
     from .show import progress_for, run_summary
 
     given = {name: value for name, value in locals().items() if name in Options.__annotations__}
-    numbers = epsilons(epsilon)
-    common.ask_first(numbers, delta, yes)
+    each = epsilons(epsilon)
+    common.ask_first(each, delta, yes)
     if master is not None and engine != "spark":
         raise UsageError("--master needs --engine spark")
     if engine == "spark" and (sql is not None or not data):
@@ -110,7 +111,7 @@ def synth(
     }
     given["memory"] = None if memory is None else parse_bytes(memory)
     status = interrupt.watch_run()
-    asked = numbers if len(numbers) > 1 else numbers[0]
+    asked = each if len(each) > 1 else each[0]
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     with spark as rows_in, progress_for(quiet or as_json) as callback:
         made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
@@ -147,6 +148,7 @@ def plan(
     max_cells: int | None = None,
     memory: str | None = None,
     threads: int | None = None,
+    numbers: list[str] | None = None,
     as_json: bool = False,
 ) -> None:
     """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs
@@ -162,7 +164,7 @@ def plan(
     table = False if public is None else public_table(public, schema, mechanism, threads, style)
     limits: dict[str, Any] = {"clip": clip_of(clip), "max_cells": max_cells, "threads": threads}
     limits["memory"] = None if memory is None else parse_bytes(memory)
-    limits |= {"rows": rows_of(rows), "users": users, "public": table}
+    limits |= {"rows": rows_of(rows), "users": users, "public": table, "numbers": numbers}
     asked = epsilons(epsilon)
     plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
     for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):

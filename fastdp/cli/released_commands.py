@@ -83,6 +83,43 @@ def answer(
     print(sentence)
 
 
+@command("numbers")
+def numbers(run: str, csv: bool = False, as_json: bool = False) -> None:
+    """Print the numbers that a run was asked for, with their intervals.
+
+    They were measured directly from the true rows (synth --numbers), and may be quoted. It reads
+    the run folder alone and costs no budget.
+    """
+    from .._util.texttable import table as lines
+    from ..errors import UsageError
+    from ..numbers.number_words import NOTE, table_rows
+    from ..run.result import load_run
+
+    found = load_run(run).numbers
+    if found is None:
+        raise UsageError(
+            f"{run}: the run was asked for no numbers; ask before a run: synth --numbers"
+        )
+    rows = found.to_pylist()
+    if as_json:
+        emit({"numbers": rows, "intervals": NOTE})
+    elif csv:
+        _print_csv(found.column_names, rows)
+    else:
+        shown = table_rows(rows)
+        print("\n".join(lines(shown, left=len(shown[0]) - 2 if shown else 0)))
+        print(NOTE)
+
+
+def _print_csv(names: list[str], rows: list[dict[str, Any]]) -> None:
+    import csv
+    import sys
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows([["" if row[n] is None else row[n] for n in names] for row in rows])
+
+
 @command("sample")
 def sample(
     run: str,

@@ -35,12 +35,13 @@ AUTO = "auto"
 class Recipe(Struct, frozen=True):
     """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if
     the recipe has one. `name` goes into released statements: of a recipe given by path, the file's
-    name alone."""
+    name alone. `numbers`: what the recipe asks for beside rows, as it is written."""
 
     mechanism: str
     fields: Mapping[str, Any] = field(default_factory=dict)
     schema: str | None = None
     name: str = ""
+    numbers: Any = None
 
     def config(self, epsilon: float) -> Config:
         """The mechanism's config at this epsilon; UsageError names recipe and field."""
@@ -136,7 +137,7 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
         raise UsageError(
             f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"'
         )
-    schema = fields.pop("schema", None)
+    schema, numbers = fields.pop("schema", None), fields.pop("numbers", None)
     if schema is not None and not isinstance(schema, str):
         raise UsageError(
             f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
@@ -144,7 +145,7 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
     if schema and folder and (folder / schema).exists():
         schema = str(folder / schema)
     get(mechanism)
-    return Recipe(mechanism, fields, schema, name)
+    return Recipe(mechanism, fields, schema, name, numbers)
 
 
 def _is_steps(value: Any) -> bool:

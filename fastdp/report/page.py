@@ -44,7 +44,7 @@ def collect(
     or a dict of its facts (`privacy`, `measurements`, `model`, all optional).
 
     Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, limits, quotes,
-    original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
+    numbers, original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
     synthetic tables. Without the truth no key holds anything that depends on it. Seconds are never
     shown: they depend on the data.
     """
@@ -83,6 +83,7 @@ def collect(
         ),
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
+        "numbers": [_numbers(r) for r in runs],
         "original": [(s or {}).get("original") for s in scores],
         "of_users": [(s or {}).get("users", {}).get("columns", {}) for s in scores],
         "runs": [running.facts(r, sizes) for r in runs],
@@ -130,6 +131,12 @@ def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -
     place = Path(folder)
     facts = running.folder(place)
     return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
+
+
+def _numbers(run: Any) -> list[dict] | None:
+    """The numbers that a run was asked for, a row each; None if it was asked for none."""
+    found = (running.get(run, "tables") or {}).get("numbers") if run is not None else None
+    return None if found is None else found.to_pylist()
 
 
 def _roles(runs: Sequence[Any]) -> list[Mapping[str, Any]]:

@@ -3,10 +3,14 @@ data it needs is absent."""
 
 from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
+from ..numbers.number_words import NOTE, table_rows
 from . import blocks, words
 from .blocks import KEY, listed, nice, per_table, section, table_html
 from .charts import distribution, heat
 from .svg import Html, big, percent, points, text, within
+
+NUMBERS_SHOWN = 40
+"""Lines of numbers that are shown before the reader opens the rest."""
 
 
 def summary(data: dict) -> str:
@@ -72,6 +76,19 @@ def _promise(data: dict, i: int) -> str:
             f'<p class="note">Public data used: {text(", ".join(promise["public_data"]) + use)}</p>'
         )
     return out
+
+
+def numbers(data: dict) -> str:
+    """The numbers that were asked for, first of all: they may be printed."""
+
+    def draw(i: int) -> str:
+        lines = table_rows(data["numbers"][i] or [])
+        if not lines:
+            return ""
+        table = blocks.folded_table(lines[0], lines[1:], NUMBERS_SHOWN, "quotes")
+        return f'<div class="card">{table}<p class="note">{text(NOTE)}</p></div>'
+
+    return section("numbers", per_table(data, draw))
 
 
 def limits(data: dict) -> str:

@@ -30,6 +30,7 @@ from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_diagnosis, write_json
 from .folder import RunFolder
 from .id_source import id_source
+from .number_table import measured_numbers
 from .output import Output, spawned_seeds
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
@@ -155,7 +156,7 @@ def _measure_and_write(
     """Reads the private rows, runs the mechanism for every epsilon and finalizes each run."""
     options = spec.options
     with spec.reporter.stage("read", "reading and encoding"):
-        counter = open_counter(source, spec.schema, options)
+        counter = open_counter(source, spec.reading_schema, options)
     if folder is not None and counter.reading:
         write_json(folder.private / "reading.json", dict(counter.reading))
     truth = None
@@ -179,9 +180,13 @@ def _measure(
     for i, (session, seed) in enumerate(zip(sessions, spawned_seeds(sample_seed, len(sessions)))):
         config = spec.configs[i]
         spec.reporter.begin(i, spec.label(i) if spec.several else "")
+        own, numbers = _divided(spec, session)
         with spec.reporter.stage("measure", "measuring"):
-            made = run_with_users(config, session, job_of(spec, i, seed, public))
+            made = run_with_users(config, own, job_of(spec, i, seed, public))
             outcome = completed(spec, made, session, seed)
+        if numbers is not None:
+            with spec.reporter.stage("measure", "measuring numbers"):
+                outcome = _with_numbers(spec, outcome, numbers)
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
         outcomes.append(outcome)
@@ -189,6 +194,30 @@ def _measure(
             Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private)
         )
     return outcomes, outputs
+
+
+def _divided(spec: RunSpec, session: Session) -> tuple[Session, Session | None]:
+    """(the mechanism's session, the session of the numbers that were asked for): the numbers' share
+    of mu^2 is set aside before the mechanism measures anything."""
+    if spec.numbers is None:
+        return session, None
+    share = spec.numbers.share_of(spec.asked_numbers)
+    return session.part(1 - share), session.part(share)
+
+
+def _with_numbers(spec: RunSpec, outcome: Outcome, session: Session) -> Outcome:
+    """The outcome with the numbers that were asked for, measured by their own share of mu^2."""
+    assert spec.numbers is not None and session.mu is not None
+    numbers = spec.asked_numbers
+    tables = measured_numbers(session, spec.numbers, numbers, session.mu)
+    private = [name for name in spec.asked.unfinished]
+    about = spec.numbers.plain() | {"share": spec.numbers.share_of(numbers), "mu": session.mu}
+    about |= {"private": private} if private else {}
+    return replace(
+        outcome,
+        tables={**outcome.tables, **tables},
+        details={**outcome.details, "numbers": about},
+    )
 
 
 def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:

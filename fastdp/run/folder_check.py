@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from .._util.lazy import pa, pq
-from ..answers.measurements_file import measured_path
+from ..answers.measurements_file import RELEASED, measured_path
 from ..codec.possible import MAX_MASK
 from ..codec.violations import count_violations
 from ..errors import RunError
@@ -37,12 +37,15 @@ from ..schema.derived import Derived
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.userids import UserIndex
+from .number_table import NUMBERS, VECTORS, number_problems
 from .parquet_limits import batches, bounded_file
 
 MOST_JSON = 64 << 20
 """Largest JSON file, in bytes, that is read at all. As Python objects it takes up to 25 times as
 many."""
 MOST_ROWS = 1 << 33
+MOST_NUMBER_ROWS = 1 << 22
+"""Rows of a table of numbers, or of the vectors behind them."""
 KEPT_ROWS = 1 << 12
 """Measurements with at most this many answers keep them as numbers: enough for a histogram of rows
 per user."""
@@ -60,6 +63,40 @@ LARGE_CONSTRAINT = (
     "so the rows were not checked against it"
 )
 NULL_KEY = np.zeros(1, np.uint64)
+
+
+def number_tables(folder: Path) -> dict[str, pa.Table]:
+    """The tables of numbers that were asked for, those that are there. RunError if one is larger
+    than a run writes."""
+    tables = {}
+    for name in (NUMBERS, VECTORS):
+        path = folder / f"{name}{RELEASED}"
+        if path.is_symlink() or path.exists():
+            with bounded_file(path, []) as file:
+                columns = file.schema_arrow.names
+            with bounded_file(path, columns) as file:
+                if file.metadata.num_rows > MOST_NUMBER_ROWS:
+                    raise RunError(f"{path.name} has more rows than a run writes")
+                kept = list(batches(file, columns, path.name))
+                tables[name] = _plain_texts(pa.Table.from_batches(kept, file.schema_arrow))
+    return tables
+
+
+def asked_problems(folder: Path, statement: Mapping) -> list[str]:
+    """What is wrong with the numbers that were asked for: they are computed again from the released
+    vectors."""
+    tables = number_tables(folder)
+    about = statement["mechanism"].get("numbers")
+    if about is None and not tables:
+        return []
+    return number_problems(about, Schema.from_dict(read_json(folder / "schema.json")), tables)
+
+
+def _plain_texts(table: pa.Table) -> pa.Table:
+    kinds = [
+        (f.name, pa.string() if pa.types.is_dictionary(f.type) else f.type) for f in table.schema
+    ]
+    return table.cast(pa.schema(kinds))
 
 
 def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:

@@ -41,6 +41,7 @@ REFUSED = {
     "dialect": "give each table its own, [tables.NAME.dialect]",
     "public": "public data is for one table",
     "diagnose": "look at each table with fastdp.check",
+    "numbers": "ask them of one table that has the user column",
 }
 
 
@@ -179,6 +180,8 @@ def divided(
         "deadline": options.deadline,
     }
     recipe = recipes.load(mechanism).limited(**limits)
+    if recipe.numbers is not None:
+        raise UsageError(f"numbers: not supported for linked tables; {REFUSED['numbers']}")
     if recipe.mechanism not in (linking := names_where(lambda traits: traits.for_linked)):
         known = ", ".join(linking)
         raise UsageError(

@@ -8,6 +8,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .._util.threads import resolve
 from ..errors import ModelTooLargeError, UsageError
@@ -18,6 +19,7 @@ from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.shared.user_histogram import users_share
 from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
+from ..numbers.stand_in import expected_widths
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import (
     PRIVATE,
@@ -38,10 +40,11 @@ from ..tables.sources.source import source_of
 from ..tables.table import Table
 from .early_stop import plan_note
 from .linked_spec import divided, links_of
-from .plan_result import ClipOption, DomainLine, Line, Plan
+from .number_options import NumberOptions, number_options
+from .plan_result import ClipOption, DomainLine, Line, NumberLine, Plan
 from .public_data import read_public
 from .spec import RunOptions
-from .validate import checked_epsilons, resolve_schema
+from .validate import check_asked, checked_epsilons, resolve_schema
 
 # Seconds per row or cell on one core of a 2020 server. A plan's times are rough: half or double is
 # normal.
@@ -107,6 +110,7 @@ def plan(
     max_cells: int | None = None,
     memory: int | None = None,
     users: int | None = None,
+    numbers: Any = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the
     run itself.
@@ -134,7 +138,10 @@ def plan(
     memory : int (bytes), optional
         The same limit, given in bytes of memory.
     users : int, optional
-        Users expected, a public guess: by it the verdict guesses a clip that the run would choose.
+        Users expected, a public guess: by it the verdict guesses a clip that the run would choose. Numbers
+        need it, or a schema without a user column.
+    numbers : sequence of str, or mapping, optional
+        As in `synthesize`: the plan says how wide the interval of each is likely to be.
     """
 
     public = False if public is None else public
@@ -165,7 +172,10 @@ def plan(
         schema.modelled, public=public is not False, user=schema.user is not None
     )
     of_users = users_cost(config, schema, public is not False)
-    mu = whole * math.sqrt(1 - costs.share) * math.sqrt(1 - of_users)
+    asked_for = number_options(recipe.numbers if numbers is None else numbers)
+    wanted = _number_plan(asked_for, asked, config, delta, users, rows, whole, costs.share)
+    left_over = 1.0 if wanted is None else 1 - wanted.share
+    mu = whole * math.sqrt((1 - costs.share) * left_over) * math.sqrt(1 - of_users)
     lines = []
     for p in outline.measurements:
         sigma = bound / (mu * math.sqrt(p.weight))
@@ -210,7 +220,45 @@ def plan(
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
         verdict=_verdict(config, schema, outline, mu, bound, rows, users),
+        numbers=() if wanted is None else wanted.lines,
+        numbers_share=0.0 if wanted is None else wanted.share,
     )
+
+
+class _NumberPlan(Struct, frozen=True):
+    share: float
+    lines: tuple[NumberLine, ...]
+
+
+def _number_plan(
+    options: NumberOptions | None,
+    schema: Schema,
+    config: Config,
+    delta: float,
+    users: int | None,
+    rows: int,
+    whole: float,
+    domains: float,
+) -> _NumberPlan | None:
+    """The numbers' share of mu^2, and what to expect of each; None if no numbers are asked for."""
+    if options is None:
+        return None
+    check_asked(options, schema, [config], delta)
+    people = rows if schema.user is None else users
+    if people is None:
+        raise UsageError(
+            "users= is missing: numbers need a public guess of the number of users, for example "
+            "users=10_000 (--users 10000)"
+        )
+    typed = options.typed(schema.stand_in(), tuple(schema.unfinished))
+    share = options.share_of(typed)
+    mu = whole * math.sqrt((1 - domains) * share)
+    widths = expected_widths(typed, options.declared(typed), float(people), mu)
+    lines = [
+        NumberLine(typed[w.number].text, w.share, w.low, w.high, w.unit, w.capped, w.note)
+        for w in widths
+    ]
+    return _NumberPlan(share, tuple(lines))
 
 
 def _needs(

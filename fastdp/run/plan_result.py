@@ -38,6 +38,21 @@ class DomainLine:
 
 
 @dataclass(frozen=True)
+class NumberLine:
+    """What to expect of a number that is asked for: its share of the numbers' mu^2, how far its
+    interval reaches below and above the estimate (as parts of it, or "points" of a share), the half
+    width of its capped sum, and a note where it would be too wide to use."""
+
+    number: str
+    share: float
+    low: float
+    high: float
+    unit: str
+    capped: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
 class ClipOption:
     """A clip that the run may choose. `sigma`: the noise per cell of a typical planned marginal, in
     rows. With public data also `lost`, the share of public rows that the clip loses, and `error`,
@@ -59,7 +74,8 @@ class Plan:
     choose and `clip_noise` is the noise, in users, of the histogram that it chooses by; `clip` and
     the noise of the lines are then those of the largest clip it may choose. `model_cells`: cells of
     the model, or, unless `model_exact`, of the largest model that the run may choose; `too_large`:
-    why the run would be refused for its size. `less_noise`: the share of noise that the calibration
+    why the run would be refused for its size. `numbers`: what to expect of the numbers that are
+    asked for, which have `numbers_share` of mu^2. `less_noise`: the share of noise that the calibration
     saves over "classic-rdp". `verdict`: what this budget can show, in words. Of linked tables,
     `table` is the table's name and `children` are the plans of the child tables.
     """
@@ -90,6 +106,8 @@ class Plan:
     domain_share: float = 0.0
     domain_delta: float = 0.0
     verdict: tuple[str, ...] = ()
+    numbers: tuple[NumberLine, ...] = ()
+    numbers_share: float = 0.0
     table: str = ""
     children: tuple[Plan, ...] = ()
 
@@ -127,6 +145,7 @@ def _text(plan: Plan) -> str:
         rows.append((" x ".join(p.clique), *numbers, p.note))
     lines += table([heads, *rows])
     lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
+    lines += _numbers(plan)
     lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
     lines.append(
@@ -163,6 +182,25 @@ def _domain(plan: Plan) -> list[str]:
         *table([heads, *rows]),
         paid + "; sizes below are guesses, what is measured has the rest",
     ]
+
+
+def _numbers(plan: Plan) -> list[str]:
+    """What to expect of the numbers that are asked for."""
+    if not plan.numbers:
+        return []
+
+    def reach(low: float, high: float, unit: str) -> str:
+        if not max(low, high) < 1e3:
+            return "too wide to use"
+        points = " points" if unit == "points" else " %"
+        near = f"{100 * low:.2g}", f"{100 * high:.2g}"
+        return f"±{near[0]}{points}" if near[0] == near[1] else f"-{near[0]} / +{near[1]}{points}"
+
+    rows = [("number", "expected interval", "capped sum", "share of these", "")]
+    for n in plan.numbers:
+        capped = "" if n.capped is None else reach(n.capped, n.capped, "relative")
+        rows.append((n.number, reach(n.low, n.high, n.unit), capped, f"{n.share:.0%}", n.note))
+    return [f"numbers: {plan.numbers_share:.1%} of mu^2", *table(rows)]
 
 
 def _model(plan: Plan) -> str:

@@ -17,6 +17,7 @@ from ..model.graphical_model import Model
 from ..privacy.statement import part_folders
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema
+from .answer_numbers import LEVEL, question_of, with_advice, with_numbers
 from .folder import whole_file
 from .matching_rows import matching_rows, stored_rows
 from .output import Output
@@ -62,6 +63,17 @@ class Run:
     def data(self) -> pa.Table:
         """All synthetic rows, in memory; `dataset` and `reader` do not hold them all at once."""
         return self.reader().read_all()
+
+    @property
+    def numbers(self) -> pa.Table | None:
+        """The numbers that were asked for before the run (`numbers=`), with 95 % intervals; None if
+        none were.
+
+        Columns: number (as asked), one for each `by` name (null where it does not apply), estimate,
+        low, high; of sums also the sum with each user counted up to `cap`: capped, capped_low,
+        capped_high; mu (what the number cost) and note. See docs/guide/press-numbers.md.
+        """
+        return self.tables.get("numbers")
 
     @property
     def dataset(self) -> pads.Dataset:
@@ -129,12 +141,19 @@ class Run:
             `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is
             a bound. The interval is the estimate plus and minus z times `error`, widened by `bins`; of
             clipping the larger side is given, and the other end is closer. `basis` is "measured" (exact),
-            "model" (approximate) or "unknown": then there is no interval, and `note` says why.
+            "model" (approximate) or "unknown": then there is no interval, and `note` says why. A number that
+            was asked for before the run (`numbers`) is given as it was measured; where an answer is too wide
+            to print, `note` says which number to ask for.
         """
         from ..answers.answer import answer
 
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
-        return answer(self._facts, of, by, where, level, simultaneous=simultaneous, **options)
+        found = answer(self._facts, of, by, where, level, simultaneous=simultaneous, **options)
+        if minus or over or population or simultaneous or level != LEVEL:
+            return found
+        question = question_of(of, by, where)
+        found = with_numbers(found, self.numbers, question)
+        return with_advice(found, self.numbers, question, self.schema)
 
     @cached_property
     def _facts(self) -> Facts:

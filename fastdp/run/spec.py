@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, make_dataclass, replace
 from inspect import Parameter, signature
 from typing import Any, Literal, TypedDict, TypeVar
@@ -14,12 +14,14 @@ from .._util.progress import Progress, Reporter
 from ..errors import UsageError, did_you_mean
 from ..mechanisms.base import Config
 from ..mechanisms.recipe import Recipe
+from ..numbers.typed import TypedNumber
 from ..privacy.ledger import Ledger, opened
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema
 from ..tables.sources.source import Source
 from .folder import RunFolder
+from .number_options import NumberOptions, exact_fields
 from .public_data import public_entry
 from .source_checks import check_source
 from .status import RunStatus
@@ -57,6 +59,7 @@ class Options(TypedDict, total=False):
     max_cells: int | None
     engine: str | None
     partitions: int | None
+    numbers: Sequence[str] | Mapping[str, Any] | None
     ignore_empty_columns: bool
     diagnose: bool
 
@@ -111,6 +114,20 @@ class RunSpec:
     several: bool
     reporter: Reporter
     status: RunStatus
+    numbers: NumberOptions | None = None
+
+    @property
+    def asked_numbers(self) -> tuple[TypedNumber, ...]:
+        """The numbers that are asked for, under the run's schema."""
+        if self.numbers is None:
+            return ()
+        return self.numbers.typed(self.schema, tuple(self.asked.unfinished))
+
+    @property
+    def reading_schema(self) -> Schema:
+        """The schema by which the private rows are read: also exact values, for the numbers."""
+        names = exact_fields(self.asked_numbers)
+        return self.schema.with_exact([*self.schema.exact, *names])
 
     @property
     def tables(self) -> tuple[RunSpec, ...]:
@@ -145,7 +162,8 @@ class RunSpec:
         """What decides a run's measurements and output; a resumed run must have the same."""
         recipe = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
         public = self.options.public
-        return {
+        numbers = {} if self.numbers is None else {"numbers": self.numbers.plain()}
+        return numbers | {
             "schema": self.asked.digest(),
             "mechanism": self.recipe.mechanism,
             "fields": json.loads(json.dumps(recipe, default=str)),

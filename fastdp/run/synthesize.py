@@ -140,6 +140,10 @@ def synthesize(
         resumed with another engine. See docs/guide/several-processes.md.
     partitions : int, optional
         Number of partitions of engine "spark" (1 to 32768; None: two per task that Spark runs at once).
+    numbers : sequence of str, or mapping, optional
+        Numbers to measure beside the rows, such as "sum(amount) by month" or "share of users where rows > 1",
+        in place of the recipe's; `run.numbers` has them with intervals. A mapping has `list`, `share` (of
+        mu^2), `max` (per user) and `signed` (docs/reference/numbers.md).
     ignore_empty_columns : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool

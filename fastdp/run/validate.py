@@ -15,14 +15,18 @@ from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
+from ..mechanisms.base import Config
 from ..privacy.clip import PRIVATE
 from ..schema import Schema
+from ..schema.columns import Integer
 from ..schema.dialect import Dialect
 from ..tables.identity import overlap
 from ..tables.ingest import guarded
 from ..tables.source_columns import schema_of_source
 from ..tables.sources.source import Source, source_of
+from ..tables.table import Table
 from .counter import engine_for
+from .number_options import NumberOptions, exact_fields, number_options
 from .source_checks import check_rereading
 from .spec import FLAGS, RunOptions, RunSpec
 from .status import RunStatus
@@ -47,6 +51,9 @@ def validate(
     configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
     for config in configs:
         recipes.check_config(config, schema)
+    numbers = number_options(recipe.numbers if options.numbers is None else options.numbers)
+    if numbers is not None:
+        check_asked(numbers, schema, configs, float(delta), table)
     return RunSpec(
         options=options,
         asked=schema,
@@ -58,7 +65,35 @@ def validate(
         several=isinstance(epsilon, Sequence),
         reporter=Reporter(shown_by(options.progress), options.cancel, len(epsilons)),
         status=status,
+        numbers=numbers,
     )
+
+
+def check_asked(
+    numbers: NumberOptions,
+    schema: Schema,
+    configs: Sequence[Config],
+    delta: float,
+    table: Source | None = None,
+) -> None:
+    """Raise UsageError if the numbers that are asked for cannot be measured in this run."""
+    typed = numbers.typed(schema.stand_in(), tuple(schema.unfinished))
+    numbers.declared(typed)
+    if delta == 0 or any(config.pure for config in configs):
+        raise UsageError(
+            "numbers: they have Gaussian noise; use a mechanism that has, and delta > 0"
+        )
+    if any(config.unit != "user" for config in configs):
+        raise UsageError("numbers: they are measured per user; set unit = 'user'")
+    read = table.given if table is not None and isinstance(table.given, Table) else None
+    if read is not None:
+        whole = [n for n, f in schema.fields.items() if isinstance(f, Integer)]
+        lacking = [n for n in exact_fields(typed) if n not in (*read.exact, *whole)]
+        if lacking:
+            raise UsageError(
+                f"numbers: the table was read without the exact values of {', '.join(lacking)}; "
+                f"read it with fastdp.read(..., exact={lacking!r}), or pass the source itself"
+            )
 
 
 def check_sources(table: Source | None, options: RunOptions) -> None:

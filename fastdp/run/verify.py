@@ -219,6 +219,10 @@ def _content_problems(
         if own is not None:
             yield from folder_check.model_problems(folder, statement, own[1]["releases"])
 
+    def numbers() -> Iterator[str]:
+        if _own_part(statement) is not None:
+            yield from folder_check.asked_problems(folder, statement)
+
     def found() -> Iterator[str]:
         entry = None if ledger is None else _entry(ledger, statement)
         yield from folder_check.found_problems(folder, statement, entry)
@@ -235,6 +239,7 @@ def _content_problems(
         "tables.json": lambda: folder_check.linked_problems(folder),
         "the constraints": constraints,
         "model.fastdp": model,
+        "the numbers": numbers,
     }
     return [text for what, check in checks.items() for text in guarded(what, check)]
 

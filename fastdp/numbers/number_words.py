@@ -1,0 +1,70 @@
+"""Numbers for readers: figures with as many digits as their interval is worth, and sentences."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FIGURES = ("estimate", "low", "high", "cap", "capped", "capped_low", "capped_high", "mu")
+"""Columns of a table of numbers beside the question, the `by` columns and the note."""
+
+
+def is_share(row: Mapping[str, Any]) -> bool:
+    """Whether a row of the table is a share, which is shown in per cent."""
+    return str(row["number"]).lower().startswith("share")
+
+
+def group_columns(names: Sequence[str]) -> list[str]:
+    """The `by` columns among the columns of a table of numbers."""
+    return [name for name in names if name not in ("number", "note", *FIGURES)]
+
+
+def figure(value: float | None, width: float, share: bool = False) -> str:
+    """A number rounded to two digits of the width of its interval; "-" if there is none."""
+    if value is None:
+        return "-"
+    scale = 100.0 if share else 1.0
+    value, width = value * scale, abs(width) * scale
+    digits = 0
+    if 0 < width < math.inf:
+        digits = max(0, 1 - math.floor(math.log10(width)))
+    return f"{value:,.{min(digits, 6)}f}" + (" %" if share else "")
+
+
+def shown(row: Mapping[str, Any]) -> dict[str, str]:
+    """The figures of a row as texts: estimate, interval, capped."""
+    share = is_share(row)
+    out = {"estimate": "-", "interval": row.get("note") or "-", "capped": ""}
+    if row["estimate"] is not None and row["low"] is not None and row["high"] is not None:
+        width = (row["high"] - row["low"]) / 2
+        low, high = (figure(row[name], width, share) for name in ("low", "high"))
+        out["estimate"] = figure(row["estimate"], width, share)
+        out["interval"] = f"{low} to {high}"
+    if row["capped"] is not None and row["capped_high"] is not None:
+        half = row["capped_high"] - row["capped"]
+        capped, error = figure(row["capped"], half), figure(half, half)
+        out["capped"] = f"{capped} ± {error} (each user up to {row['cap']:,.10g})"
+    return out
+
+
+def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Heads and lines of a table for people."""
+    if not rows:
+        return []
+    groups = group_columns(list(rows[0]))
+    capped = any(row["capped"] is not None for row in rows)
+    heads = ["number", *groups, "estimate", "95 % interval"]
+    lines = [heads + (["capped sum"] if capped else [])]
+    for row in rows:
+        texts = shown(row)
+        own = [row["number"], *(row[name] or "" for name in groups)]
+        own += [texts["estimate"], texts["interval"]]
+        lines.append(own + ([texts["capped"]] if capped else []))
+    return lines
+
+
+NOTE = (
+    "Intervals hold the true number with a probability of 95 %. Those of totals and means contain "
+    "a model of the largest users; intervals of capped sums, counts and shares of users are exact."
+)

@@ -1,0 +1,145 @@
+"""Numbers of a run as tables: what was asked and found (`run.numbers`), and the noisy vectors behind
+it, from which `verify` computes the numbers again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .._util.lazy import pa
+from ..errors import RunError
+from ..numbers.measure_numbers import NumberResult, measure_numbers
+from ..numbers.sums_plan import SumsPlan
+from ..numbers.typed import TypedNumber
+from ..release.gateway import Session
+from ..release.user_vectors import UserVector
+from ..schema import Schema
+from .number_options import NumberOptions, number_options
+
+NUMBERS, VECTORS = "numbers", "number_vectors"
+"""Names of the two tables in `Run.tables` and of their files."""
+FIGURES = ("estimate", "low", "high", "cap", "capped", "capped_low", "capped_high", "mu")
+CLOSE = 1e-6
+"""How far a figure may be from the one computed again, as a part of the interval and of the figure:
+logarithms differ between machines."""
+
+
+class Recorded:
+    """A session that keeps the vectors it released."""
+
+    def __init__(self, session: Session):
+        self.session = session
+        self.vectors: list[tuple[str, UserVector]] = []
+
+    def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> UserVector:
+        found = self.session.user_vector(plan, mu=mu, label=label)
+        self.vectors.append((label, found))
+        return found
+
+
+class Replayed:
+    """Answers with vectors that were released before; RunError if another one is asked for."""
+
+    def __init__(self, table: pa.Table):
+        self.vectors: dict[str, UserVector] = {}
+        labels = table["label"].to_pylist()
+        values = table["value"].to_numpy()
+        errors = table["standard_error"].to_numpy()
+        for label in dict.fromkeys(labels):
+            mine = np.array([other == label for other in labels])
+            self.vectors[label] = UserVector(values[mine], float(errors[mine][0]))
+
+    def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> UserVector:
+        found = self.vectors.get(label)
+        if found is None or len(found.values) != plan.size:
+            raise RunError(f"the released vectors do not contain {label!r}")
+        return found
+
+
+def measured_numbers(
+    session: Session, options: NumberOptions, numbers: Sequence[TypedNumber], mu: float
+) -> dict[str, pa.Table]:
+    """Measure all numbers for `mu`; returns the tables NUMBERS and VECTORS. One step of the ledger
+    for each vector. The seed of the estimators' draws is public, so that anybody can compute the
+    numbers again from the vectors."""
+    recorded = Recorded(session)
+    results = measure_numbers(recorded, numbers, options.declared(numbers), mu=mu, seed=0)
+    return {NUMBERS: number_table(numbers, results), VECTORS: vector_table(recorded.vectors)}
+
+
+def number_table(numbers: Sequence[TypedNumber], results: Sequence[NumberResult]) -> pa.Table:
+    """One row for each result: number, a column for each `by` name (null where it does not apply),
+    the figures, note."""
+    names = list(dict.fromkeys(name for number in numbers for name in number.by))
+    labels = {i: number.labels() for i, number in enumerate(numbers) if number.by}
+    groups: dict[str, list[str | None]] = {name: [] for name in names}
+    for result in results:
+        number = numbers[result.number]
+        own = {} if result.group is None else dict(zip(number.by, _labels(labels, result)))
+        for name in names:
+            groups[name].append(own.get(name))
+    columns: dict[str, Any] = {
+        "number": pa.array([numbers[r.number].text for r in results], pa.string())
+    }
+    columns |= {name: pa.array(texts, pa.string()) for name, texts in groups.items()}
+    for name in FIGURES:
+        columns[name] = pa.array([getattr(r, name) for r in results], pa.float64())
+    columns["note"] = pa.array([r.note for r in results], pa.string())
+    return pa.table(columns)
+
+
+def _labels(labels: dict[int, list[tuple[str, ...]]], result: NumberResult) -> tuple[str, ...]:
+    return labels[result.number][result.group or 0]
+
+
+def vector_table(vectors: Sequence[tuple[str, UserVector]]) -> pa.Table:
+    """The released vectors: label, value, standard error."""
+    labels = [label for label, found in vectors for _ in found.values]
+    values = [found.values for _, found in vectors]
+    errors = [np.full(len(found.values), found.sigma) for _, found in vectors]
+    return pa.table(
+        {
+            "label": pa.array(labels, pa.string()),
+            "value": pa.array(np.concatenate(values) if values else [], pa.float64()),
+            "standard_error": pa.array(np.concatenate(errors) if errors else [], pa.float64()),
+        }
+    )
+
+
+def number_problems(about: Any, schema: Schema, tables: dict[str, pa.Table]) -> list[str]:
+    """What does not agree between a folder's numbers, its vectors and what the statement says was
+    asked (`about`: its mechanism's `numbers`)."""
+    found, vectors = tables.get(NUMBERS), tables.get(VECTORS)
+    if about is None and found is None and vectors is None:
+        return []
+    if about is None or found is None or vectors is None:
+        return ["numbers were asked for, released or measured, but not all of these agree"]
+    options = number_options({k: v for k, v in about.items() if k not in ("mu", "private")})
+    if options is None:
+        return ["the statement lists no numbers, but the folder has some"]
+    numbers = options.typed(schema, about.get("private", ()))
+    declared = options.declared(numbers)
+    again = number_table(
+        numbers, measure_numbers(Replayed(vectors), numbers, declared, mu=about["mu"], seed=0)
+    )
+    if again.num_rows != found.num_rows or again.column_names != found.column_names:
+        return ["the numbers are not those that the statement says were asked for"]
+    wrong = []
+    for i, (stated, computed) in enumerate(zip(found.to_pylist(), again.to_pylist(), strict=True)):
+        if not _same(stated, computed):
+            wrong.append(f"row {i + 1} of the numbers does not follow from the released vectors")
+    return wrong[:3]
+
+
+def _same(stated: dict[str, Any], computed: dict[str, Any]) -> bool:
+    wide = max((abs(computed[n]) for n in ("low", "high") if computed[n] is not None), default=0.0)
+    for name, value in computed.items():
+        other = stated[name]
+        if isinstance(value, float) and isinstance(other, float):
+            if not abs(value - other) <= CLOSE * max(abs(value), wide):
+                return False
+        elif value != other:
+            return False
+    return True
