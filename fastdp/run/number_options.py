@@ -78,7 +78,7 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
 
     def plain(self) -> dict[str, Any]:
         """The options as a recipe has them, without those that are not given."""
-        plain = msgspec.to_builtins(self)
+        plain = msgspec.json.decode(msgspec.json.encode(self))
         return {key: value for key, value in plain.items() if value is not None}
 
 
