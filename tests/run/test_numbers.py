@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from fastdp.answers.measurements_file import RELEASED
 from fastdp.errors import RunError, UsageError
 from fastdp.privacy.statement import file_hash
 from fastdp.release.gateway import Session
@@ -154,7 +155,7 @@ def test_the_folder_verifies_loads_and_answers(made):
 
 def _rewrite(place, name, change):
     """Change a released table and state its new hash, as a forger would."""
-    path = place / f"{name}.released.parquet"
+    path = place / f"{name}{RELEASED}"
     table = pq.read_table(path)
     pq.write_table(change(table), path)
     statement = json.loads((place / "privacy.json").read_text())
@@ -176,12 +177,12 @@ def test_numbers_that_do_not_follow_from_the_vectors_do_not_verify(tmp_path):
         return change
 
     for name, column in (("numbers", "high"), ("number_vectors", "value"), ("numbers", "capped")):
-        kept = (run.out / f"{name}.released.parquet").read_bytes()
+        kept = (run.out / f"{name}{RELEASED}").read_bytes()
         text = (run.out / "privacy.json").read_text()
         _rewrite(run.out, name, moved(column))
         with pytest.raises(RunError, match="does not follow from the released vectors"):
             verify(run.out)
-        (run.out / f"{name}.released.parquet").write_bytes(kept)
+        (run.out / f"{name}{RELEASED}").write_bytes(kept)
         (run.out / "privacy.json").write_text(text)
     assert verify(run.out).ok
 
