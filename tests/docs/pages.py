@@ -129,7 +129,7 @@ class Runner:
         schema = (
             None if "schema" in self.recipe else fastdp.Schema.from_dict({"columns": self.columns})
         )
-        assert fastdp.plan(schema, self.recipe, 1.0, 1e-6, rows=10_000)
+        assert fastdp.plan(schema, self.recipe, 1.0, 1e-6, rows=10_000, users=1_000)
 
     def console(self, body: str) -> None:
         joined = body.replace("\\\n", " ")

@@ -52,6 +52,10 @@ WORDS: dict[str, dict[str, Any]] = {
     },
 }
 WORDS["text-files.md"] = TRIPS
+WORDS["numbers.md"] = {
+    "amount": {"kind": "numeric", "edges": [0, 10, 100], "digits": 2},
+    "month": {"kind": "integer", "min": 1, "max": 12},
+}
 WORDS["schema.md"] = {**TRIPS, **WORDS["constraints.md"]}
 """Columns that the fragments of a page's schemas and recipes speak about."""
 
