@@ -102,11 +102,13 @@ def _column(
     level = np.log(max(share * max(float(pool[at.start]), 0.0), LEAST_SHARE * s))
     grid = level + np.linspace(-1.2, 1.2, 17)
     upto = min(at.last + 1, len(c) - 1)
-    full = tails.expected(c, *tails.law(c, s, upto, at, grid, prior), at)
+    masses, chance = tails.law(c, s, upto, at, grid, prior)
+    full = tails.expected(c, masses, chance, at)
     alone = np.flatnonzero(c > tails.ALONE * s)
     last = int(alone[-1]) if len(alone) else -1
     measured = tails.measured_corner(full, whole, corners, at.start, last)
-    return Column(c, size, measured, full, *tails.law(c, s, measured, at, grid, prior))
+    masses, chance = tails.law(c, s, measured, at, grid, prior)
+    return Column(c, size, measured, full, masses, chance)
 
 
 def total(

@@ -52,8 +52,10 @@ TOP = 1 << 40
 HATS = 0.5
 """Part of a sum's mu^2 that hats get; the capped sum gets the rest. Less for the hats lowers the cap
 and shows the tail worse: `python -m bench.numbers_asked --constants`."""
-ROUGH, ROWS = 0.1, 0.1
-"""Parts of a mean's mu^2 for the rough sum, and for the rows that divide it."""
+ROUGH = 0.1
+"""Part of a mean's mu^2 for the rough sum."""
+ROWS = 0.1
+"""Part of a mean's mu^2 for the rows that divide it."""
 FEW_GROUPS = 4
 """Users of up to so many groups are counted directly, with noise sqrt(groups) / mu, at most 2 / mu."""
 PILOT = 0.2
@@ -436,7 +438,7 @@ def _above(facts: Declared) -> str:
 
 def _at_least(found: Interval, least: float) -> Interval:
     """What is known in public of the number cuts its interval."""
-    return Interval(*(max(v, least) for v in (found.estimate, found.low, found.high)))
+    return Interval(max(found.estimate, least), max(found.low, least), max(found.high, least))
 
 
 def _consistent(

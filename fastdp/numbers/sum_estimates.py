@@ -86,11 +86,13 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
     at = tails.visible(c, s)
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
-    full = tails.expected(c, *tails.law(c, s, upto, at, grid), at)
+    masses, chance = tails.law(c, s, upto, at, grid)
+    full = tails.expected(c, masses, chance, at)
     measured = tails.measured_corner(
         full, whole, corners, max(at.start, 1 if len(c) > 1 else 0), at.alone
     )
-    return Side(c, at, measured, full, *tails.law(c, s, measured, at, grid))
+    masses, chance = tails.law(c, s, measured, at, grid)
+    return Side(c, at, measured, full, masses, chance)
 
 
 class Draws(Struct, frozen=True, eq=False):

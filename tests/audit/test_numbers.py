@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdp.errors import FastdpError, PrivacyError, UsageError
-from fastdp.numbers import encodings, typed
+from fastdp.numbers import encodings, sum_estimates, typed
 from fastdp.numbers.encodings import (
     CappedGroups,
     CappedSum,
@@ -29,6 +29,7 @@ from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import reserve, user_vectors
 
 from ..numbers.test_encodings import GROUPS, users_of
+from .replay.audit import audit_world
 from .world import CLIP, DELTA, EPSILON, SCHEMA, no_noise, open_session, quick_accountant
 
 NUMBER = typed.check("count of users where rows > 1", SCHEMA)
@@ -254,3 +255,24 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
             list(recompute._release_problems(line | change, CLIP))
             or change.get("encoding") == line["encoding"]
         )
+
+
+def test_a_cap_that_follows_the_data_is_found(monkeypatch):
+    """Planted: the cap is the corner of the largest true amount, which no release showed. Replayed
+    with the same noisy answers, the neighbour asks another question."""
+    found, _ = audit_world("numbers", 4)
+    assert not found
+    largest = [0]
+    real = Hats.block
+
+    def block(self, values):
+        largest[0] = int(values.value.max(initial=0))
+        return real(self, values)
+
+    def cap_corner(full, corners, measured):
+        return min(int(np.searchsorted(corners, largest[0])), len(corners) - 1)
+
+    monkeypatch.setattr(Hats, "block", block)
+    monkeypatch.setattr(sum_estimates, "cap_corner", cap_corner)
+    found, _ = audit_world("numbers", 16)
+    assert found, "the replay audit did not see it"

@@ -21,6 +21,9 @@ from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.measurement import Request
 from fastdp.mechanisms import registry
+from fastdp.numbers import typed
+from fastdp.numbers.declared import Declared
+from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.privacy.ledger import Reservation
 from fastdp.queries import Sparse
 from fastdp.release.reserve import BudgetRequest, reserve
@@ -380,6 +383,45 @@ def session(rng: np.random.Generator) -> Scene:
             for i, call in enumerate(calls)
         ]
         return {"answers": repr(answers).encode(), "statement": repr(reserved.statement()).encode()}
+
+    return of_users(rng, run)
+
+
+ASKED = (
+    "sum(x)",
+    "sum(x) by g",
+    "mean(x)",
+    "mean(x) by g",
+    "count of rows by n, g",
+    "share of rows where x > 10",
+    "sum(max(x) - min(x)) per user",
+    "median(sum(x)) per user",
+    "quantile(rows, 0.9) per user",
+    "count of users",
+    "count of users where sum(x) > 20",
+    "count of users by n, g",
+    "share of users where rows > 1",
+    "share of users where any(x > 10) by g",
+)
+"""Numbers of every kind: each goes through every encoding that measures it."""
+
+
+@world("numbers", pairs=16)
+def numbers(rng: np.random.Generator) -> Scene:
+    """Numbers asked for before a run, with declared signs and maxima: what is chosen between two
+    releases (caps, rough means, ranges, withheld groups) is part of the later questions."""
+    schema = hostile.schema(rng)
+    asked = [typed.check(str(text), schema) for text in rng.choice(ASKED, 4, replace=False)]
+    signed = bool(rng.random() < 0.5)
+    declared = [Declared(signed, int(m) or None) for m in rng.choice([0, 0, 300, 10_000], 4)]
+    exact = sorted({name for number in asked for name in number.amounts})
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
+        reserved = reserve(schema, [BudgetRequest(epsilon=5.0, delta=1e-5, clip=3)])
+        table = fastdp.read(data, schema, threads=1, exact=exact)
+        (one,) = reserved.sessions(local(table, 1))
+        found = measure_numbers(one, asked, declared, mu=one.mu * 0.9, seed=5, users=12)
+        return {"numbers": repr(found).encode(), "statement": repr(reserved.statement()).encode()}
 
     return of_users(rng, run)
 
