@@ -286,8 +286,8 @@ def _sum(ask: Asking, facts: Declared) -> Line:
     (capped,), sigma = ask(CappedSum(cap=cap, signed=facts.signed), 1 - HATS, "capped sum")
     exact = normal(float(capped), sigma)
     found = sums.total(seen, ask.rng, (float(capped), sigma)).interval()
-    if cap == _top(facts):  # nothing lies above: the capped sum is the sum
-        found = exact
+    if sums.nothing_above(seen):
+        found = sums.linear(seen, (float(capped), sigma))
     if not facts.signed:
         found = _at_least(found, 0.0)
     return None, found, (float(cap), exact), _above(facts)
@@ -314,8 +314,6 @@ def _grouped(ask: Asking, facts: Declared, size: int, need: float) -> list[Line]
             lines.append((g, None, (float(cap), exact), note))
             continue
         found = groups.total(seen, g, ask.rng, (float(capped[g]), sigma)).interval()
-        if cap == _top(facts):
-            found = exact
         if not facts.signed:
             found = _at_least(found, 0.0)
         lines.append((g, found, (float(cap), exact), _above(facts)))

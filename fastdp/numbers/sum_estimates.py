@@ -149,6 +149,23 @@ def total(
     return Draws(amount + np.sqrt(variance) * rng.standard_normal(len(amount)), weight)
 
 
+def nothing_above(seen: Look) -> bool:
+    """Whether every corner is measured, up to a declared maximum: then there is no tail."""
+    return seen.below is None and seen.above.measured == len(seen.corners) - 1
+
+
+def linear(seen: Look, capped: tuple[float, float]) -> Interval:
+    """The sum where nothing lies above the measured corners: the best linear combination of hats and
+    capped sum, which is Gaussian."""
+    t, s, c = seen.corners, seen.s, seen.above.c
+    cut = np.minimum(t, t[seen.cap])
+    value, sigma = capped
+    spread = sigma**2 + s * s * float(cut @ cut)
+    gain = s * s * float(t @ cut) / spread
+    variance = s * s * float(t @ t) - gain**2 * spread
+    return normal(float(t @ c) + gain * (value - float(cut @ c)), float(np.sqrt(variance)))
+
+
 HIDDEN = 2
 """Users below zero that noise hides are measured up to so many corners below those above zero."""
 
