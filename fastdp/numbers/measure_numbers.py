@@ -412,12 +412,14 @@ def _quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
     found: list[quantiles.Ranks] = []
     low, high = least, top + 1
     q = float(number.q or 0.5)
-    for i, (share, parts) in enumerate(zip(quantiles.SHARES, quantiles.PARTS, strict=True)):
+    for i, share in enumerate(quantiles.SHARES):
         if found:
             a, b = found[-1].bracket(quantiles.SURE, low, high)
             low, high = max(a, low), min(b, high)
             if low >= high:
                 low, high = a, b
+            inside = found[-1].between(low, high)
+            parts = quantiles.parts(inside, 1 / (ask.mu * math.sqrt(share)))
             edges = quantiles.zoomed(low, high, parts)
         counts, s = ask(Histogram(edges=edges), share, f"histogram {i + 1}")
         found.append(quantiles.ranks(counts, s, edges, q))

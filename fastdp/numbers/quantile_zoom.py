@@ -13,12 +13,11 @@ from .sum_estimates import Interval, Z
 
 SHARES = (0.15, 0.3, 0.55)
 """Of the number's mu^2, for each histogram."""
-PARTS = (0, 16, 12)
-"""Bins inside the range of the second and the third histogram."""
+FEWEST_PARTS = 6
+MOST_PARTS = 64
 SURE = 3.0
 """Standard deviations of rank within which the next histogram looks. The quantile lies outside in 3
-of 1,000 runs; the next histogram shows that, and the interval reaches there. At 4, intervals of the
-median are a sixth wider."""
+of 1,000 runs; the next histogram shows that, and the interval reaches there."""
 
 
 class Ranks(Struct, frozen=True, eq=False):
@@ -39,6 +38,13 @@ class Ranks(Struct, frozen=True, eq=False):
             below += 1
         return at_least, below
 
+    def between(self, low: int, high: int) -> float:
+        """Users from low to high, at least 1; the ends are edges, or lie beyond them all."""
+        known = dict(zip(self.edges.tolist(), self.gap.tolist(), strict=True))
+        above = known.get(high, float(np.max(self.gap)))
+        below = known.get(low, float(np.min(self.gap)))
+        return max(above - below, 1.0)
+
     def crossing(self, low: int, high: int) -> float:
         """Where the gap passes zero between two values: linear between edges."""
         inside = (self.edges >= low) & (self.edges <= high)
@@ -52,6 +58,15 @@ def first_edges(top: int, signed: bool) -> tuple[int, ...]:
     """Powers of 4 up to `top`, of both signs if values are signed."""
     above = (*(4**i for i in range((top.bit_length() + 1) // 2) if 4**i < top), top)
     return (*(-edge for edge in reversed(above)), 0, *above) if signed else above
+
+
+def parts(users: float, s: float) -> int:
+    """Bins of the next histogram, of a range that holds so many users, with noise s of a count.
+
+    With B bins a rank has noise of about s sqrt(B) / 2, and an end is rounded outwards by about 3/4
+    of a bin, users / B. The sum Z s sqrt(B) / 2 + 3 users / (4 B) is least at B = (3 users / (Z
+    s))^(2/3)."""
+    return int(min(MOST_PARTS, max(FEWEST_PARTS, (3 * users / (Z * s)) ** (2 / 3))))
 
 
 def zoomed(low: int, high: int, parts: int) -> tuple[int, ...]:
