@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .._util.files import check_source_path
+from .._util.files import as_path, local_path, scheme_of, source_path
 from ..errors import SchemaError, UsageError
 from .parser import HELP
 
@@ -46,9 +46,16 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
     imported."""
     for path in data:
         if path is not None and not path.startswith("table:"):
-            check_source_path(path)
-    if schema is not None and Path(schema).suffix and not Path(schema).exists():
-        raise SchemaError(f"there is no schema file {schema!r}")
+            source_path(path)
+    if schema is not None:
+        file = as_path(schema, "schema=")
+        if file.suffix and not file.exists():
+            raise SchemaError(f"there is no schema file {schema!r}")
+
+
+def is_url(text: str) -> bool:
+    """Whether it is a URL that does not name a file of this machine."""
+    return scheme_of(local_path(text)) is not None
 
 
 def warn(text: str) -> None:
@@ -104,7 +111,7 @@ def dialect_of(text: str | None) -> Dialect | None:
 def sibling_path(data: str, suffix: str) -> Path:
     """A path in the same folder as the data (a file, folder or glob), with the data's name and this
     suffix."""
-    path = Path(data)
+    path = Path(local_path(data))
     while any(c in path.name for c in "*?["):
         path = path.parent
     if path.name in ("", "..", "."):

@@ -1,12 +1,16 @@
 """Spark sessions and DataFrames for the command line."""
 
+import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from .._util.files import local_path, scheme_of
 from ..errors import DataError, UsageError
+from ..tables.lakehouse import STREAM, check_plain
+from ..tables.sources.file_paths import listed
 from .spark import guarded
 
 TABLE = "table:"
@@ -33,12 +37,24 @@ def format_of(sources: Sequence[str]) -> str:
     return kinds.pop()
 
 
+def _check_mounted(sources: Sequence[str]) -> None:
+    """Raise DataError if a source that this machine can see is a lakehouse table: Spark's Parquet
+    reader would take rows that were deleted. Spark itself sees whether files exist."""
+    for source in sources:
+        scheme = scheme_of(source)
+        path = local_path(source)
+        if scheme in (None, "file") and glob.glob(path):
+            check_plain(source, [file for file, _ in listed(path)], known_logs=(STREAM,))
+
+
 @contextmanager
 def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
     """The rows of files that Spark can see, or of `table:NAME` of its catalog, as a DataFrame of a
     session that ends with the block. master: Spark's, or sc://... of Spark Connect; None: as Spark
     is set up."""
     kind = format_of(sources)
+    if kind != "table":
+        _check_mounted(sources)
     try:
         from pyspark.sql import SparkSession
     except ImportError:

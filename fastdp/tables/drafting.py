@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+from .._util.files import as_path
 from .._util.lazy import pa, pl
 from ..codec.possible import compiled_constraints
 from ..errors import SchemaError, did_you_mean
@@ -134,10 +134,11 @@ class Draft:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write TOML with comments, or JSON without, by the ending of the path."""
-        if str(path).endswith(".toml"):
-            Path(path).write_text(self.text(), encoding="utf-8")
+        place = as_path(path, "a schema file")
+        if place.suffix == ".toml":
+            place.write_text(self.text(), encoding="utf-8")
         else:
-            self.schema.save(os.fspath(path))
+            self.schema.save(place)
 
 
 def draft(

@@ -9,6 +9,7 @@ from ..._util.lazy import pa
 from ...errors import UsageError
 from ...schema.dialect import Dialect
 from .. import parts
+from ..lakehouse import check_plain
 from ..parts import Part, of_batches
 from .source import SOURCES, Source, module_of
 
@@ -59,6 +60,9 @@ class ArrowDataset(Source):
                 "an Arrow dataset of text files cannot be read: one damaged line can hide others;"
                 " give the paths of the files, and a dialect if they need one"
             )
+        if type(getattr(self.given, "filesystem", None)).__name__ == "LocalFileSystem":
+            # A lakehouse's own dataset has another file system.
+            check_plain(f"<pyarrow.{self.kind}>", self.paths())
         sizes = {"batch_size": parts.BATCH_ROWS, "batch_readahead": 4, "fragment_readahead": 1}
 
         def batches(columns: list[str]) -> Any:

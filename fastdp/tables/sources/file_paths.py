@@ -16,11 +16,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ..._util.files import check_source_path
+from ..._util.files import local_path, source_path
 from ..._util.lazy import pa, pq
 from ...errors import DataError
 from ...schema.dialect import Dialect
 from .. import parts, textlines
+from ..lakehouse import check_plain
 from ..parts import Part, Unit, checked
 from ..reading import broken
 from .source import SOURCES, Source
@@ -44,7 +45,7 @@ class Files(Source):
 
     @property
     def label(self) -> str:
-        return os.path.basename(os.path.normpath(os.fspath(self.given)))
+        return os.path.basename(os.path.normpath(local_path(os.fspath(self.given))))
 
     @property
     def title(self) -> str | None:
@@ -55,8 +56,15 @@ class Files(Source):
 
 
 def files(path: str) -> list[tuple[str, dict[str, str]]]:
-    """Files of a path, glob or folder, each with the partition values of its Hive folders."""
-    check_source_path(path)
+    """Files of a path, glob or folder, each with the partition values of its Hive folders.
+    DataError if they are those of a lakehouse table."""
+    found = listed(source_path(path))
+    check_plain(path, [file for file, _ in found])
+    return found
+
+
+def listed(path: str) -> list[tuple[str, dict[str, str]]]:
+    """`files` of a local path, whatever table they belong to."""
     if os.path.isdir(path):
         root = Path(path)
         names = {file: file.relative_to(root).parts for file in root.rglob("*") if file.is_file()}
@@ -69,7 +77,7 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
     if os.path.exists(path):
         return [(path, {})]
     if matches := sorted(glob.glob(path, recursive=True)):
-        return [entry for name in matches for entry in files(name)]
+        return [entry for name in matches for entry in listed(source_path(name))]
     raise DataError(f"no file matches {path!r}")
 
 

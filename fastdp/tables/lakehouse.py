@@ -1,0 +1,85 @@
+"""Refuses files of a lakehouse table: which of them hold rows of today is written in a log.
+
+A Delta, Iceberg or Hudi table keeps files whose rows were deleted or replaced. A reader that takes
+every Parquet file of the folder brings deleted people back. The log lies in the table's folder, so
+it is looked for in all folders above a source's files.
+"""
+
+import os
+from collections.abc import Collection, Iterable
+from functools import cache
+
+from msgspec import Struct
+
+from ..errors import DataError
+
+
+class Layout(Struct, frozen=True):
+    """A kind of table: its name, and how to read what it holds today (with `{path}`)."""
+
+    name: str
+    advice: str
+
+
+DELTA = Layout(
+    "Delta Lake",
+    "pass deltalake.DeltaTable({path}).to_pyarrow_dataset() or polars.scan_delta({path})",
+)
+ICEBERG = Layout(
+    "Apache Iceberg",
+    "pass polars.scan_iceberg(METADATA_FILE), or a pyiceberg table's scan().to_arrow()",
+)
+HUDI = Layout("Apache Hudi", 'pass spark.read.format("hudi").load({path})')
+STREAM = Layout("Spark Structured Streaming", "pass spark.read.parquet({path})")
+
+LOGS = {"_delta_log": DELTA, ".hoodie": HUDI, "_spark_metadata": STREAM}
+"""Layouts by the name of the folder that holds their log."""
+
+ICEBERG_ENDINGS = (".metadata.json", ".metadata.json.gz", "version-hint.text")
+"""Ends of names of which an Iceberg table has one in its folder `metadata`."""
+
+
+def layout_of(folder: str) -> Layout | None:
+    """The layout of the table whose folder this is; None for a plain folder."""
+    found = next((kind for log, kind in LOGS.items() if _exists(folder, log)), None)
+    if found is not None:
+        return found
+    try:
+        names = os.listdir(os.path.join(folder, "metadata"))
+    except OSError:
+        return None
+    return ICEBERG if any(name.endswith(ICEBERG_ENDINGS) for name in names) else None
+
+
+def check_plain(root: str, files: Iterable[str], known_logs: Collection[Layout] = ()) -> None:
+    """Raise DataError if a file of a source belongs to a lakehouse table. `root`: the source as it
+    was given; `files`: all its files; `known_logs`: layouts whose log the reader follows."""
+    known = cache(layout_of)
+    folders: set[str] = set()
+    for file in files:  # a link can lie outside the table, or point to a file inside
+        folders.add(os.path.dirname(os.path.abspath(file)))
+        folders.add(os.path.dirname(os.path.realpath(file)))
+    for folder in sorted(folders):
+        for place in _upwards(folder):
+            kind = known(place)
+            if kind is not None and kind not in known_logs:
+                raise DataError(
+                    f"{root!r}: {place!r} is a table of {kind.name}. Its folder also holds rows"
+                    " that were deleted or replaced, and fastdp does not read its log;"
+                    f" {kind.advice.format(path=repr(place))} in Python, or write the table's rows"
+                    " to plain Parquet files first"
+                )
+
+
+def _upwards(folder: str) -> Iterable[str]:
+    """The folder and all folders above it."""
+    while True:
+        yield folder
+        above = os.path.dirname(folder)
+        if above == folder:
+            return
+        folder = above
+
+
+def _exists(folder: str, name: str) -> bool:
+    return os.path.lexists(os.path.join(folder, name))
