@@ -98,7 +98,7 @@ def synth(
         )
     source = None if engine == "spark" else tables or source_of(data or [], sql)
     if out is None:
-        if tables or not data or data[0].startswith("table:") or "://" in data[0]:
+        if tables or not data or data[0].startswith("table:") or common.is_url(data[0]):
             raise UsageError("--out is required: it names the run folder")
         out = common.sibling_path(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from .._util.files import as_path, local_path
 from ..errors import UsageError
 
 
@@ -15,7 +16,7 @@ def linked_sources(
     from ..mechanisms.recipe import load
     from ..schema.linked_schema import is_linked
 
-    if schema is not None and not Path(schema).exists():
+    if schema is not None and not as_path(schema, "schema=").exists():
         return None  # the same error as for one table
     if not is_linked(load(mechanism).schema if schema is None else schema):
         return None
@@ -29,7 +30,7 @@ def linked_sources(
 def truth_tables(truth: str, synthetic: str) -> dict[str, str] | None:
     """The files of linked tables, NAME=FILE,NAME=FILE, where SYNTHETIC is the folder of a run on
     such."""
-    if not (Path(synthetic) / "tables.json").is_file():
+    if not (Path(local_path(synthetic)) / "tables.json").is_file():
         return None
     return pairs(truth.split(","), "the truth of linked tables is NAME=FILE,NAME=FILE")
 

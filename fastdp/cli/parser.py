@@ -16,6 +16,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, TypeVar, get_args
 
+from .._util.files import as_path
 from ..errors import UsageError, did_you_mean
 
 HELP = tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
@@ -80,7 +81,7 @@ def parser_of(path: tuple[str, ...]) -> _Parser:
     for name in names:
         words = (said.get(name) or HELP["shared"][name]).split(" ")
         many, kind = _kind(function.__annotations__[name])
-        given: dict[str, Any] = {} if kind is bool else {"type": _value(kind)}
+        given: dict[str, Any] = {} if kind is bool else {"type": _value(kind, name)}
         given["default"], required = defaults.get(name), name not in defaults
         if name in said.get("arguments", ()):
             given["nargs"] = ("+" if required else "*") if many else None if required else "?"
@@ -132,8 +133,10 @@ def _kind(annotation: Any) -> tuple[bool, type]:
     return (True, get_args(annotation)[0]) if get_args(annotation) else (False, annotation)
 
 
-def _value(kind: type) -> Callable[[str], Any]:
+def _value(kind: type, name: str) -> Callable[[str], Any]:
     def parse(text: str) -> Any:
+        if kind is Path:
+            return _path(text, name)
         try:
             return kind(text)
         except ValueError:
@@ -142,6 +145,14 @@ def _value(kind: type) -> Callable[[str], Any]:
             ) from None
 
     return parse
+
+
+def _path(text: str, name: str) -> Path:
+    """The local path of an argument. argparse would hide the text of our own error."""
+    try:
+        return as_path(text, name)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{name}: ")) from None
 
 
 class _Parser(argparse.ArgumentParser):

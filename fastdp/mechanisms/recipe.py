@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from .._util.files import as_path
 from ..errors import UsageError, did_you_mean
 from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
@@ -98,7 +99,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     if text in builtin():
         source = (resources.files("fastdp") / "recipes" / f"{text}.toml").read_text("utf-8")
         return _parse(_toml(source, text), text, None)
-    path = Path(text)
+    path = as_path(text, "a recipe")
     if path.suffix == ".toml" or path.exists():
         try:
             source = path.read_text("utf-8")

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.files import replacing
+from .._util.files import as_path, replacing
 from ..errors import DataError, RunError
 
 FORMAT = "fastdp-model"
@@ -37,7 +37,7 @@ def save(
 ) -> None:
     """Write arrays (by name; bool, integer or float) and a JSON manifest. The file appears whole or
     not at all."""
-    path = Path(path)
+    path = as_path(path, "a model file")
     entries = {}
     members = []
     for name, array in sorted(arrays.items()):
@@ -54,7 +54,7 @@ def save(
 
 def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The arrays and the manifest of a file written by `save`."""
-    path = Path(path)
+    path = as_path(path, "a model file")
     try:
         with open(path, "rb") as file, zipfile.ZipFile(file) as archive:
             size = os.fstat(file.fileno()).st_size

@@ -442,7 +442,7 @@ def _same_unit(unit: Unit, stated: Any) -> bool:
 
 def _path_of(path: str | os.PathLike) -> Path:
     named = as_path(path, "a ledger")
-    if "://" in str(path) or not named.name:
+    if not named.name:
         raise UsageError(f"ledger: expected the path of a file, got {str(path)!r}")
     return named
 

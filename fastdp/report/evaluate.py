@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._util.files import synthetic_path
+from .._util.files import as_path, local_path, synthetic_path
 from ..errors import UsageError
 from ..metrics.baselines import FRACTIONS
 from ..metrics.linked_scores import linked_scores
@@ -105,6 +105,7 @@ def evaluate(
         seconds     {metric: s}
         ```
     """
+    report = None if report is None else as_path(report, "report=")
     options = dict(user=user, k=k, marginals=marginals, target=target, seed=seed, threads=threads)
     fractions = FRACTIONS if baselines is None else tuple(baselines)
     own = getattr(synthetic, "schema", None)
@@ -130,7 +131,13 @@ def evaluate(
 
 
 def _linked_folder(synthetic: Any) -> bool:
-    return isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "tables.json").is_file()
+    return (
+        isinstance(synthetic, str | os.PathLike) and (_local(synthetic) / "tables.json").is_file()
+    )
+
+
+def _local(source: str | os.PathLike[str]) -> Path:
+    return Path(local_path(os.fspath(source)))
 
 
 def _linked(
@@ -144,7 +151,7 @@ def _linked(
 ) -> dict[str, Any]:
     """Scores of each table by itself, and of how the tables are linked."""
     if _linked_folder(synthetic):
-        place = Path(synthetic)
+        place = _local(synthetic)
         schema = place / "tables.json" if schema is None else schema
         linked = LinkedSchema.of(schema)
         synthetic = {name: synthetic_path(place / f"table-{name}") for name in linked.tables}
@@ -178,7 +185,7 @@ def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
         else:
             rows = synthetic_path(synthetic.out)
         return rows, synthetic.schema, synthetic
-    if isinstance(synthetic, str | os.PathLike) and (Path(synthetic) / "privacy.json").is_file():
-        place = Path(synthetic)
+    if isinstance(synthetic, str | os.PathLike) and (_local(synthetic) / "privacy.json").is_file():
+        place = _local(synthetic)
         return synthetic_path(place), Schema.load(place / "schema.json"), runs.folder(place)
     return synthetic, None, None

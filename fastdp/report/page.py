@@ -8,12 +8,11 @@ which holds released facts only and may be published.
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from string import Template
 from typing import Any
 
 from .. import __version__
-from .._util.files import synthetic_path, write_atomic
+from .._util.files import as_path, synthetic_path, write_atomic
 from ..errors import UsageError
 from ..metrics.inputs import KNOWN_USERS, as_arrow, coded
 from ..metrics.scores import several
@@ -128,7 +127,8 @@ def write(path: str | os.PathLike[str], data: ReportData) -> ReportData:
 def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> ReportData:
     """Write the page that may be published, from a finished run folder alone; the true rows are not
     read."""
-    place = Path(folder)
+    path = as_path(path, "the page")
+    place = as_path(folder, "a run folder")
     facts = running.folder(place)
     return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
 

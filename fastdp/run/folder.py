@@ -220,7 +220,7 @@ def _exists(path: Path) -> bool:
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """`files.replacing` with RunError if the file cannot be written."""
-    path = Path(path)
+    path = as_path(path, "the file to write")
     if not path.parent.is_dir():
         raise RunError(f"cannot write {path}: there is no folder {path.parent}")
     try:

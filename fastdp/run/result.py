@@ -299,7 +299,7 @@ class LinkedRun:
 def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:
     """Write a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or
     .feather."""
-    target = Path(path)
+    target = as_path(path, "the file to write")
     suffix = target.suffix.lower()
     if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
         raise UsageError(

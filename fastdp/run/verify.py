@@ -155,7 +155,7 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
 
 def read_statement(folder: str | os.PathLike) -> dict:
     """The folder's `privacy.json`; RunError if it cannot be read."""
-    path = Path(folder, statements.NAME)
+    path = as_path(folder, "a run folder") / statements.NAME
     statement = read_json(path)
     if not isinstance(statement, dict):
         raise RunError(f"{path} is not a statement")

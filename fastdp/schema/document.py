@@ -154,7 +154,7 @@ def load(source: str | Path) -> tuple[Path, dict[str, Any]]:
 
 def save(plain: dict[str, Any], json_plain: dict[str, Any], path: str | Path) -> None:
     """Write `plain` as TOML or `json_plain` as JSON, as the suffix of the path says."""
-    path = Path(path)
+    path = as_path(path, "a schema file")
     if path.suffix == ".toml":
         text = document(plain)
     elif path.suffix == ".json":

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .._util.files import as_path
 from ..errors import SchemaError
 
 
 def read_json(path: str | Path) -> dict[str, Any]:
     """The object that a JSON file holds; SchemaError if it holds none."""
     try:
-        plain = json.loads(Path(path).read_text(encoding="utf-8"))
+        plain = json.loads(as_path(path, "a schema file").read_text(encoding="utf-8"))
     except OSError as error:
         raise SchemaError(f"file {path}: {error.strerror}") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:

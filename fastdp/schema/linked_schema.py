@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._util.files import as_path
 from ..errors import SchemaError, UsageError
 from . import document
 from .document import FORMAT
@@ -162,9 +163,9 @@ class LinkedSchema:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a .json file."""
-        if Path(path).suffix != ".json":
+        if as_path(path, "a schema file").suffix != ".json":
             raise SchemaError(f"schema file {path}: a schema of linked tables is written as .json")
-        document.save(self.to_plain(), self.to_dict(), Path(path))
+        document.save(self.to_plain(), self.to_dict(), as_path(path, "a schema file"))
 
     def digest(self) -> str:
         """SHA-256 (hex) of the tables' digests and of what links them."""
@@ -192,8 +193,8 @@ def is_linked(schema: Any) -> bool:
 
 def _path(source: str | os.PathLike[str]) -> Path:
     """The path, or that of the built-in schema of linked tables with this bare name."""
-    path = Path(source)
-    inside = document.BUILTIN / "linked" / f"{Path(source).name}.toml"
+    path = as_path(source, "a schema file")
+    inside = document.BUILTIN / "linked" / f"{path.name}.toml"
     return inside if not path.suffix and not path.exists() and inside.exists() else path
 
 
