@@ -6,7 +6,7 @@ value, a count or a name that came from private data.
 
 import math
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -78,6 +78,16 @@ class StoppedEarly(FastdpError):
     rest of the reservation went back."""
 
     exit_code = 11
+
+
+class ReportError(FastdpError):
+    """The run is complete and its folder is in place, but the report or diagnosis next to it could
+    not be made. `runs` holds what `synthesize` would have returned, `failed` what could not be
+    made."""
+
+    exit_code = 12
+    runs: Any = None
+    failed: Sequence[Any] = ()
 
 
 class Cancelled(FastdpError):

@@ -2,12 +2,14 @@
 computed here."""
 
 import os
+import shlex
 import sys
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import FastdpError, ModelTooLargeError, UsageError, did_you_mean
+from ..errors import FastdpError, ModelTooLargeError, ReportError, UsageError, did_you_mean
 from . import (
     catalog_commands,
     common,
@@ -21,6 +23,9 @@ from . import (
 from .common import as_options, emit, warn
 from .linked_options import linked_sources, rows_of, write_tables
 from .parser import FLAGS, call, command
+
+if TYPE_CHECKING:
+    from ..run.owner_files import Failed
 
 REGISTERED = (
     catalog_commands,
@@ -82,6 +87,7 @@ def synth(
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes
     from ..mechanisms.recipe import load
+    from ..run.owner_files import failure_text
     from ..run.result import LinkedRun
     from ..run.spec import Options
     from ..run.synthesize import watched
@@ -114,13 +120,32 @@ def synth(
     asked = each if len(each) > 1 else each[0]
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     with spark as rows_in, progress_for(quiet or as_json) as callback:
-        made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
+        try:
+            made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
+        except ReportError as error:
+            command = partial(owner_command, tables, data or [])
+            error.args = (failure_text(status, error.failed, command),)
+            raise
     several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
     runs = several if isinstance(several, list) else [several]
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
         run_summary(out, runs, report=report)
+
+
+def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Failed") -> str:
+    """The command line that makes a file which a complete run could not make."""
+    if failed.what == "diagnosis":
+        files = data or ["DATA"]
+        words = ["fastdp", "check", *files, "--schema", str(failed.of), "--out", str(failed.file)]
+        return shlex.join(words)
+    if tables is None and len(data) != 1:
+        truth = repr(data) if data else "DATA"
+        call = f"fastdp.evaluate({truth}, {str(failed.of)!r}, report={str(failed.file)!r})"
+        return f"python -c {shlex.quote(f'import fastdp; {call}')}"
+    truth = data[0] if tables is None else ",".join(f"{n}={file}" for n, file in tables.items())
+    return shlex.join(["fastdp", "evaluate", truth, str(failed.of), "--out", str(failed.file)])
 
 
 def source_of(data: list[str], query: str | None) -> Any:
@@ -274,11 +299,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(1)
     except FastdpError as error:
         interruption.end()
+        text = interruption.with_commands(as_options(str(error)))
         if "--json" in arguments:
             kind = type(error).__name__
-            text = as_options(str(error))
             emit({"error": {"kind": kind, "text": text, "exit_code": error.exit_code}})
-        warn(as_options(str(error)))
+        warn(text)
         sys.exit(error.exit_code)
     except MemoryError:
         interruption.end()

@@ -111,6 +111,12 @@ class Interruption:
             f"{self._where('out of memory')} (--memory limits the model, --threads 1 needs least)"
         )
 
+    def with_commands(self, text: str) -> str:
+        """An error's text with the command lines that it speaks of as "the same call"."""
+        resumed = "the same call and --resume"
+        text = text.replace(resumed, self._command(resume=True))
+        return text.replace("the same call", self._command(resume=False))
+
     def _where(self, word: str) -> str:
         if self.status is None:
             return f"{word}; nothing was charged, and nothing half-written was left behind"

@@ -211,7 +211,7 @@ def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Tab
         raise DataError(f"{what}: no column of the schema is in the table")
     schema = replace(schema.select(wanted), user_dtype=None)
     if not users or schema.user not in present:
-        schema = replace(schema, user=None, max_rows_per_user=None)
+        schema = schema.without_users()
     return read(source, schema, public=True)
 
 

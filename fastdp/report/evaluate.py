@@ -12,7 +12,9 @@ from ..metrics.baselines import FRACTIONS
 from ..metrics.linked_scores import linked_scores
 from ..metrics.scores import Asked, score, several
 from ..schema import Schema
+from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema, is_linked
+from ..tables.whole_table import read_whole
 from . import runs
 from .page import collect, write
 
@@ -119,6 +121,7 @@ def evaluate(
     if schema is None:
         schema = next((own for _, own, _ in opened.values() if own is not None), None)
     schema = None if schema is None else Schema.of(schema)
+    truth = _in_dialect(truth, schema)
     out: dict[str, Any] = {
         name: score(truth, table, schema, metrics, report is not None, fractions, options)
         for name, table in tables.items()
@@ -128,6 +131,15 @@ def evaluate(
         run = own_run if run is None else run
         write(report, collect(truth, tables, schema, list(out.values()), run, title=title))
     return out if many else out["synthetic"]
+
+
+def _in_dialect(truth: Any, schema: Schema | None) -> Any:
+    """The truth, read in the schema's dialect where that is not the usual one and the truth is
+    files."""
+    files = isinstance(truth, str | os.PathLike | list | tuple)
+    if schema is None or schema.dialect == Dialect() or not files:
+        return truth
+    return read_whole(truth, schema.dialect)
 
 
 def _linked_folder(synthetic: Any) -> bool:
@@ -166,12 +178,13 @@ def _linked(
     out: dict[str, Any] = {"private": False, "tables": {}}
     for name, own in linked.tables.items():
         page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
+        real = _in_dialect(truth[name], own)
         scores = score(
-            truth[name], synthetic[name], own, metrics, page is not None, fractions, options
+            real, synthetic[name], own, metrics, page is not None, fractions, options
         )
         out["tables"][name] = scores
         if page is not None:
-            facts = collect(truth[name], synthetic[name], own, scores, None, title=f"Table {name}")
+            facts = collect(real, synthetic[name], own, scores, None, title=f"Table {name}")
             write(page, facts)
     return out | {"links": linked_scores(truth, synthetic, linked, options["threads"])}
 

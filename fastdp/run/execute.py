@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ..answers.evidence import code_maps
-from ..errors import StoppedEarly
+from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.limits.structural_zeros import StructuralZeros
 from ..mechanisms.shared.model_rows import ModelRows
@@ -27,11 +27,12 @@ from ..release.gateway import Session
 from ..release.reserve import BudgetRequest, Reserved, reserve
 from .counter import counter_for, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
-from .finalize import finalize, write_diagnosis, write_json
+from .finalize import finalize, write_json
 from .folder import RunFolder
 from .id_source import id_source
 from .number_table import measured_numbers
 from .output import Output, spawned_seeds
+from .owner_files import Comparison, diagnose, write_owner_files
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
@@ -41,7 +42,9 @@ from .spec import RunSpec
 if TYPE_CHECKING:
     from ..public.data import PublicTable
 
-Measure = Callable[[Any, Reserved, Any, Any, RunFolder | None, int], list[Run]]
+Measure = Callable[
+    [Any, Reserved, Any, Any, RunFolder | None, int], tuple[list[Run], list[Comparison]]
+]
 
 
 def execute(
@@ -66,25 +69,37 @@ def execute(
                 spec = spec.with_schema(reserved.learn(source, engine))
             public = prepare(spec)
         measure = measure or _measure_and_write
-        runs = measure(spec, reserved, source, public, folder, int(names["sample_seed"]))
+        seed = int(names["sample_seed"])
+        runs, compared = measure(spec, reserved, source, public, folder, seed)
     except StoppedEarly as stop:
         raise _stopped(spec, stop, reserved, source, folder) from None
     except BaseException:
         # Without a folder, or before the first step, the run cannot be resumed: budget that no step
         # used is returned to the data set.
-        spec.status.entered = bool(reserved.reservation.describe()["entry"]["steps"])
+        spec.status.entered = _was_charged(reserved)
         if folder is None or not (spec.status.entered or folder.resume):
             reserved.finish()
         raise
     spec.status.entered = True
     if folder is not None:
-        _diagnose(spec, source, folder)
         folder.publish()
         spec.status.published = True
     reserved.finish(() if folder is None else statement_hashes(folder.out))
+    done = runs if spec.several else runs[0]
     if folder is not None:
         folder.forget()
-    return runs if spec.several else runs[0]
+        spec.status.over = True
+        write_owner_files(spec, source, folder, compared, done)
+    return done
+
+
+def _was_charged(reserved: Reserved) -> bool:
+    """Whether a step was entered in the ledger. True if the ledger cannot be asked: then the state
+    to resume from must be kept."""
+    try:
+        return bool(reserved.reservation.describe()["entry"]["steps"])
+    except (FastdpError, OSError):
+        return True
 
 
 def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
@@ -152,8 +167,9 @@ def _measure_and_write(
     public: Any,
     folder: RunFolder | None,
     sample_seed: int,
-) -> list[Run]:
-    """Reads the private rows, runs the mechanism for every epsilon and finalizes each run."""
+) -> tuple[list[Run], list[Comparison]]:
+    """Reads the private rows, runs the mechanism for every epsilon and finalizes each run. Also
+    returns what the report is to compare."""
     options = spec.options
     with spec.reporter.stage("read", "reading and encoding"):
         counter = open_counter(source, spec.reading_schema, options)
@@ -167,9 +183,10 @@ def _measure_and_write(
     finally:
         if truth is None:
             counter.close()
-    return [
-        finalize(spec, i, o, reserved, outputs[i], folder, truth) for i, o in enumerate(outcomes)
-    ]
+    runs = [finalize(spec, i, o, reserved, outputs[i], folder) for i, o in enumerate(outcomes)]
+    if truth is None:
+        return runs, []
+    return runs, [Comparison(spec, i, truth, run) for i, run in enumerate(runs)]
 
 
 def _measure(
@@ -279,11 +296,8 @@ def _stopped(
         folder.keep(stopped=text)
     reserved.finish()
     if folder is not None:
-        _diagnose(spec, source, folder)
         folder.forget()
+        failed = diagnose(spec, source, folder)
+        if failed is not None:
+            text += f". The diagnosis could not be made: {failed.why}"
     return StoppedEarly(text)
-
-
-def _diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> None:
-    if spec.options.diagnose:
-        write_diagnosis(source, spec.schema, folder.private, spec.options.threads)

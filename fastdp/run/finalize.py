@@ -9,14 +9,11 @@ from typing import Any
 
 import msgspec
 
-from .._util.files import synthetic_path, write_atomic
 from .._util.lazy import pq
 from ..answers.measurements_file import RELEASED
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash, write as write_statement
 from ..release.reserve import Reserved
-from ..schema import Schema
-from ..tables.table import Table
 from .folder import RunFolder
 from .output import Output, stamped, write_measurements
 from .public_data import public_entry
@@ -32,13 +29,9 @@ def finalize(
     reserved: Reserved,
     output: Output,
     folder: RunFolder | None,
-    truth: Table | None,
-    synthetic: Table | None = None,
 ) -> Run:
     """The run of epsilon `i`, complete: its statement is made and, where there is a folder,
-    everything is written to its staging place. `truth`: the table for the report next to the
-    folder, or None for no report; `synthetic`: what is compared with it, in place of the rows that
-    were written."""
+    everything is written to its staging place."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")
     mechanism = {
@@ -82,12 +75,6 @@ def finalize(
     if spec.several and i == len(spec.epsilons) - 1:
         joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
         write_statement(staging, joint)
-    if truth is not None:
-        from ..report.evaluate import evaluate
-
-        page = folder.private / (f"report-{spec.label(i)}.html" if spec.several else "report.html")
-        made = synthetic_path(place) if synthetic is None else synthetic
-        evaluate(truth, made, schema=spec.schema, report=str(page), run=run)
     stages = {spec.label(k): spec.timings(k) for k in range(len(spec.epsilons))}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
@@ -116,18 +103,6 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
         pq.write_table(stamped(table, private), place / f"{name}{RELEASED}")
     run.schema.save(place / "schema.json")
     return hashes
-
-
-def write_diagnosis(source: Any, schema: Schema, private: Path, threads: int | None) -> None:
-    """Write what `fastdp.check` says of the source into the private folder, for the data's
-    owner."""
-    from ..metrics.check import check
-
-    report = check(source, schema, mechanism=None, threads=threads)
-    write_atomic(
-        private / "check.json", (json.dumps(report.to_dict(), indent=1) + "\n").encode(), 0o600
-    )
-    write_atomic(private / "check.txt", f"{report}\n".encode(), 0o600)
 
 
 def write_json(path: Path, value: Any) -> None:

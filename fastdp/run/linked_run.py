@@ -29,6 +29,7 @@ from .finalize import finalize, write_json
 from .folder import RunFolder
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
+from .owner_files import Comparison
 from .result import Run
 
 Codes = dict[str, np.ndarray]
@@ -77,9 +78,9 @@ def measure_linked(
     public: None,
     folder: RunFolder | None,
     seed: int,
-) -> list[Run]:
+) -> tuple[list[Run], list[Comparison]]:
     """Reads the private tables, measures each as a part of the run, draws all tables and finalizes
-    them."""
+    them. Also returns what the report is to compare."""
     options, links = spec.options, spec.links
     with spec.reporter.stage("read", "reading and encoding"):
         opened = open_linked(source, links, options)
@@ -106,14 +107,16 @@ def measure_linked(
         drawn = draw(links, outcomes, seeds)
     if folder is not None:
         links.linked.save(folder.staging() / "tables.json")
-    runs = []
+    runs: list[Run] = []
+    compared: list[Comparison] = []
     for i, (outcome, (codes, owner)) in enumerate(zip(outcomes, drawn)):
-        table = opened[i].table
-        truth = table.as_truth() if options.report and table is not None else None
-        synthetic = _table(links, i, codes, owner) if options.report else None
         output = _output(spec, i, codes, owner, seeds[i])
-        runs.append(finalize(spec.table(i), i, outcome, reserved, output, folder, truth, synthetic))
-    return runs
+        one, table = spec.table(i), opened[i].table
+        runs.append(finalize(one, i, outcome, reserved, output, folder))
+        if options.report and table is not None:
+            synthetic = _table(links, i, codes, owner)
+            compared.append(Comparison(one, i, table.as_truth(), runs[i], synthetic))
+    return runs, compared
 
 
 def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int) -> Output:

@@ -28,16 +28,19 @@ class Charge(Struct, frozen=True):
 
 
 class RunStatus:
-    """Filled in by a run as it goes; `entered`: whether a step was charged; `published`: whether
-    the folder is in its final place. Its methods may be called from any thread, also while the run
-    is stuck in a long computation: they ask the ledger through a handle of their own."""
+    """Filled in by a run as it goes. Its methods may be called from any thread, also while the run
+    is stuck in a long computation: they ask the ledger through a handle of their own.
+
+    `entered`: whether a step was charged; `published`: whether the folder is in its final place;
+    `over`: whether nothing is left to resume.
+    """
 
     def __init__(self) -> None:
         self.reporter: Reporter | None = None
         self.folder: RunFolder | None = None
         self._ledger: Any = None
         self._run, self._promise = "", ""
-        self.published = self.entered = False
+        self.published = self.entered = self.over = False
 
     @property
     def stage(self) -> str:
@@ -82,6 +85,8 @@ class RunStatus:
         """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the
         commands (or words) that start the run again and that resume it."""
         folder = self.folder
+        if self.over and folder is not None:
+            return f"the run is complete, charged {self._promise}: its results are in {folder.out}"
         if self.published and folder is not None:
             return f"the run was finished: its results are in {folder.out}; end it with: {resume}"
         if not self._run:

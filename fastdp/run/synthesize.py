@@ -5,10 +5,9 @@ It holds no global state; several runs may go on in one process at once.
 
 import os
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, TypeAlias, Unpack, overload
 
-from ..errors import Cancelled, RunError, UsageError
+from ..errors import Cancelled, FastdpError, ReportError, RunError, StoppedEarly, UsageError
 from ..mechanisms.base import Config
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
@@ -21,6 +20,9 @@ from .status import RunStatus
 from .validate import validate
 
 __all__ = ["synthesize"]
+
+SAME_CALL = "the same call"
+SAME_CALL_RESUMED = "the same call and resume=True"
 
 Mechanism: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Config"
 
@@ -159,7 +161,8 @@ def synthesize(
     ------
     FastdpError
         One of the classes in `fastdp.errors`; texts carry no private value. `StoppedEarly`: see
-        `ignore_empty_columns`; only what was drawn by then is charged.
+        `ignore_empty_columns`; only what was drawn by then is charged. `ReportError`: the run is
+        complete (its `runs`), but the report is not. Any error after a charge says what is charged.
     """
     return watched(RunStatus(), table, mechanism, epsilon, delta, options)
 
@@ -200,12 +203,20 @@ def watched(
     except BaseException as error:
         if folder is not None:
             folder.abandon(keep=status.entered)
-        charged = partial(status.text, "the same call", "the same call and resume=True")
         if isinstance(error, Cancelled):
-            raise Cancelled(f"cancelled by the caller; {charged()}") from None
-        if status.entered and isinstance(error, RunError | OSError):
-            why = getattr(error, "strerror", None) or str(error)
-            raise RunError(f"{why}; {charged()}") from None
+            raise Cancelled(f"cancelled by the caller; {_charged(status)}") from None
+        if not status.entered or isinstance(error, StoppedEarly | ReportError):
+            raise  # nothing was charged, or the text says what was
+        if isinstance(error, FastdpError | MemoryError):
+            error.args = (f"{str(error) or 'out of memory'}; {_charged(status)}",)
+            raise
+        if isinstance(error, OSError):
+            raise RunError(f"{error.strerror or error}; {_charged(status)}") from None
+        if isinstance(error, Exception):
+            kind = type(error).__name__
+            raise RunError(
+                f"{kind} in fastdp itself, please report it; {_charged(status)}"
+            ) from error
         raise
 
 
@@ -221,3 +232,7 @@ def _sources(tables: Any) -> Any:
     if not isinstance(tables, Mapping):
         return tables
     return {name: source_of(one) for name, one in tables.items()}
+
+
+def _charged(status: RunStatus) -> str:
+    return status.text(SAME_CALL, SAME_CALL_RESUMED)

@@ -224,6 +224,11 @@ class Schema:
         changed: dict[str, Any] = {"fields": fields, "outputs": outputs, "exact": exact}
         return replace(self, constraints=tuple(held), order=order, **changed)
 
+    def without_users(self) -> Schema:
+        """The same columns for a table without user ids: nothing is said of users or of the order
+        of their rows."""
+        return replace(self, user=None, max_rows_per_user=None, user_dtype=None, order=())
+
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
         document."""

@@ -1,0 +1,119 @@
+"""The report and the diagnosis of a run, for the data's owner: made when the run is complete.
+
+They read the true rows, take long and can fail for reasons of their own. The run folder is in its
+place by then and nothing more is charged, so a failure costs the page alone. The error says what is
+there and which call makes the page.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .._util.files import synthetic_path, write_atomic
+from ..errors import FastdpError, ReportError
+from ..tables.table import Table
+from .folder import RunFolder
+from .result import Run
+from .spec import RunSpec
+from .status import RunStatus
+
+
+class Comparison(NamedTuple):
+    """What the page of run `i` compares: the true rows, and the run's own rows or `synthetic`."""
+
+    spec: RunSpec
+    i: int
+    truth: Table
+    run: Run
+    synthetic: Table | None = None
+
+
+class Failed(NamedTuple):
+    """A file that could not be made, and why. `of`: the folder that a page is about, or the schema
+    of a diagnosis."""
+
+    what: str
+    why: str
+    of: Path
+    file: Path
+
+
+def write_owner_files(
+    spec: RunSpec, source: Any, folder: RunFolder, compared: list[Comparison], done: Any
+) -> None:
+    """Write the report pages and the diagnosis next to a run folder that is in its place. If one
+    fails the others are still made; then ReportError. `done`: what `synthesize` returns."""
+    tried = [_report(one, folder) for one in compared]
+    tried.append(diagnose(spec, source, folder))
+    failed = [one for one in tried if one is not None]
+    if failed:
+        error = ReportError(failure_text(spec.status, failed, _call))
+        error.runs, error.failed = done, failed
+        raise error
+
+
+def failure_text(
+    status: RunStatus, failed: Sequence[Failed], command: Callable[[Failed], str]
+) -> str:
+    """What is charged and in place, what could not be made and why, and the command for each."""
+    texts = [
+        f"The {one.what} could not be made: {one.why}; make it alone with: {command(one)}"
+        for one in failed
+    ]
+    return ". ".join([status.text("", ""), *texts])
+
+
+def _call(one: Failed) -> str:
+    """The call of Python that makes the file."""
+    if one.what == "report":
+        return f"fastdp.evaluate(DATA, {str(one.of)!r}, report={str(one.file)!r})"
+    return f"fastdp.check(DATA, {str(one.of)!r})"
+
+
+def _report(one: Comparison, folder: RunFolder) -> Failed | None:
+    """Write the page of one run; returns what failed."""
+    from ..report.evaluate import evaluate
+
+    spec, place = one.spec, one.run.out
+    name = f"report-{spec.label(one.i)}.html" if spec.several else "report.html"
+    page = folder.private / name
+    if place is None:  # only runs with a folder have reports
+        return None
+    made = synthetic_path(place) if one.synthetic is None else one.synthetic
+    try:
+        evaluate(one.truth, made, schema=spec.schema, report=page, run=one.run)
+    except Exception as error:
+        if one.synthetic is None:
+            return Failed("report", _why(error), place, page)
+        return Failed("report", _why(error), folder.out, folder.private / "report.html")
+    return None
+
+
+def diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
+    """Write what `fastdp.check` says of the source into the private folder, where it was asked for;
+    returns what failed."""
+    if not spec.options.diagnose:
+        return None
+    from ..metrics.check import check
+
+    file = folder.private / "check.json"
+    try:
+        report = check(source, spec.schema, mechanism=None, threads=spec.options.threads)
+        _write(file, json.dumps(report.to_dict(), indent=1))
+        _write(folder.private / "check.txt", str(report))
+    except Exception as error:
+        return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
+    return None
+
+
+def _why(error: Exception) -> str:
+    """What an error says, for a text of ours: texts of other libraries could quote a value."""
+    if isinstance(error, FastdpError):
+        return str(error).rstrip(".")
+    reason = getattr(error, "strerror", None) if isinstance(error, OSError) else None
+    return reason or f"{type(error).__name__} (please report this error in fastdp)"
+
+
+def _write(path: Path, text: str) -> None:
+    write_atomic(path, f"{text}\n".encode(), 0o600)
