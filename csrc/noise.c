@@ -94,7 +94,7 @@ static inline uint32_t draw_strip(fdp_stream *stream, const uint64_t *hi, const 
  * mantissa * (strip * 2^64 + U) / 2^shift for u = U / 2^64. */
 typedef struct {
     uint64_t mantissa; /* [2^52, 2^53) */
-    int shift;         /* 80 .. 130; the samplers see at most 127 */
+    int shift;         /* 66 .. 130; the samplers see at most 127 */
 } exact_scale;
 
 static inline exact_scale split_scale(double scale) {
@@ -208,7 +208,7 @@ static int run(uint32_t domain, const double *scale, int per_row, int64_t n, con
     noise_job job = {.scale = scale, .out = out, .n = n, .per_row = per_row, .domain = domain};
     if (n <= 0) return n < 0 ? FDP_ERR_ARGUMENT : FDP_OK;
     for (int64_t i = 0; i < (per_row ? n : 1); i++)
-        if (!(scale[i] >= 0x1p-10 && scale[i] <= 0x1p40)) return FDP_ERR_ARGUMENT;
+        if (!(scale[i] >= 0x1p-10 && scale[i] <= 0x1p54)) return FDP_ERR_ARGUMENT;
     atomic_init(&job.next, 0);
     if (key)
         memcpy(job.key, key, 32);

@@ -52,7 +52,7 @@ static inline int fdp_stream_bit(fdp_stream *stream) {
     return bit;
 }
 
-/* n draws; `scale` holds one double (per_row 0) or n (per_row 1), each within [2^-10, 2^40]. key NULL: a
+/* n draws; `scale` holds one double (per_row 0) or n (per_row 1), each within [2^-10, 2^54]. key NULL: a
  * fresh key from the operating system, wiped on return. Gaussian: floor(|scale * N(0,1)| + 1/2) with its
  * sign. Laplace: P(k) proportional to exp(-|k| / scale). */
 int fdp_noise_gaussian(const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,

@@ -42,6 +42,13 @@ RARE = 3.0
 compared."""
 
 
+MOST_TIMES = 1000
+"""Most copies of one marginal. They are averaged, so copies only cost memory and draws: the noise
+of n copies with 1/n of the share each is that of one."""
+MOST_OUTER_COLUMNS = 12
+"""Most columns of an outer marginal: all its subsets are measured."""
+
+
 class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`clique` is measured `times` times in all."""
 
@@ -49,8 +56,8 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     times: int
 
     def __post_init__(self):
-        if self.times < 1:
-            raise ValueError("times must be at least 1 (it counts the first measurement)")
+        if not 1 <= self.times <= MOST_TIMES:
+            raise ValueError(f"times must lie in 1..{MOST_TIMES} (it counts the first measurement)")
 
 
 @mechanism(
@@ -94,6 +101,8 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if not self.outer or not all(self.outer):
             raise ValueError("outer must name at least one marginal, each with at least one column")
         depth = max(map(len, self.outer))
+        if depth > MOST_OUTER_COLUMNS:
+            raise ValueError(f"outer: a marginal has at most {MOST_OUTER_COLUMNS} columns")
         if self.rounds is not None and len(self.rounds) != depth:
             raise ValueError(
                 f"rounds: expected {depth} shares for {depth} rounds, got {len(self.rounds)}"

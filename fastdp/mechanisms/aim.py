@@ -37,6 +37,8 @@ from .shared.workload_weights import Workload, WorkloadItem
 MOST_COLUMNS = 24
 """Tables with more columns than this have pairs as their default workload: every round looks at all
 sets, and with triples a run on 35 columns and 170,000 rows took more than five minutes."""
+MOST_DEGREE = 6
+"""Most columns of each set of the default workload: there are n over k sets."""
 MOST_ROUNDS = 1 << 14
 """Twice what 500 columns get by default; with many more the noise of one leaves the sampler's
 range."""
@@ -71,9 +73,11 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         super().__post_init__()
         if not 0 < self.selection < 1 or not self.rare >= 0:
             raise ValueError("selection must lie strictly between 0 and 1, rare must be >= 0")
-        few = self.degree is not None and self.degree < 1
-        if few or (self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS):
-            raise ValueError(f"degree must be at least 1, rounds must lie in 1..{MOST_ROUNDS}")
+        wrong = self.degree is not None and not 1 <= self.degree <= MOST_DEGREE
+        if wrong or (self.rounds is not None and not 1 <= self.rounds <= MOST_ROUNDS):
+            raise ValueError(
+                f"degree must lie in 1..{MOST_DEGREE}, rounds must lie in 1..{MOST_ROUNDS}"
+            )
 
     def check(self, schema: Schema) -> None:
         self.closure(schema.modelled)

@@ -42,6 +42,26 @@ EVENLY = np.arange(1, 32, 2) / 32
 """Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
 
 
+LEAST_AMOUNT, MOST_AMOUNT, MOST_WHOLE = 1e-9, 1e9, 1 << 63
+"""Numbers of a recipe are 0 or between these in size. Shares of mu^2 below 1e-9 would need noise
+that cannot be drawn, and weights beyond 1e9 make such shares of all others."""
+
+
+def check_amounts(fields: Any, name: str = "") -> None:
+    """Raise ValueError, naming the field, for a number of a recipe that nobody can mean: not
+    finite, tiny or huge."""
+    if isinstance(fields, Mapping):
+        for key, value in fields.items():
+            check_amounts(value, f"{name}.{key}" if name else str(key))
+    elif isinstance(fields, list | tuple):
+        for value in fields:
+            check_amounts(value, name)
+    elif isinstance(fields, int) and not abs(fields) < MOST_WHOLE:
+        raise ValueError(f"{name} must be below 2^63")
+    elif isinstance(fields, float) and fields and not LEAST_AMOUNT <= abs(fields) <= MOST_AMOUNT:
+        raise ValueError(f"{name} must be between {LEAST_AMOUNT:g} and {MOST_AMOUNT:g} in size")
+
+
 class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How synthetic rows get their user ids.
 
@@ -92,6 +112,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     public_relabel: tuple[str, ...] = ()
 
     def __post_init__(self):
+        check_amounts(msgspec.to_builtins(self))
         size_limits.check(self.memory, None)
         if self.max_cells is not None and self.max_cells < 1:
             raise ValueError("max_cells must be at least 1")

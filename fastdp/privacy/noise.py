@@ -28,7 +28,7 @@ LOG2_DISTANCE = (
     -117
 )  # total variation distance to the stated distribution, per sample, is below 2 to this
 SCALE_MIN = 1e-3
-SCALE_MAX = 1e12
+SCALE_MAX = float(1 << 54)
 Size = int | tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ def gaussian(
     """Independent draws of round(sigma * N(0, 1)), as int64 of shape `size`.
 
     P(k) = Phi((k + 1/2) / sigma) - Phi((k - 1/2) / sigma). `sigma` is in grid units, from 1e-3 to
-    1e12: a scalar, or an array that broadcasts to `size`. Each double is taken as the exact
+    2^54: a scalar, or an array that broadcasts to `size`. Each double is taken as the exact
     rational it is. |k| <= 14 sigma + 1, so int64 cannot overflow.
     """
     return _draw("gaussian", "sigma", sigma, size, seed, threads)

@@ -17,7 +17,7 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError, PrivacyError, UsageError, is_whole
 from ..measurement import SCALE, Request
 from ..privacy import scale
-from ..privacy.accountant import Event, Gaussian, Pure
+from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
 
@@ -29,6 +29,28 @@ SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
 WEIGHT_UNITS = 1 << 10
 """Weights of candidates are whole multiples of 1 / WEIGHT_UNITS, so weighted scores are whole."""
+
+
+TINY = 1e-300
+LEAST_COLUMNS, PARTS_PER_COLUMN = 8, 16
+"""The noise of any step of a run is taken to be at most this many times its columns (at least
+LEAST_COLUMNS) the noise of one marginal measured with the whole budget: 16 n covers distances of
+all pairs of n columns in a screening round of `cliquetree`, the largest noise of all mechanisms, by
+a factor of 3 (8 columns) to 2 (300)."""
+
+
+def check_affordable(clip: int, cap: Event, columns: int) -> None:
+    """Raise PrivacyError, before anything is charged, if a step of a run could need more noise than
+    the sampler draws exactly."""
+    gaussian = isinstance(cap, GAUSSIAN)
+    whole = clip * SCALE / max(cap.mu, TINY) if gaussian else 1 / max(cap.epsilon, TINY)
+    worst = whole * PARTS_PER_COLUMN * max(columns, LEAST_COLUMNS)
+    if worst > scale.MAX_SCALE:
+        raise PrivacyError(
+            f"the noise of a clip of {clip:,} rows per user at this epsilon and delta could be"
+            " larger than fastdp draws exactly; choose a smaller clip or a larger epsilon. Nothing"
+            " was charged"
+        )
 
 
 class MarginalPlan(Struct, frozen=True, eq=False):

@@ -25,7 +25,7 @@ from ..privacy import calibrate, crosscheck, statement
 from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
-from ..privacy.clip import PRIVATE, resolve
+from ..privacy.clip import MAX_CHOSEN, PRIVATE, resolve
 from ..privacy.ledger import Ledger, Reservation, opened
 from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
@@ -34,6 +34,7 @@ from ..tables.bound import check_clip
 from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning
 from .gateway import Session
 from .keyselect import check_draws, remaining_delta
+from .noiseplan import check_affordable
 from .steps import Steps
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ def reserve(
         raise UsageError("all tables of a run must protect the same users")
     clips = [clip_for(s, a) for s, a in zip(each, asks)]
     caps = [a.cap() for a in asks]
+    for ask, own, clip, cap in zip(asks, each, clips, caps, strict=True):
+        most = min(clip, MAX_CHOSEN) if chooses(own, ask) else clip
+        check_affordable(most, cap, len(own.columns))
     if seed is not None and not is_whole(seed):
         raise UsageError(f"seed must be a whole number, got {type(seed).__name__}")
     delta = asks[0].delta

@@ -3,14 +3,24 @@ resumed run."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ..domain import Domain
-from ..errors import RunError, UsageError
+from ..errors import PrivacyError, RunError, UsageError
+from ..measurement import SCALE
 from ..mechanisms.base import Config
 from ..mechanisms.limits.model_size import check_size
 from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
-from ..mechanisms.with_users import check_users
+from ..mechanisms.usercounts.count_estimates import Noise
+from ..mechanisms.with_users import check_users, users_cost
+from ..privacy.calibrate import mu_of_method
+from ..privacy.clip import MAX_CHOSEN, PRIVATE, resolve as resolve_clip
+from ..privacy.scale import MAX_SCALE
+from ..release.domaincosts import DomainCosts
+from ..release.keyselect import remaining_delta
+from ..release.noiseplan import TINY
+from ..schema import Schema
 from .folder import RunFolder
 from .public_data import read_public
 from .source_checks import check_source
@@ -18,6 +28,11 @@ from .spec import RunSpec
 
 if TYPE_CHECKING:
     from ..public.data import PublicTable
+
+
+SMALLER_QUERIES = 64.0
+"""Queries of planned marginals have rows with coefficients below 1, whose noise is larger: by 64
+for grids of up to 12 columns."""
 
 
 def prepare(spec: RunSpec) -> PublicTable | None:
@@ -38,7 +53,35 @@ def prepare(spec: RunSpec) -> PublicTable | None:
         domain, fixed = spec.schema.modelled, StructuralZeros.of(spec.schema).cliques
         check_size(config.largest_model(domain, public, fixed), domain, config.fit_limit)
     check_possible(spec.schema)
+    check_planned_noise(spec, spec.schema)
     return public
+
+
+def check_planned_noise(spec: RunSpec, schema: Schema) -> None:
+    """Raise PrivacyError, before anything is charged, if a planned measurement needs more noise
+    than the sampler draws exactly. `schema`: the spec's, or stand-ins for private domains."""
+    public, costs = spec.options.public is not None, DomainCosts.of(spec.asked, spec.delta)
+    for epsilon, config in zip(spec.epsilons, spec.configs):
+        left = remaining_delta(spec.delta, costs.keys_delta) if costs.keys_delta else spec.delta
+        method = "laplace" if config.pure else config.calibration
+        outline = config.outline(schema.modelled, public=public, user=schema.user is not None)
+        cost = users_cost(config, schema, public)
+        whole = mu_of_method(epsilon, left, method) * math.sqrt((1 - costs.share) * (1 - cost))
+        clip = 1 if config.unit == "event" else resolve_clip(config.clip, schema)
+        clip = min(clip, MAX_CHOSEN) if config.clip == PRIVATE else clip
+        for line in outline.measurements:
+            noise = clip * SCALE / (max(whole, TINY) * math.sqrt(max(line.share, TINY)))
+            if line.cap is not None:
+                rate = epsilon if config.pure else max(whole, TINY)
+                grid = 1 if config.pure else SCALE
+                noise = Noise(config.pure, line.cap, rate).std(max(line.share, TINY)) * grid
+            if not noise * SMALLER_QUERIES <= MAX_SCALE:
+                what = line.note or ", ".join(line.clique)
+                raise PrivacyError(
+                    f"{config.name} at epsilon {epsilon:g}: the noise of {what} would be larger"
+                    " than fastdp draws exactly; choose a smaller clip, a larger epsilon, or a"
+                    " recipe with fewer or larger shares. Nothing was charged"
+                )
 
 
 def check_ahead(spec: RunSpec) -> None:
@@ -61,6 +104,7 @@ def check_ahead(spec: RunSpec) -> None:
         if public is None:
             config.ready(likely, None)
         check_size(config.largest_model(domain, None, ()), domain, config.fit_limit)
+    check_planned_noise(spec, likely)
 
 
 def _check_config(spec: RunSpec, config: Config) -> None:

@@ -198,7 +198,7 @@ def test_crafted_words_draw_what_the_twin_draws(crafted, law):
     for entry in EXPO if law else GAUSS:
         edges += [entry >> 64, (entry >> 64) - 1, min(TOP, (entry >> 64) + 1)]
     edges = [e for e in edges if 0 <= e <= TOP]
-    for scale in (2.0**-7, 0.3, 1.0, 16.0, 2.0**20, 1e12):
+    for scale in (2.0**-7, 0.3, 1.0, 16.0, 2.0**20, 1e12, 2.0**54):
         for _ in range(120):
             values = [edges[i] for i in rng.integers(0, len(edges), 12)]
             values += [int(x) for x in rng.integers(0, TOP, WORDS - 12, np.uint64)]

@@ -12,7 +12,7 @@ from scipy import stats
 from fastdp.privacy import noise
 
 ALARM = 1e-6
-SCALES = [0.3, 1.0, 7.7, 4500.5, 1e6, 1e12]
+SCALES = [0.3, 1.0, 7.7, 4500.5, 1e6, 1e12, 1.7e16]
 N = 1_000_000
 N_SLOW = 10_000_000
 
