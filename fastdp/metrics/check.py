@@ -29,6 +29,7 @@ from ..schema import Schema, dtypes
 from ..schema.columns import OWN_CODE, Categorical, Column
 from ..schema.derived import Derived
 from ..schema.dialect import Dialect
+from ..schema.pending import Pending
 from ..tables import idvalues, ingest, textkinds
 from ..tables.parts import Part
 from ..tables.sources.source import source_of
@@ -251,8 +252,9 @@ def _check_batch(
 
     raw = {name: batch.column(name) for name in batch.schema.names}
     values = ingest.parsed(batch, part, types)
-    codes, _ = encode.encode_batch(bare, pa.record_batch(list(values.values()), names=list(values)))
-    drop = np.zeros(batch.num_rows, bool)
+    typed = pa.record_batch(list(values.values()), names=list(values))
+    codes, _ = encode.encode_batch(bare, typed)
+    drop = _dropped(schema, typed)
     fields = {}
     for name, item in bare.fields.items():
         column = item.parts[0]
@@ -266,10 +268,8 @@ def _check_batch(
         bad = ~null & (code == column.null_code)
         if column.overflow_code is not None:
             bad |= code == column.overflow_code
-        if own.null.action == "drop":
-            drop |= null | (bad & (code == column.null_code))
-        if own.overflow.action == "drop" and column.overflow_code is not None:
-            drop |= code == column.overflow_code
+        if isinstance(own, Pending) and own.null.action == "drop":
+            drop |= code == column.null_code  # what is outside is known once the domain is found
         outside, kinds, words = (
             _count_bad(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
         )
@@ -284,6 +284,13 @@ def _check_batch(
         piece.ids = users.prepare(ids.filter(pa.array(~missing)))
     piece.dropped = int(np.count_nonzero(drop))
     return piece
+
+
+def _dropped(schema: Schema, batch: pa.RecordBatch) -> np.ndarray:
+    """Which rows a run leaves out by the policies of the columns whose domain is stated."""
+    stated = [item for item in schema.fields.values() if not isinstance(item, Pending)]
+    keep = encode.encode_batch(schema, batch, stated)[1] if stated else None
+    return np.zeros(batch.num_rows, bool) if keep is None else ~keep
 
 
 def _count_bad(

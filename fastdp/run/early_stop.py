@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from ..errors import StoppedEarly
 from ..measurement import Measurement
 from ..mechanisms.base import Config
-from ..mechanisms.shared.empty_columns import empty_columns
+from ..mechanisms.shared.empty_columns import dropping_columns, empty_columns
 from ..privacy.budget import epsilon_at, from_dict
 from ..release.reserve import Reserved
 from ..schema import Schema
@@ -14,6 +14,9 @@ ADVICE = (
     "Look at the data with `fastdp check` and correct the schema, or continue with"
     " ignore_empty_columns=True"
 )
+
+NAMED = 5
+"""At most this many columns are named in the error that the table has no rows."""
 
 
 def plan_note(config: Config) -> str:
@@ -32,13 +35,24 @@ def plan_note(config: Config) -> str:
 
 def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
     """StoppedEarly where the noisy 1-ways show that a column contains almost no value of its
-    domain. `learnt`: columns whose domain was found in the run itself; they are left out, since
-    most of their values may rightly lie outside."""
+    domain, or no rows where a policy may have left all of them out.
+
+    `learnt`: columns whose domain was found in the run itself; they are left out, since most of
+    their values may rightly lie outside.
+    """
     empty = empty_columns(schema, ones, learnt)
     if empty:
         raise StoppedEarly(
             "stopped after the 1-way marginals: their noisy counts show almost no known "
             f"value in {'; '.join(map(str, empty))}"
+        )
+    dropping = dropping_columns(schema, ones, learnt)
+    if dropping:
+        named = ", ".join(map(repr, dropping[:NAMED])) + ("" if len(dropping) <= NAMED else ", ...")
+        raise StoppedEarly(
+            "stopped after the 1-way marginals: their noisy counts show no rows. The table is empty"
+            f' or too small for this noise, or the policy "drop" left all rows out ({named}),'
+            " for example because a column's type changed"
         )
 
 

@@ -20,6 +20,7 @@ from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.limits.structural_zeros import StructuralZeros
+from ..mechanisms.shared.empty_columns import NO_ROWS
 from ..mechanisms.shared.model_rows import ModelRows
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
@@ -36,7 +37,7 @@ from .owner_files import Comparison, diagnose, write_owner_files
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
-from .row_count_checks import NO_ROWS, UNSURE, estimated_total
+from .row_count_checks import UNSURE, estimated_total
 from .spec import RunSpec
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ from ..schema import Schema
 
 NOTED = 0.02
 """A note names the columns that are expected to miss at least this share of the rows."""
-NO_ROWS = 2.0
-"""A total of fewer than this many standard errors is noise: the table may be empty."""
 UNSURE = "the number of rows is mostly noise: it is below two standard errors"
 
 

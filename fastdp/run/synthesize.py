@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack, overload
 
+from .._util.progress import LOG
 from ..errors import Cancelled, FastdpError, ReportError, RunError, StoppedEarly, UsageError
 from ..mechanisms.base import Config
 from ..schema import Schema
@@ -15,6 +16,7 @@ from ..tables.sources.source import Source, source_of
 from .execute import execute, load_finished
 from .folder import RunFolder
 from .result import LinkedRun, Run
+from .row_count_checks import UNSURE
 from .spec import Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus
 from .validate import validate
@@ -164,7 +166,18 @@ def synthesize(
         `ignore_empty_columns`; only what was drawn by then is charged. `ReportError`: the run is
         complete (its `runs`), but the report is not. Any error after a charge says what is charged.
     """
-    return watched(RunStatus(), table, mechanism, epsilon, delta, options)
+    made = watched(RunStatus(), table, mechanism, epsilon, delta, options)
+    _warn_of_no_rows(made)
+    return made
+
+
+def _warn_of_no_rows(made: Run | list[Run] | LinkedRun) -> None:
+    """Log a warning for each run whose number of rows is noise: its table may be empty. The command
+    line prints the same text as a note."""
+    several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
+    for run in several if isinstance(several, list) else [several]:
+        if UNSURE in run.privacy.get("notes", ()):
+            LOG.warning("fastdp: warning: %s; the table may be empty", UNSURE)
 
 
 def watched(

@@ -5,6 +5,7 @@ import json
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -187,3 +188,40 @@ def test_of_several_epsilons_the_first_decides(monkeypatch):
     )
     runs = fastdp.synthesize(data(2000), "mst", [1.0, 2.0], DELTA, schema=schema(), rows=5)
     assert len(runs) == 2 and asked == [3]
+
+
+PIECES = [f"{i % 30} pcs" for i in range(3000)]
+
+
+@pytest.mark.parametrize("overflow", ["clamp", "drop"])
+@pytest.mark.parametrize("kind", ["integer", "numeric"])
+@pytest.mark.parametrize("source", ["frame", "text"])
+def test_a_column_whose_type_changed_stops_the_run(tmp_path, kind, overflow, source):
+    """All rows are left out where nulls are dropped; the run stops, and `check` says how many."""
+    column = {"kind": "integer", "max": 30}
+    if kind == "numeric":
+        column = {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 30]}
+    column |= {"overflow": overflow, "null": "drop"}
+    plain = {"columns": {"n": column, "b": {"kind": "integer", "max": 2}}}
+    frame = pl.DataFrame({"n": PIECES, "b": np.arange(3000) % 3})
+    frame.write_csv(tmp_path / "a.csv")
+    rows = frame if source == "frame" else tmp_path / "a.csv"
+    changed = fastdp.Schema.from_dict(plain)
+    with pytest.raises(StoppedEarly, match=r"no rows.*'n'.*fastdp check"):
+        fastdp.synthesize(rows, "mst", 3.0, DELTA, schema=changed)
+    assert fastdp.check(rows, changed).dropped == 3000
+    run = fastdp.synthesize(rows, "mst", 3.0, DELTA, schema=changed, ignore_empty_columns=True)
+    assert run.privacy["mechanism"]["name"] == "mst"
+    good = frame.with_columns(n=pl.Series(np.arange(3000) % 30))
+    assert fastdp.synthesize(good, "mst", 3.0, DELTA, schema=changed).data.num_rows > 2000
+
+
+def test_an_empty_table_warns_in_python(caplog):
+    empty = data().slice(0, 0)
+    with caplog.at_level("WARNING", "fastdp"):
+        fastdp.synthesize(empty, "mst", 3.0, DELTA, schema=schema())
+    assert "the table may be empty" in caplog.text
+    caplog.clear()
+    with caplog.at_level("WARNING", "fastdp"):
+        fastdp.synthesize(data(), "mst", 3.0, DELTA, schema=schema())
+    assert "may be empty" not in caplog.text

@@ -19,6 +19,8 @@ LEAST_KNOWN = 0.005
 """A column is empty if the rows with a known value are, by the answers, at most this share of all
 rows, or at most `SURE` standard errors where that is more."""
 SURE = 3.0
+NO_ROWS = 2.0
+"""A total of fewer than this many standard errors is noise: the table may be empty."""
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
 """A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are
 more than this share of all rows. The bound is stricter for nulls: many columns are rightly almost
@@ -37,6 +39,25 @@ class EmptyColumn(Struct, frozen=True):
         shares = {"null": self.null, "outside the schema's domain": self.outside}
         parts = [f"{share:.1%} {what}" for what, share in shares.items() if share >= LEAST_KNOWN]
         return f"column {self.name!r} ({', '.join(parts) or 'no known value'})"
+
+
+def dropping_columns(
+    schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
+) -> list[str]:
+    """The fields whose policy leaves rows out, where the 1-ways show no rows at all: their total is
+    below `NO_ROWS` standard errors. Empty if rows are there, or no policy can have left them out.
+
+    A column whose type changed is such a field: none of its values can be read, clamped or not, so
+    with `null = "drop"` every row goes. `leave_out`: fields that are never reported.
+    """
+    total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
+    if total >= NO_ROWS * math.sqrt(spread):
+        return []
+    return [
+        name
+        for name, item in schema.fields.items()
+        if name not in leave_out and "drop" in (item.null.action, item.overflow.action)
+    ]
 
 
 def empty_columns(
