@@ -51,8 +51,8 @@ def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measur
         named = ", ".join(map(repr, dropping[:NAMED])) + ("" if len(dropping) <= NAMED else ", ...")
         raise StoppedEarly(
             "stopped after the 1-way marginals: their noisy counts show no rows. The table is empty"
-            f' or too small for this noise, or the policy "drop" left all rows out ({named}),'
-            " for example because a column's type changed"
+            " or too small for this noise, or values that cannot be read left all rows out, since"
+            f" null = 'drop' ({named}), for example after a column's type changed"
         )
 
 

@@ -14,6 +14,7 @@ from ..answers.measurements_file import RELEASED
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash, write as write_statement
 from ..release.reserve import Reserved
+from ..schema import Schema
 from .folder import RunFolder
 from .output import Output, stamped, write_measurements
 from .public_data import public_entry

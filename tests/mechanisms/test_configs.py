@@ -145,13 +145,13 @@ def test_every_one_of_several_shares_is_positive(kind, field):
     length = 2 if kind is TwoRound else 3
     kind(**{field: (JUST_ABOVE_0,) * length})
     for place, wrong in product(range(length), (0.0, -1.0, math.nan)):
-        with pytest.raises(ValueError, match="positive|must be between"):
+        with pytest.raises(ValueError, match=r"positive|must be between"):
             kind(**{field: tuple(wrong if i == place else 1.0 for i in range(length))})
     if kind is AdaGrid:
-        with pytest.raises(ValueError, match="positive|must be between"):
+        with pytest.raises(ValueError, match=r"positive|must be between"):
             kind(rounds=())
     if kind is TwoRound:
-        with pytest.raises(ValueError, match="positive|must be between"):
+        with pytest.raises(ValueError, match=r"positive|must be between"):
             kind(weights={"a": 1.0, "b": 0.0})
 
 

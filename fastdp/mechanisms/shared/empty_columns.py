@@ -21,6 +21,9 @@ rows, or at most `SURE` standard errors where that is more."""
 SURE = 3.0
 NO_ROWS = 2.0
 """A total of fewer than this many standard errors is noise: the table may be empty."""
+FEW_ROWS = 1000.0
+"""Rows that count, of which `SURE` standard errors must be at most so many for the answers to say
+that there are none: tables that are smaller than their noise run as before."""
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
 """A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are
 more than this share of all rows. The bound is stricter for nulls: many columns are rightly almost
@@ -44,19 +47,22 @@ class EmptyColumn(Struct, frozen=True):
 def dropping_columns(
     schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
 ) -> list[str]:
-    """The fields whose policy leaves rows out, where the 1-ways show no rows at all: their total is
-    below `NO_ROWS` standard errors. Empty if rows are there, or no policy can have left them out.
+    """The fields of which values that cannot be read leave their rows out although the schema keeps
+    values outside the domain, where the 1-ways show no rows at all. Empty if rows are there, if the
+    noise could hide `FEW_ROWS`, or if there is no such field.
 
-    A column whose type changed is such a field: none of its values can be read, clamped or not, so
-    with `null = "drop"` every row goes. `leave_out`: fields that are never reported.
+    A column whose type changed is such a field: none of its values can be read or clamped, so with
+    `null = "drop"` every row goes. Where the schema drops both nulls and values outside, nothing is
+    said: dropping is what was asked for. `leave_out`: fields that are never reported.
     """
     total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
-    if total >= NO_ROWS * math.sqrt(spread):
+    error = math.sqrt(spread)
+    if total >= NO_ROWS * error or SURE * error > FEW_ROWS:
         return []
     return [
         name
         for name, item in schema.fields.items()
-        if name not in leave_out and "drop" in (item.null.action, item.overflow.action)
+        if name not in leave_out and item.null.action == "drop" and item.overflow.action != "drop"
     ]
 
 
