@@ -393,6 +393,6 @@ def of_tables(comparison: Comparison) -> dict[str, Any] | None:
         return None
     schema, truth = comparison.schema, comparison.truth
     own = comparison.user or (None if schema is None else schema.user)
-    both = (truth, synthetic)
+    both = (truth, comparison.synthetic)
     user = own if all(own in table.column_names for table in both) else None
     return score(truth, comparison.synthetic, user, comparison.seed, comparison.threads)

@@ -179,9 +179,7 @@ def _linked(
     for name, own in linked.tables.items():
         page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
         real = _in_dialect(truth[name], own)
-        scores = score(
-            real, synthetic[name], own, metrics, page is not None, fractions, options
-        )
+        scores = score(real, synthetic[name], own, metrics, page is not None, fractions, options)
         out["tables"][name] = scores
         if page is not None:
             facts = collect(real, synthetic[name], own, scores, None, title=f"Table {name}")
