@@ -32,7 +32,14 @@ def words(numbers: list[int]) -> np.ndarray:
 
 def noise_cases(out: File, rng: np.random.Generator) -> None:
     for law in ("gaussian", "laplace"):
-        for scale in ([1e-3], [0.7], [2.0**20], [1e12], [2.0**54], np.exp(rng.uniform(-6, 27, 40_000))):
+        for scale in (
+            [1e-3],
+            [0.7],
+            [2.0**20],
+            [1e12],
+            [2.0**54],
+            np.exp(rng.uniform(-6, 27, 40_000)),
+        ):
             key = rng.integers(0, 2**32, 8, dtype=np.uint32)
             scale = np.asarray(scale, np.float64)
             drawn = np.zeros(40_000, np.int64)
