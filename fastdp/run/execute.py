@@ -270,7 +270,7 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
     # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not
     # return the charges of those before it.
     ignore = spec.options.ignore_empty_columns or i > 0
-    stop = partial(stop_if_empty, spec.schema, tuple(spec.asked.pending))
+    stop = partial(stop_if_empty, spec.schema, (*spec.asked.pending, *spec.made_columns))
     return Job(
         schema=spec.schema,
         epsilon=spec.epsilons[i],

@@ -71,6 +71,10 @@ class LinkedSpec(RunSpec):
         return (self.epsilon,)
 
     @property
+    def made_columns(self) -> tuple[str, ...]:
+        return (*self.links.counts.values(), *self.links.places.values())
+
+    @property
     def described(self) -> dict[str, Any]:
         linked = self.links.linked
         tables: dict[str, dict[str, Any]] = {}

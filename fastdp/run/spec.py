@@ -140,6 +140,11 @@ class RunSpec:
         return self.epsilons
 
     @property
+    def made_columns(self) -> tuple[str, ...]:
+        """Columns of the schema that no source has; those of linked tables."""
+        return ()
+
+    @property
     def described(self) -> dict[str, Any]:
         """What the statement says of the run beside its recipe."""
         return {}
