@@ -20,7 +20,7 @@ from . import (
     schemas,
     truth_commands,
 )
-from .common import as_options, emit, warn
+from .common import as_options, emit, say, warn
 from .linked_options import linked_sources, rows_of, write_tables
 from .parser import FLAGS, call, command
 
@@ -198,7 +198,7 @@ def plan(
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
-            print(as_options(str(p)))
+            say(as_options(str(p)))
     if refused := [p.too_large for p in plans if p.too_large]:
         warn(as_options(refused[0]))
         sys.exit(ModelTooLargeError.exit_code)
@@ -241,7 +241,7 @@ def calibrate(
     if as_json:
         emit({"sigma": sigma, "method": method})
     else:
-        print(repr(sigma))
+        say(repr(sigma))
 
 
 @command("doctor")
@@ -253,7 +253,7 @@ def doctor(as_json: bool = False) -> None:
     from .doctor import facts, text
 
     report = facts()
-    emit(report) if as_json else print(text(report))
+    emit(report) if as_json else say(text(report))
     if report["problems"]:
         sys.exit(1)
 
@@ -277,7 +277,7 @@ def epsilons(text: str) -> list[float]:
 def version() -> None:
     from .. import __version__
 
-    print(f"fastdp {__version__}")
+    say(f"fastdp {__version__}")
 
 
 FLAGS["--version"] = version

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..errors import UsageError
-from .common import emit
+from .common import emit, say
 from .parser import command
 
 
@@ -41,4 +41,4 @@ def export_run(
         emit({form: str(path) for form, path in written.items()})
         return
     for path in written.values():
-        print(path)
+        say(path)

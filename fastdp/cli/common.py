@@ -60,7 +60,21 @@ def is_url(text: str) -> bool:
 
 def warn(text: str) -> None:
     """Print a line on standard error."""
-    print(f"fastdp: {text}", file=sys.stderr)
+    print(f"fastdp: {printable(text)}", file=sys.stderr)
+
+
+def say(text: Any) -> None:
+    """Print a text on standard output."""
+    print(printable(str(text)))
+
+
+def printable(text: str) -> str:
+    """The text with control characters as escape sequences, except line feeds and tabs: names and
+    notes come from files of others, and must not move the cursor of a terminal."""
+    shown = (
+        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    )
+    return "".join(shown)
 
 
 def emit(value: Any) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from ..errors import UsageError
-from .common import ask_first, emit
+from .common import ask_first, emit, say
 from .parser import command
 
 
@@ -58,7 +58,7 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
         emit(shown)
     else:
         for name, entry in shown.items():
-            print("\n".join(dataset_lines(name, entry)))
+            say("\n".join(dataset_lines(name, entry)))
 
 
 @command("ledger", "release")
@@ -96,9 +96,9 @@ def ledger_release(path: str, run: str, as_json: bool = False) -> None:
             }
         )
     elif already:
-        print(f"run {name} was over already; nothing changes. {dataset}: {_figures(after)} left")
+        say(f"run {name} was over already; nothing changes. {dataset}: {_figures(after)} left")
     else:
-        print(f"run {name} is over. {dataset}: {_figures(before)} were left, now {_figures(after)}")
+        say(f"run {name} is over. {dataset}: {_figures(before)} were left, now {_figures(after)}")
 
 
 @command("ledger", "verify")
@@ -107,7 +107,7 @@ def ledger_verify(path: str, as_json: bool = False) -> None:
     from ..privacy.ledger import Ledger
 
     head = Ledger(path).verify()
-    emit(head) if as_json else print(f"intact: {head['seq']} records, last hash {head['hash']}")
+    emit(head) if as_json else say(f"intact: {head['seq']} records, last hash {head['hash']}")
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:

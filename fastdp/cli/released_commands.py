@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.texttable import plural
-from .common import as_options, emit
+from .common import as_options, emit, say
 from .parser import command
 
 
@@ -21,13 +21,11 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
         facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
         emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
         return
-    print(
-        f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}"
-    )
+    say(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
     if not verdict.private:
-        print("NOT PRIVATE: the noise was drawn from a known seed")
+        say("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
-        print(f"Note: {as_options(note)}.")
+        say(f"Note: {as_options(note)}.")
 
 
 @command("statement")
@@ -44,7 +42,7 @@ def statement(folder: Path, form: str = "text") -> None:
         emit(privacy)
         return
     shown = as_form(privacy, form)
-    print(shown) if isinstance(shown, str) else emit(shown)
+    say(shown) if isinstance(shown, str) else emit(shown)
 
 
 @command("answer")
@@ -77,10 +75,10 @@ def answer(
         return
     shown = [*by, "estimate", "low", "high", "basis"]
     rows = [shown, *([_text(row[name]) for name in shown] for row in found.to_pylist())]
-    print("\n".join(lines(rows, left=len(by))))
+    say("\n".join(lines(rows, left=len(by))))
     for note in dict.fromkeys(n for n in found.column("note").to_pylist() if n):
-        print(note)
-    print(sentence)
+        say(note)
+    say(sentence)
 
 
 @command("numbers")
@@ -140,7 +138,7 @@ def sample(
     made = load_run(run).sample(rows, seed, conditions(where))
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "out": str(out)}
-    emit(facts) if as_json else print(f"{out}: {plural(made.num_rows, 'synthetic row')}")
+    emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'synthetic row')}")
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .._util.texttable import plural
 from ..errors import UsageError
-from .common import check_paths, dialect_of, emit
+from .common import check_paths, dialect_of, emit, say
 from .parser import command
 
 
@@ -16,10 +16,10 @@ def schema_show(source: str | None = None, as_json: bool = False) -> None:
     from ..schema.document import builtin_names
 
     if source is None:
-        emit(builtin_names()) if as_json else print("\n".join(builtin_names()))
+        emit(builtin_names()) if as_json else say("\n".join(builtin_names()))
         return
     schema = Schema.load(source)
-    emit(schema.to_dict()) if as_json else print(schema.describe())
+    emit(schema.to_dict()) if as_json else say(schema.describe())
 
 
 @command("schema", "import")
@@ -68,9 +68,9 @@ def schema_check(source: str, as_json: bool = False) -> None:
     if as_json:
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
-        print(f"{schema!r} is well-formed, sha256 {schema.digest()}")
+        say(f"{schema!r} is well-formed, sha256 {schema.digest()}")
         command = f"fastdp check DATA --schema {shlex.quote(source)}"
-        print(f"Whether data fits it is for its owner to see: {command}")
+        say(f"Whether data fits it is for its owner to see: {command}")
 
 
 @command("schema", "draft")
@@ -106,8 +106,8 @@ def schema_draft(
             }
         )
         return
-    print(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
+    say(f"{out}: {plural(len(drafted.schema.fields), 'column')}")
     for note in drafted.notes:
-        print(note)
+        say(note)
     if not public:
-        print("Lines marked LEARNT were taken from the data: replace them by public knowledge.")
+        say("Lines marked LEARNT were taken from the data: replace them by public knowledge.")

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .common import STAGES
+from .common import STAGES, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,10 +27,11 @@ LOG_SECONDS = 30
 @cache
 def _console() -> Console:
     """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to
-    160 characters wide."""
+    160 characters wide. No text is parsed as markup: column names may contain brackets."""
     from rich.console import Console
 
-    return Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 160)
+    width = None if sys.stdout.isatty() else 160
+    return Console(highlight=False, soft_wrap=True, width=width, markup=False, emoji=False)
 
 
 @contextmanager
@@ -104,7 +105,7 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     for run in runs:
         part = run.privacy["parts"][run.privacy.get("part", 0)]
         asked = f"epsilon {part['asked']['epsilon']:g} at delta {part['asked']['delta']:g}"
-        console.print(f"[bold]{_from_here(run.out)}[/bold]  {asked}")
+        console.print(f"{printable(_from_here(run.out))}  {asked}", style="bold")
         if "clip_choice" in part:
             lost = run._facts.clipping.lost_text
             console.print(
@@ -119,10 +120,10 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
         )
     console.print(f"Protected: {p['unit']['adjacency']}.")
     for note in p.get("notes", ()):
-        console.print(f"Note: {note}.")
+        console.print(printable(f"Note: {note}."))
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
-            console.print(line)
+            console.print(printable(line))
     if Path(f"{out}.private/reading.json").exists():
         console.print(
             f"Left-out rows and lines: {out}.private/reading.json (private: do not release)."
@@ -147,7 +148,7 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
     )
     yield from (f"  {line}" for line in verdict.lines)
     if verdict.warn:
-        yield f"[bold]Warning:[/bold] {ADVICE}. The synthetic rows show little, too."
+        yield f"Warning: {ADVICE}. The synthetic rows show little, too."
 
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
@@ -170,13 +171,11 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
             if isinstance(value, float):
                 beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
                 shown = (f"{v:.4g}" if isinstance(v, int | float) else "" for v in (value, *beside))
-                table.add_row(f"{metric} {key}", *shown)
+                table.add_row(printable(f"{metric} {key}"), *shown)
     console.print(table)
     original = results.get("original")
     if original:
-        console.print(
-            f"At worst, in the original values: {original['worst']['what']}.", markup=False
-        )
+        console.print(printable(f"At worst, in the original values: {original['worst']['what']}."))
     console.print("These figures use the private data: do not release them.")
     if out is not None:
         console.print(f"Look at {out}")
@@ -186,7 +185,7 @@ def linked_table(results: Mapping[str, Any]) -> None:
     """Print the scores of linked tables: those of each table, then those of their links."""
     console = _console()
     for name, own in results["tables"].items():
-        console.print(f"[bold]{name}[/bold]")
+        console.print(printable(name), style="bold")
         scores_table(own, None)
     flat = {
         name: {
@@ -196,5 +195,5 @@ def linked_table(results: Mapping[str, Any]) -> None:
         }
         for name, link in results["links"].items()
     }
-    console.print("[bold]links[/bold]")
+    console.print("links", style="bold")
     scores_table(flat, None)

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from ..errors import UsageError
-from .common import as_options, check_paths, dialect_of, emit, schema_beside
+from .common import as_options, check_paths, dialect_of, emit, say, schema_beside
 from .linked_options import truth_tables
 from .parser import command
 
@@ -29,7 +29,7 @@ def evaluate(
             raise UsageError("--without-truth writes a page; name its file with --out")
         write_public(out, synthetic or truth)
         made = f"{out}: a page without the truth, from released numbers alone; it may be published"
-        emit({"out": str(out)}) if as_json else print(made)
+        emit({"out": str(out)}) if as_json else say(made)
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
@@ -79,4 +79,4 @@ def check(
         with whole_file(out) as part:
             part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
             part.chmod(0o600)
-    emit(report.to_dict()) if as_json else print(as_options(str(report)))
+    emit(report.to_dict()) if as_json else say(as_options(str(report)))

@@ -14,7 +14,9 @@ import io
 import json
 import math
 import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ _MANIFEST = "manifest.json"
 _MOST_MANIFEST = 64 << 20
 _DATE = (1980, 1, 1, 0, 0, 0)
 _KINDS = "biuf"
+BROKEN = (OSError, EOFError, RuntimeError, ValueError, OverflowError, LookupError, AttributeError)
+BROKEN += (zipfile.BadZipFile, TypeError, struct.error, zlib.error)
+"""What Python's zip and array readers raise on damaged files; UnicodeDecodeError is a
+ValueError, NotImplementedError a RuntimeError."""
 
 
 def save(
@@ -63,7 +69,9 @@ def load(path: str | os.PathLike) -> tuple[dict[str, np.ndarray], dict[str, Any]
             arrays = {
                 name: _array(path, archive, infos, name, e) for name, e in head["arrays"].items()
             }
-    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+    except DataError:
+        raise
+    except BROKEN as error:
         reason = getattr(error, "strerror", None) or "damaged or not a model file"
         raise DataError(
             f"{path}: cannot be read as a model ({reason}); restore the file"

@@ -21,7 +21,7 @@ from .._util.files import as_path
 from .._util.html import text_html
 from .._util.lazy import sp
 from ..domain import Clique, Domain
-from ..errors import DataError, ModelTooLargeError, UsageError, is_whole
+from ..errors import DataError, FastdpError, ModelTooLargeError, UsageError, is_whole
 from ..queries import Identity, Sparse, as_query
 from . import array_file
 from .junction_tree import junction_tree
@@ -318,7 +318,9 @@ class Model:
                 a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()
             }
             return model
-        except (KeyError, TypeError, ValueError) as error:
+        except DataError:
+            raise
+        except (*array_file.BROKEN, ArithmeticError, FastdpError) as error:
             raise DataError(
                 f"{path}: the manifest has a missing or invalid key ({error}); restore the file"
             ) from None

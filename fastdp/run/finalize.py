@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from .._util.files import write_atomic
 from .._util.lazy import pq
 from ..answers.measurements_file import RELEASED
 from ..mechanisms.base import Outcome
@@ -107,4 +108,6 @@ def _write_rest(spec: RunSpec, place: Path, run: Run, outcome: Outcome) -> dict[
 
 
 def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2, allow_nan=False) + "\n", "utf-8")
+    """Write plain data for the data's owner alone."""
+    text = json.dumps(value, indent=2, allow_nan=False) + "\n"
+    write_atomic(path, text.encode(), 0o600)

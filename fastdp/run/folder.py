@@ -13,6 +13,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,9 +65,12 @@ class RunFolder:
         self._made = [p for p in self.out.parents if not p.exists()]
         try:
             self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._fresh = not self.private.exists()
-            self.private.mkdir(exist_ok=True, mode=0o700)
-            self._lock = os.open(self.private / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+            self._fresh = not os.path.lexists(self.private)
+            if self._fresh:
+                self.private.mkdir(mode=0o700)
+            self._check_private()
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._lock = os.open(self.private / "lock", flags, 0o600)
         except OSError as error:
             raise RunError(f"cannot write to {self.out.parent}: {error.strerror}") from error
         try:
@@ -84,6 +88,21 @@ class RunFolder:
             for name in self.state.get("staging", []):
                 shutil.rmtree(self.out.parent / name, ignore_errors=True)
         return self
+
+    def _check_private(self) -> None:
+        """Raise RunError if the private folder is a link, no folder, or somebody else's; otherwise
+        take it and its files for its owner alone."""
+        found = os.lstat(self.private)
+        if not stat.S_ISDIR(found.st_mode):
+            raise RunError(f"{self.private} is a link or no folder; remove it")
+        if found.st_uid != os.geteuid():
+            raise RunError(f"{self.private} belongs to somebody else; choose another out=")
+        self.private.chmod(0o700)
+        for path in self.private.iterdir():
+            if path.is_symlink():
+                raise RunError(f"{path} is a link; remove it")
+            if path.is_file():
+                path.chmod(0o600)
 
     def _holds_lock(self) -> bool:
         """Whether the locked file still has the lock's name: a run that ends removes the file, and
@@ -147,7 +166,8 @@ class RunFolder:
     def keep(self, **facts: Any) -> None:
         """Store these facts in the run's state, in place of those of the same names."""
         self.state |= facts
-        write_atomic(self.private / "state.json", json.dumps(self.state, indent=1).encode())
+        text = json.dumps(self.state, indent=1)
+        write_atomic(self.private / "state.json", text.encode(), 0o600)
 
     def staging(self) -> Path:
         """The folder to write into; its name is kept in the state before it is made."""

@@ -162,7 +162,8 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
             place = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted) + 1
             given[links.places[name]] = links.place_codes(place, name)
         child = outcomes[i].rows
-        assert isinstance(child, ModelRows)
+        if not isinstance(child, ModelRows):  # refused above
+            raise UsageError("linked tables need a mechanism that draws its rows from a model")
         codes = child.given(given, seeds[i]) | given
         if name in links.places:
             order = np.lexsort((codes[links.linked.order[name]], owner))

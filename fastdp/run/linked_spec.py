@@ -191,9 +191,7 @@ def divided(
         raise UsageError(
             f"{recipe.mechanism} is not supported for linked tables; use auto, {known}"
         )
-    assert (
-        links.no_parent is None or links.no_parent
-    )  # raises where the schema's policies do not fit
+    links.check_policies()
     mu = calibrate.mu_of_method(float(epsilon), float(delta), "gdp")
     parts = [Gaussian(mu * math.sqrt(s) * LESS) for s in shares_of(links)]
     epsilons = tuple(epsilon_at([part], delta) for part in parts)

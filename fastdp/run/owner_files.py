@@ -87,6 +87,7 @@ def _report(one: Comparison, folder: RunFolder) -> Failed | None:
         if one.synthetic is None:
             return Failed("report", _why(error), place, page)
         return Failed("report", _why(error), folder.out, folder.private / "report.html")
+    page.chmod(0o600)  # the folder is for its owner alone already
     return None
 
 

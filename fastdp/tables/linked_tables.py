@@ -146,6 +146,11 @@ class Links:
         joined = self.joined[child].items()
         return {name: codes[name] if name in codes else simple[a] for name, a in joined}
 
+    def check_policies(self) -> None:
+        """Raise SchemaError if a column of the parent leaves out the rows that orphans stand
+        for."""
+        _ = self.no_parent
+
     @cached_property
     def no_parent(self) -> dict[str, int] | None:
         """Codes of a parent whose columns are all null; None if no table keeps orphans. SchemaError

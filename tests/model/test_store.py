@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis.extra import numpy as hnp
 
+import fastdp
 from fastdp.errors import DataError, RunError
 from fastdp.model import array_file
 
@@ -190,3 +191,23 @@ def test_a_failed_write_leaves_the_old_file(saved, monkeypatch):
         array_file.save(saved, {"a": np.zeros(3)}, {})
     assert saved.read_bytes() == before
     assert [p.name for p in saved.parent.iterdir()] == [saved.name]
+
+
+def test_damaged_files_raise_errors_of_fastdp_only(tmp_path):
+    """A few thousand random changes of bytes; each either loads or is a FastdpError."""
+    path = tmp_path / "m.fastdp"
+    answers = [fastdp.Measurement(("a",), np.array([3.0, 5.0]), 1.0)]
+    fastdp.fit({"a": 2, "b": 3}, answers).save(path)
+    good = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(2000):
+        data = bytearray(good)
+        for at in rng.integers(0, len(data), rng.integers(1, 6)):
+            data[at] = rng.integers(0, 256)
+        if rng.random() < 0.1:
+            data = data[: rng.integers(0, len(data))]
+        path.write_bytes(data)
+        try:
+            fastdp.Model.load(path)
+        except fastdp.errors.FastdpError:
+            pass
