@@ -111,6 +111,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     memory: int | None = None
     public_relabel: tuple[str, ...] = ()
 
+    @property
+    def deals_ids(self) -> bool:
+        """Whether rows are made first and users get them afterwards. A config may decide it by its
+        fields."""
+        return self.traits.deals_ids
+
     def __post_init__(self):
         check_amounts(msgspec.to_builtins(self))
         size_limits.check(self.memory, None)

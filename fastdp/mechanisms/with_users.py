@@ -98,7 +98,7 @@ def shares(schema: Schema) -> dict[str, float]:
 def check_users(config: Config, schema: Schema) -> None:
     """Raise UsageError if users are asked for that this run cannot make."""
     if config.ids.source == "users" and (
-        not config.traits.deals_ids or config.pure or config.unit != "user"
+        not config.deals_ids or config.pure or config.unit != "user"
     ):
         needs = 'a mechanism that makes rows first, with Gaussian noise and unit "user"'
         raise UsageError(f'ids.source = "users" needs {needs}; use "auto" with this {config.name}')

@@ -118,7 +118,7 @@ def _check_config(spec: RunSpec, config: Config) -> None:
 
 
 def _deals(spec: RunSpec, config: Config) -> bool:
-    return spec.schema.user is not None and config.traits.deals_ids
+    return spec.schema.user is not None and config.deals_ids
 
 
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:

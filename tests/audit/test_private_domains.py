@@ -303,7 +303,7 @@ def uncapped(source, schema, name, dtype, cap, known=(), places=None):
 
 def data_dependent_cap(source, schema, name, dtype, cap, known=(), places=None):
     """As many values of a user count as the user with most values has."""
-    most = max(count for _, count in Counter(source["who"].to_pylist()).items())
+    most = max(count for _, count in Counter(source.given["who"].to_pylist()).items())
     return REAL_COUNT(source, schema, name, dtype, most, known, places)
 
 

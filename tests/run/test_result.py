@@ -205,7 +205,7 @@ def test_what_cannot_be_is_said(rare, monkeypatch):
         rare.sample(3, where={"citty": "Rome"})
     with pytest.raises(UsageError, match="column 'age' holds int64"):
         rare.sample(3, where={"age": "old"})
-    monkeypatch.setattr(matching_rows, "NONE", 1 << 17)
+    monkeypatch.setattr(matching_rows, "MOST_ROWS_WITHOUT_MATCH", 1 << 17)
     with pytest.raises(
         RunError, match=r"only 0 of 262,144 rows match.*request fewer rows"
     ):  # not of MOST
@@ -216,11 +216,12 @@ def test_what_cannot_be_is_said(rare, monkeypatch):
 @pytest.mark.parametrize("every", [1, 40, 500, 10**6])
 @pytest.mark.parametrize("n", [1, 20, 100])
 def test_attempts_grow_until_enough_rows_match(every, n, monkeypatch):
-    """One row of `every` matches. The first attempt has FIRST rows, or 4 for each row wanted; later
-    ones four times as many, or as many as should hold the matches with some to spare; all have
+    """One row of `every` matches. The first attempt has FIRST_ATTEMPT_ROWS rows, or 4 for each row
+    wanted; later ones four times as many, or as many as should hold the matches with some to spare; all have
     seeds of their own."""
-    for name, value in (("FIRST", 64), ("NONE", 1024), ("MOST", 8192)):
-        monkeypatch.setattr(matching_rows, name, value)
+    monkeypatch.setattr(matching_rows, "FIRST_ATTEMPT_ROWS", 64)
+    monkeypatch.setattr(matching_rows, "MOST_ROWS_WITHOUT_MATCH", 1024)
+    monkeypatch.setattr(matching_rows, "MOST_ROWS", 8192)
     kind, asked, wanted = pa.schema({"x": pa.bool_()}), {}, max(64, 4 * n)
 
     def again(total, seed):

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 import fastdp
 from fastdp.errors import SchemaError, UsageError
@@ -284,7 +285,7 @@ def test_what_follows_from_a_constant_is_constant(modelled):
 def test_what_cannot_be_done_is_refused_before_anything_is_read(monkeypatch):
     config = CliqueTree(ids=Ids(source="users"))
     check_users(config, schema())
-    monkeypatch.setattr(CliqueTree, "deals_ids", False)
+    monkeypatch.setattr(CliqueTree, "traits", replace(CliqueTree.traits, deals_ids=False))
     with pytest.raises(UsageError, match="makes rows first"):
         check_users(config, schema())
 

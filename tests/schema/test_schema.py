@@ -113,7 +113,7 @@ def _with(column: dict) -> dict:
             _with({"kind": "numeric", "edges": ["-inf", 0, 1], "min": 0}),
             "'min': the lowest bin is empty",
         ),
-        (_with({"kind": "timestamp", "parts": ["year"]}), "'min': give min and max"),
+        (_with({"kind": "timestamp", "parts": ["year"]}), "'min': min and max (dates) are missing"),
         ({"user": {"column": "x"}, **_with(WHOLE)}, "it is also the user column"),
         ({"user": {"null": "own"}, **_with(WHOLE)}, "missing field column - at user"),
         ({"fastdp": 2, **_with(WHOLE)}, "field 'fastdp': this fastdp reads format 1, got 2"),

@@ -227,7 +227,7 @@ def test_an_encoding_is_named(tmp_path, encoding, guess):
     assert guess or whole.read_whole(both).num_rows == 180
     (tmp_path / "b.csv").write_text("town,n\nAix,three\n")
     with pytest.raises(
-        FastdpError, match=r"is string in one, int64 in another|line of names is not utf-16"
+        FastdpError, match=r"is string in one, int64 in another|column names, is not utf-16"
     ):
         whole.read_whole(both, guess and {"encoding": guess})
 

@@ -107,7 +107,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             )
 
     @property
-    def deals_ids(self) -> bool:  # type: ignore[override]
+    def deals_ids(self) -> bool:
+        """Events are rows that users get; a histogram has no users."""
         return self.output == "events"
 
     @property
