@@ -4,6 +4,7 @@ whether an array is one of its series: 0.4 s in a process that needs no pandas."
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -39,3 +40,26 @@ def flags(values: np.ndarray) -> pa.Array:
 
     bits = pa.py_buffer(np.packbits(values, bitorder="little"))
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
+
+
+def takeable(array: pa.Array) -> pa.Array:
+    """The array with views as plain texts or bytes: Arrow cannot take rows of views."""
+    if pa.types.is_string_view(array.type):
+        return array.cast(pa.string())
+    return array.cast(pa.binary()) if pa.types.is_binary_view(array.type) else array
+
+
+def without_views(table: pa.Table) -> pa.Table:
+    """The table with views as plain columns, which Arrow can filter and compare."""
+    return pa.table([takeable(c) for c in table.columns], names=table.column_names)
+
+
+def take_rows(table: pa.Table, rows: Any) -> pa.Table:
+    """These rows of a table, whose columns keep their types."""
+    return with_types(without_views(table).take(rows), table.schema)
+
+
+def with_types(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with its columns in the types of this schema."""
+    columns = [c.cast(f.type) for c, f in zip(table.columns, schema, strict=True)]
+    return pa.table(columns, schema=schema)

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct
 from scipy import sparse
 
+from .._util.arrow import takeable
 from .._util.lazy import pa
 from .._util.texttable import plural
 from ..errors import UsageError
@@ -217,7 +218,7 @@ def _table(
     noise, model = (nothing, n.noise) if basis == "model" else (n.noise, nothing)
     columns: dict[str, Any] = {}
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
-        columns[column.name] = values_of(column).take(pa.array(codes))
+        columns[column.name] = takeable(values_of(column)).take(pa.array(codes))
     blank = ~np.isfinite(estimate)
     columns["estimate"] = pa.array(np.where(blank, 0.0, estimate), mask=blank)
     for name, numbers in (("error", error), ("low", low), ("high", high)):

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.arrow import take_rows
 from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
@@ -65,7 +66,7 @@ def _events(table: pa.Table, what: str) -> pa.Table:
     if counts is None or counts.dtype.kind not in "iu" or (len(counts) and counts.min() < 0):
         raise DataError(f"{what}: expected whole numbers >= 0 as {name!r} of a histogram")
     repeated = np.repeat(np.arange(len(counts)), counts)
-    return table.drop_columns([name]).take(repeated).replace_schema_metadata()
+    return take_rows(table.drop_columns([name]), repeated).replace_schema_metadata()
 
 
 def numbers(column: pa.ChunkedArray) -> np.ndarray | None:

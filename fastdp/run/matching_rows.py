@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.arrow import takeable, with_types, without_views
 from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
 from .output import Output, spawned_seeds
@@ -54,13 +55,20 @@ def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
     """n of these rows that match `where`, at random and each at most once. RunError if too few
     match."""
-    table = pa.concat_tables([part.filter(_matches(part, where)) for part in rows])
+    kept = []
+    types = None
+    for part in rows:
+        types = part.schema
+        plain = without_views(part)
+        kept.append(plain.filter(_matches(plain, where)))
+    table = pa.concat_tables(kept)
     if table.num_rows < n:
         raise RunError(
             f"the folder has {table.num_rows:,} matching rows, but {n:,} were requested; request"
             " fewer rows, use a wider condition, or make a run with more rows (rows=)"
         )
-    return table.take(np.random.default_rng(seed).permutation(table.num_rows)[:n])
+    chosen = table.take(np.random.default_rng(seed).permutation(table.num_rows)[:n])
+    return chosen if types is None else with_types(chosen, types)
 
 
 def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
@@ -71,7 +79,7 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
             raise UsageError(
                 f"where: there is no column {name!r}{did_you_mean(name, table.column_names)}"
             )
-        column = table[name]
+        column = takeable(table[name])
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         try:

@@ -530,3 +530,17 @@ def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
     wide = [float(clipping.relative(np.array(0.3), names)) for names in sets]
     assert wide[0] > wide[1] > wide[2] and wide[0] > 2.5 * wide[2]
     assert wide[3:] == pytest.approx([wide[0]] * 3), "that of the column that users repeat most"
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
+def test_texts_of_every_arrow_type_are_answered_and_sampled(tmp_path, kind):
+    texts = pa.array(["a", "b", "b"] * 200, getattr(pa, kind)())
+    rows = pa.table({"u": np.arange(600), "s": texts})
+    run = fastdp.synthesize(
+        rows, epsilon=5, delta=1e-6, domain="private", user="u", out=tmp_path / "run"
+    )
+    assert set(run.answer("count", by="s").column("s").to_pylist()) >= {"a", "b"}
+    assert "html" in run._repr_html_()
+    loaded = fastdp.load_run(tmp_path / "run")
+    assert loaded.sample(5, 0, {"s": "a"}).num_rows == 5
+    assert fastdp.evaluate(rows, loaded)["kmarginal"]["score"] > 0
