@@ -232,6 +232,11 @@ BENCHES = {
         (("--tables", "purchases", "--mechanisms", "mst", "--epsilons", "1", "--seeds", "1"),),
         ((),),
     ),
+    "rows_per_user": Bench(
+        "clip, number of rows with its interval, and synthetic users from noisy rows per user",
+        (("--users", "3000", "--epsilon", "1", "--repeats", "4"),),
+        ((),),
+    ),
     "numbers": Bench(
         "frequent values, means, tails and sums of numbers inside their bins, beside even bins",
         (("--tables", "shop", "--seeds", "1"),),

@@ -21,7 +21,7 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 FLOORS = [
     {"errors", "_core"},
     {"domain", "_util"},
-    {"queries", "userkeys", "measurement", "schema"},
+    {"queries", "userkeys", "measurement", "schema", "rows_per_user"},
     {"codec", "privacy", "model", "simulate", "users", "numbers"},
     {"tables", "estimate", "answers", "catalogs"},
     {"engines"},

@@ -16,6 +16,7 @@ from .._util.arrow import takeable
 from .._util.lazy import pa
 from .._util.texttable import plural
 from ..errors import UsageError
+from .clipping import Z95, Clipping
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, SHOWN, Groups, Layout
 from .question import question
@@ -60,7 +61,8 @@ def answer(
         raise UsageError("minus, over: give one of them, not both")
     if minus is not None or over is not None:
         numbers = _compared(layout, groups, lines, numbers, minus, over)
-    return _table(layout, lines, numbers, float(level), simultaneous, population)
+    compared = minus is not None or over is not None
+    return _table(layout, lines, numbers, float(level), simultaneous, population, compared)
 
 
 class _Lines(Struct, eq=False):
@@ -198,7 +200,13 @@ def _compared(
 
 
 def _table(
-    a: Layout, lines: _Lines, n: _Numbers, level: float, jointly: bool, population: bool
+    a: Layout,
+    lines: _Lines,
+    n: _Numbers,
+    level: float,
+    jointly: bool,
+    population: bool,
+    compared: bool,
 ) -> pa.Table:
     clip, basis = a.facts.clipping, a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
@@ -227,8 +235,29 @@ def _table(
     parts = {"noise": noise, "clipping": n.clipping, "bins": n.bins, "model": model}
     for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
+    if a.asked.kind == "count" and not a.asked.by and not a.asked.where and not compared:
+        columns |= {name: pa.array([number]) for name, number in _in_two_parts(clip, z).items()}
     columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
     return pa.table(columns)
+
+
+def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
+    """The number of rows, of each user at most `up_to`, with its interval, and apart from it the
+    rows beyond so many of a user, of whom too few are there to be seen. Empty where the run released
+    no histogram of rows per user, or has no users."""
+    seen = clip.seen
+    if seen is None:
+        return {}
+    middle, half = (seen.low + seen.high) / 2, (seen.high - seen.low) / 2 * z / Z95
+    low, high = max(middle - half, 0.0), middle + half
+    return {
+        "up_to": seen.most,
+        "rows_up_to": min(max(seen.rows, low), high),
+        "rows_up_to_low": low,
+        "rows_up_to_high": high,
+        "beyond": seen.beyond,
+        "beyond_high": seen.beyond_high,
+    }
 
 
 def _in_order(

@@ -25,7 +25,7 @@ A mean is off by the same, in standard deviations of its values.
 
 Users with very many rows may be too few to stand out of the noise of the histogram. The upper end
 and the spread of the factor allow for them: the tail of rows per user is taken to go on as the
-histogram ends (`_unseen`).
+histogram ends (`rows_per_user`).
 """
 
 import math
@@ -39,6 +39,7 @@ import numpy as np
 from .._util.texttable import plural
 from ..measurement import Measurement
 from ..privacy import clip as clip_rules
+from ..rows_per_user import RowsPosterior, Tail, mean_rows, size_edges
 from ..schema import Schema
 
 Stated = Mapping[str, Any]
@@ -64,12 +65,19 @@ tables, epsilon 1 and 10, two runs each, the allowance then is 1 to 3 times what
 group totals and means need (.8 to .9 times on totals of a Pareto(1.5) table). At 1.6 and 2, pairs
 and totals are missed."""
 NORMAL = math.sqrt(2 / math.pi)
-CLEAR, UPPER = 3.0, 0.95
-INDICES = np.linspace(0.8, 12, 27)[:, None]
-"""An octave of rows per user stands out by CLEAR standard errors; see `_unseen`. Chosen on
-generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson, uniform; 1,000 and 8,000
-users, epsilon 1 and 10): the interval of the number of rows holds in 96 to 97 % of all cases, and
-in 83 to 100 % of those of each kind."""
+
+
+class UpTo(NamedTuple):
+    """Rows of the table, of each user at most `most`: users with so many stand out of the noise.
+    `low`, `high`: at 95 %. Apart from them, rows `beyond` the first `most` of a user, by the tail
+    of rows per user, and the upper end of these."""
+
+    most: int
+    rows: float
+    low: float
+    high: float
+    beyond: float
+    beyond_high: float
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,8 @@ class Clipping:
     sample of users is at most larger than that of a sample of rows. `parts`: the lift, per column,
     1 where nothing is known of it. `tilts`: per column. `factors`: the factor of each group of
     users by rows. `inside`: what a difference of 1 (L1) between groups moves inside them. `apart`:
-    columns that were measured together with the groups."""
+    columns that were measured together with the groups. `seen`: the number of rows in two parts,
+    where the histogram says it."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -96,6 +105,7 @@ class Clipping:
     by_user: float = 0.0
     apart: frozenset[str] = frozenset()
     tilts: Mapping[str, float] = field(default_factory=dict)
+    seen: UpTo | None = None
 
     @property
     def lost_text(self) -> str:
@@ -231,6 +241,20 @@ class _Factors:
         )
 
 
+def _up_to(found: RowsPosterior, most: int, tail: Tail) -> UpTo:
+    """Rows of each user up to `most`, by the histogram alone. The interval is that of a sum over all
+    bins, which is unbiased whatever the tail is: users with more rows count `most`. To its noise
+    comes that users may lie elsewhere in their bins."""
+    weight = mean_rows(found.edges, found.bound, most)
+    rows = float(weight @ found.values)
+    noise = math.sqrt(max(float(weight @ found.spread @ weight), 0.0))
+    width = np.minimum(found.ends, most) - np.minimum(np.array(found.edges), most)
+    half = Z95 * math.hypot(noise, float(found.users @ width) / math.sqrt(12))
+    low, high = max(rows - half, 0.0), max(rows + half, 0.0)
+    estimate = min(max(found.rows(most), low), high)
+    return UpTo(most, estimate, low, high, tail.rows, tail.most_rows)
+
+
 def from_histogram(
     clip: int,
     values: Sequence[float],
@@ -243,26 +267,25 @@ def from_histogram(
     `of_users`: what the statement says of users, where the run counted its rows; its `limit` is the
     most rows that a user may have, where the bound was found in the run and users may have more.
     `total`: as in `clipping_of`."""
-    sizes, users = (np.array(x, float) for x in clip_rules.from_histogram(values, bound, sigma))
+    limit = of_users.get("limit")
+    found = RowsPosterior.of(size_edges(bound), values, sigma, bound, limit)
+    sizes, users = (np.array(x, float) for x in found.points(tail=False))
     rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
     cluster = float(np.square(sizes) @ users) / rows
-    edges, limit = np.array(clip_rules.size_edges(bound)), of_users.get("limit")
+    edges, ends = np.array(found.edges), found.ends
     if limit and len(edges) < 3:
         more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
         return Clipping(
             known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema"
         )
-    seen = np.array(clip_rules.seen(values, sigma))
-    ends = np.append(edges[1:] - 1, bound)
-    middle = (edges + ends) / 2
-    stand_out = np.arange(len(edges)) <= np.flatnonzero(seen).max(initial=0)
-    most = of_users.get("rows_up_to", {}).get("most", int(ends[stand_out].max()))
-    tail = _unseen(np.asarray(values, float), sigma, edges, limit or bound, most)
+    means = mean_rows(found.edges, bound)
+    most = of_users.get("rows_up_to", {}).get("most", found.most)
+    tail = found.beyond(most)
     unseen = tail.most_rows
     if "rows_up_to" in of_users:
-        error = sigma * float(np.linalg.norm(np.minimum(middle, clip)))
+        error = sigma * float(np.linalg.norm(np.minimum(means, clip)))
         if total is not None and total[1] < error and total[0] > 0:
             kept, error = total
         rows, (low, high) = max(float(of_users["rows"]), kept), of_users["rows_up_to"]["interval"]
@@ -273,23 +296,26 @@ def from_histogram(
         others = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
         sizes, users = np.append(sizes, most), np.append(users, others)
         down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
+        seen = UpTo(most, (low + high) / 2, low, high, min(tail.rows, unseen), unseen)
     else:
-        noise = sigma * float(
-            np.linalg.norm((middle - rows / kept * np.minimum(middle, clip))[stand_out])
-        )
-        places = np.maximum(seen, 0.0) @ np.where(ends > clip, ends - edges, 0.0)
-        down = math.hypot(noise, float(places) / math.sqrt(12)) / rows
-        up = math.hypot(down, unseen / Z95 / rows)
+        weight = means - rows / kept * np.minimum(means, clip)
+        noise = found.error(weight)
+        inside = found.users @ np.where(ends > clip, ends - edges, 0.0)
+        apart = math.hypot(noise, float(inside) / math.sqrt(12)) / rows
+        without = rows / kept
+        seen = _up_to(found, most, tail)
+        rows, kept = found.rows(), found.rows(clip)
+        down = math.hypot(apart, max(1 - without * kept / rows, 0.0) / Z95)
+        up = math.hypot(apart, max(unseen - tail.rows, 0.0) / Z95 / rows)
     lost = min(max(1 - kept / rows, 0.0), 0.999)
     texts = [f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"] * (
         lost > 5e-4
     )
     texts += [f"the upper end allows for users with over {most:,} rows"] * (unseen > 5e-4 * rows)
     groups = np.array(of_users.get("row_groups", [1]))
-    found = _Factors.of(groups, sizes, users, clip)
-    with_tail = _Factors.of(
-        groups, np.append(sizes, tail.sizes), np.append(users, tail.users), clip
-    )
+    plain = _Factors.of(groups, sizes, users, clip)
+    every = np.append(sizes, tail.sizes), np.append(users, tail.expected)
+    with_tail = _Factors.of(groups, *every, clip)
     return Clipping(
         factor=rows / kept,
         lost=lost,
@@ -298,43 +324,8 @@ def from_histogram(
         cluster=cluster,
         tilt=BLIND * with_tail.spread,
         parts=_parts(of_users),
-        factors=tuple(found.of_groups),
-        inside=found.inside,
+        factors=tuple(plain.of_groups),
+        inside=plain.inside,
         by_user=with_tail.by_user,
+        seen=seen,
     )
-
-
-class _Tail(NamedTuple):
-    """Users who do not stand out: rows per user by octave, a typical number of users of each, and
-    the UPPER part point of all their rows beyond those that a user who stands out has at most."""
-
-    sizes: Array
-    users: Array
-    most_rows: float
-
-
-def _unseen(counts: Array, sigma: float, edges: Array, bound: int, most: int) -> _Tail:
-    """Users with more than `most` rows. Rows per user have a Pareto tail from the last octave in
-    which users stand out. Its index has the weights that the histogram gives; without it, all of
-    INDICES would have the same. Who happens to be there adds two standard deviations."""
-    if most >= bound or len(edges) < 3:
-        return _Tail(np.zeros(0), np.zeros(0), 0.0)
-    clear = (counts[:-1] + counts[1:] > CLEAR * sigma * math.sqrt(2)) & (edges[:-1] <= most)
-    first = int(np.flatnonzero(clear).max(initial=1))
-    start = edges[first]
-    # For every index: the tail's shares of the bins from `first` on, how many users fit them best,
-    # and how likely the counts then are.
-    shapes = -np.diff((np.append(edges[first:], bound + 1) / start) ** -INDICES)
-    norm = np.linalg.norm(shapes, axis=1)
-    fit = shapes @ counts[first:] / norm
-    weights = np.exp((np.square(fit) - np.square(fit).max()) / (2 * sigma**2)) / norm
-    weights = weights / weights.sum()
-    in_tail = np.maximum(fit, 0.0) / norm
-    octaves = np.minimum(most * 2.0 ** np.arange(math.ceil(math.log2(bound / most)) + 1), bound)
-    sizes = np.sqrt(octaves[:-1] * octaves[1:])
-    above = np.maximum(np.append(octaves[:-1], np.inf) / start, 1.0) ** -INDICES
-    users = -np.diff(above) * in_tail[:, None]
-    beyond = users @ (sizes - most) + 2 * np.sqrt(users @ np.square(sizes - most))
-    order = np.argsort(beyond)
-    at = min(int(np.searchsorted(np.cumsum(weights[order]), UPPER)), order.size - 1)
-    return _Tail(sizes, weights @ users, float(beyond[order[at]]))

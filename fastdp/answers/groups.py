@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy import sparse
 
+from ..rows_per_user import last_bin
 from .best_linear import Table
 from .clipping import Z95
 from .facts import Facts
@@ -211,7 +212,7 @@ class Layout:
         )
         order = np.argsort(np.where(part > 0, numbers, -math.inf), kind="stable")
         order = order[np.count_nonzero(part == 0) :]
-        last = last_standing((sums @ self.table.x)[order], self.error(sums)[order])
+        last = last_bin((sums @ self.table.x)[order], self.error(sums)[order])
         out = np.ones(size)
         out[order[last + 1 :]] = 0.0
         return out
@@ -446,18 +447,6 @@ def _hidden_tail(a: Layout, middle: np.ndarray, clear: np.ndarray) -> str:
         f"numbers of {name} above about {most:.4g} do not stand out of the noise: the estimate"
         " leaves them out, the upper end allows for them"
     )
-
-
-def last_standing(values: np.ndarray, errors: np.ndarray) -> int:
-    """The last position that has rows for sure, alone or together with those before it; -1 where
-    none has. Noise lifts some sum above the bar in one of 20 tables."""
-    upto, noise = (np.append(0.0, np.cumsum(v)) for v in (values, np.square(errors)))
-    bar = math.sqrt(2 * math.log(10 * max(len(upto) * len(values), 2)))
-    for k in reversed(range(len(values))):
-        found = np.flatnonzero(upto[k + 1 :] - upto[k] > bar * np.sqrt(noise[k + 1 :] - noise[k]))
-        if len(found):
-            return k + int(found[0])
-    return -1
 
 
 def _open_bin(a: Layout) -> str:

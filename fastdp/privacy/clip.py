@@ -28,6 +28,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..errors import UsageError
+from ..rows_per_user import RowsPosterior, size_edges as size_edges
 from ..schema import Schema
 
 PRIVATE = "private"
@@ -57,9 +58,6 @@ hardly change."""
 
 DOMAIN_KINDS = ("grid", "keys", "schema")
 """Kinds of releases by which a run finds its schema's private columns; they precede all others."""
-
-SPREAD = 8
-"""The users of a bin are divided evenly among this many sizes (rows per user) in it."""
 
 
 def resolve(clip: int | str | None, schema: Schema) -> int:
@@ -111,17 +109,6 @@ class ClipChoice(Struct, frozen=True):
         return 1 / (1 - self.line.lost)
 
 
-def size_edges(bound: int) -> tuple[int, ...]:
-    """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per
-    octave)."""
-    edges = [1, 2, 3]
-    step = 4
-    while step <= bound:
-        edges += [step, step + step // 2]
-        step *= 2
-    return tuple(e for e in edges if e <= bound)
-
-
 def candidates(bound: int) -> tuple[int, ...]:
     """Clips to choose from: the rounded powers of 2^(1/4) below the bound (four per octave), and
     the bound."""
@@ -136,7 +123,7 @@ def unit_noise(mu: float, measured: Iterable[tuple[int, float]]) -> list[float]:
 
 
 def choose(
-    sizes: Sequence[int],
+    sizes: Sequence[float],
     users: Sequence[float],
     noise: Sequence[float],
     clips: Sequence[int],
@@ -151,7 +138,7 @@ def choose(
     noise: of each planned marginal, by `unit_noise`. displaced, alone: d and a above. also: clips
     that are reported, not chosen. Without any rows all clips cost the same.
     """
-    sizes, users = [int(r) for r in sizes], [float(u) for u in users]
+    sizes, users = [float(r) for r in sizes], [float(u) for u in users]
     if not all(0 <= n < math.inf for n in noise):
         raise UsageError("the noise per unit of clip must be finite and >= 0")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
@@ -178,44 +165,12 @@ def outstanding(cells: int) -> float:
     return math.sqrt(2 * math.log(20 * max(cells, 2)))
 
 
-def seen(values: Sequence[float], sigma: float) -> list[float]:
-    """A noisy histogram of rows per user, with 0 in all bins after the last in which users are
-    seen. That is the bin j for the last bin k such that the sum of the bins k..j stands out of its
-    noise (standard deviation `sigma` per bin), j being the first such bin. Otherwise noise alone in
-    the bins of thousands of rows would count as many more rows than the table has."""
-    n = len(values)
-    bar = sigma * outstanding(n * (n + 1) // 2)
-    for k in reversed(range(n)):
-        above = 0.0
-        for j in range(k, n):
-            above += float(values[j])
-            if above > bar * math.sqrt(j - k + 1):
-                return [float(v) if i <= j else 0.0 for i, v in enumerate(values)]
-    return [0.0] * n
-
-
 def from_histogram(
     values: Sequence[float], bound: int, sigma: float
-) -> tuple[list[int], list[float]]:
-    """(sizes, users) of a noisy histogram over `size_edges(bound)`: the nearest numbers >= 0 with
-    the same sum. The users of a bin are divided evenly among its sizes. The last bin ends at the
-    bound. sigma: standard deviation of the noise, by which the last bins are set to 0 where no user
-    is `seen`."""
-    edges = size_edges(bound)
-    if len(values) != len(edges):
-        raise UsageError(
-            f"expected {len(edges)} bins for a histogram up to {bound} rows, got {len(values)}"
-        )
-    sizes: list[int] = []
-    users: list[float] = []
-    for low, high, n in zip(
-        edges, (*(e - 1 for e in edges[1:]), bound), nonnegative(seen(values, sigma))
-    ):
-        steps = min(SPREAD, high - low + 1)
-        inside = {low + round(i * (high - low) / max(1, steps - 1)) for i in range(steps)}
-        sizes += sorted(inside)
-        users += [n / len(inside)] * len(inside)
-    return sizes, users
+) -> tuple[list[float], list[float]]:
+    """(sizes, users) of a noisy histogram over `size_edges(bound)`, by the posterior of
+    `rows_per_user`. sigma: standard deviation of the noise."""
+    return RowsPosterior.of(size_edges(bound), values, sigma, bound).points()
 
 
 def from_release(

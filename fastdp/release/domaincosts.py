@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import UsageError
-from ..privacy import clip as clip_rules
 from ..privacy.scale import least_threshold
+from ..rows_per_user import last_bin, size_edges
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
@@ -277,8 +277,8 @@ def clip_of(clip: int | str | None, schema: Schema) -> int | None:
 
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
     """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`: the upper
-    end of the last bin that `privacy.clip.seen` says stands out of the noise; at least 2, at most
-    `bound`."""
-    edges = (*clip_rules.size_edges(bound), bound + 1)
-    standing = np.flatnonzero(clip_rules.seen(counts, sigma))
-    return min(bound, max(2, edges[int(standing[-1]) + 1] - 1)) if len(standing) else 2
+    end of the last bin in which users are there for sure (`rows_per_user.last_bin`); at least 2, at
+    most `bound`."""
+    ends = (*size_edges(bound)[1:], bound + 1)
+    last = last_bin(counts, sigma)
+    return min(bound, max(2, ends[last] - 1)) if last >= 0 else 2

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..mechanisms.base import Config, Outcome
-from ..privacy.clip import PRIVATE, choice_bound, seen, size_edges
+from ..privacy.clip import PRIVATE, choice_bound, size_edges
+from ..rows_per_user import RowsPosterior
 from ..schema import Schema
 from .output import IdSource
 
@@ -33,7 +34,7 @@ def id_source(
         bound = choice_bound(schema)  # of the histogram that the clip was chosen from
     if outcome.users is None or bound is None:
         return None
-    edges = np.array(size_edges(bound), np.int64)
-    middles = (edges + np.append(edges[1:] - 1, bound)) // 2
-    users = np.array(seen(outcome.users.values.tolist(), float(np.max(outcome.users.sigma))))
-    return IdSource(sizes=middles, users=users, bound=bound)
+    errors = np.sqrt(outcome.users.variances)
+    found = RowsPosterior.of(size_edges(bound), outcome.users.values, errors, bound)
+    sizes, users = (np.array(x) for x in found.points())
+    return IdSource(sizes=np.rint(sizes).astype(np.int64), users=users, bound=bound)

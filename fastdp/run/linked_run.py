@@ -19,10 +19,10 @@ from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
 from ..release.reserve import Reserved
+from ..rows_per_user import last_bin, places
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.table import Table
-from ..users.people import last_bin
 from .counter import open_linked
 from .execute import completed, job_of
 from .finalize import finalize, write_json
@@ -195,11 +195,8 @@ def without_noise(
 
 
 def rows_of(codes: np.ndarray, links: Links, child: str, seed: int) -> np.ndarray:
-    """A number of child rows for each code of their bins; inside a bin evenly in the logarithm."""
+    """A number of child rows for each code of their bins; inside a bin as `rows_per_user` says."""
     edges = links.edges(child)
     ends = np.append(edges[1:], links.most_rows(child) + 1)
-    low, high = edges[codes], np.maximum(ends[codes], edges[codes] + 1)
     uniform = np.random.Generator(np.random.Philox(key=[seed, 5])).random(len(codes))
-    first = np.maximum(low, 1)
-    drawn = (first * (high / first) ** uniform).astype(np.int64)
-    return np.where(low == 0, 0, np.minimum(drawn, high - 1))
+    return places(codes, edges, ends, uniform)

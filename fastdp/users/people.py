@@ -9,6 +9,8 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct, field
 
+from ..rows_per_user import RowsPosterior, last_bin, mean_rows, places
+
 Codes = Mapping[str, np.ndarray]
 Groups = tuple[str, tuple[int, ...]]
 """A column of groups of users by their number of rows ("": none), and the groups' lower edges."""
@@ -23,18 +25,6 @@ CROWDED standard errors of users or more, if all had the same: panels have one n
 all users."""
 MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
-SMOOTHED = 4
-"""Times that bins of rows per user are smoothed, each by the users found before."""
-AFTER, SHORT = 5, 2.0
-"""Bins after the last one that stands out which may hold users who do not stand out, and the
-standard errors by which users may have fewer rows than were counted before more bins are added.
-Both, and CROWDED, were chosen on 19 generated distributions of rows per user (geometric, negative
-binomial, lognormal, gamma, Weibull, Pareto, uniform, constant; 545 to 20,000 users) at epsilon 1
-and 10."""
-LEAST_DROP = 0.8
-"""Rows per user have a Pareto tail if users become fewer by a factor of 2 to this power, from each
-of the last three octaves that stand out to the next (chosen on 23 generated distributions of rows
-per user)."""
 LEAST_LOST = 0.05
 """Groups of users remove the bias of clipping from the model of rows. Where the clip leaves out
 less than this share of the rows, their noise costs more (chosen on the tables of
@@ -72,8 +62,8 @@ class RowCount(Struct, frozen=True, eq=False):
 
 def rows_limit(coarse: Histogram, bound: int) -> int:
     """The `most` of a `RowCount`: the most rows of users who are there for sure."""
-    last = last_bin(coarse.values, np.full(len(coarse.values), coarse.sigma))
-    return int(_upper(coarse.edges, bound)[last])
+    last = max(last_bin(coarse.values, coarse.sigma), 0)
+    return int([*coarse.edges[1:], bound + 1][last] - 1)
 
 
 def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[int, ...]:
@@ -81,8 +71,8 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
     the clip times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user
     at most the clip; where no two have, half as many, or a quarter. One group where the clip leaves
     out less than LEAST_LOST of the rows."""
-    last = last_bin(coarse.values, np.full(len(coarse.values), coarse.sigma))
-    sizes, users = _mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
+    last = max(last_bin(coarse.values, coarse.sigma), 0)
+    sizes, users = mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
     if weight[: last + 1].sum() > (1 - LEAST_LOST) * (sizes * users)[: last + 1].sum():
         return (1,)
@@ -98,27 +88,6 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
         if cuts:
             return (1, *reversed(cuts))
     return (1,)
-
-
-def last_bin(values: np.ndarray, errors: np.ndarray) -> int:
-    """The last bin that has users for sure, alone or together with bins before it; 0 where none
-    has."""
-    upto, noise = (np.append(0.0, np.cumsum(x)) for x in (values, errors**2))
-    bar = math.sqrt(
-        2 * math.log(10 * len(upto) * len(values))
-    )  # noise lifts some sum above it in one of 20
-    for k in reversed(range(len(values))):
-        found = np.flatnonzero(upto[k + 1 :] - upto[k] > bar * np.sqrt(noise[k + 1 :] - noise[k]))
-        if len(found):
-            return k + int(found[0])
-    return 0
-
-
-def _mean_rows(edges: tuple[int, ...], bound: int) -> np.ndarray:
-    """For each bin, the mean of whole numbers whose logarithms are spread evenly over it."""
-    rows, ends = np.arange(1.0, bound + 1), np.append(edges, bound + 1)
-    upto = np.append(0.0, np.cumsum(rows * np.log1p(1 / rows)))
-    return np.diff(upto[ends - 1]) / np.diff(np.log(ends))
 
 
 class Sizes(Struct, frozen=True, eq=False):
@@ -144,7 +113,7 @@ class Sizes(Struct, frozen=True, eq=False):
         one, other = (np.searchsorted(e, self.edges, "right") - 1 for e in (groups, edges))
         out = np.zeros((len(groups), len(edges)))
         np.add.at(
-            out, (one, other), self.users * np.minimum(_mean_rows(self.edges, self.bound), most)
+            out, (one, other), self.users * np.minimum(mean_rows(self.edges, self.bound), most)
         )
         return out
 
@@ -163,107 +132,55 @@ class Sizes(Struct, frozen=True, eq=False):
         return [*self.edges, self.bound + 1][last + 1] - 1
 
     def draw(self, count: int, generator: np.random.Generator) -> np.ndarray:
-        """Numbers of rows of so many users, inside a bin by a smooth curve through the shares of
-        users up to its ends."""
-        from scipy.interpolate import PchipInterpolator
-
-        ends = np.append(0.0, np.cumsum(self.users + 1e-12))
-        edges = np.log(np.append(self.edges, self.bound + 1.0))
-        grid = np.unique(np.concatenate([edges, np.linspace(0.0, edges[-1], 16 * len(edges))]))
+        """Numbers of rows of so many users, inside a bin as `rows_per_user` says."""
+        ends = np.append(0.0, np.cumsum(self.users))
         at = generator.random(count) * ends[-1]
-        rows = np.exp(np.interp(at, PchipInterpolator(edges, ends)(grid), grid)) + 1e-9
-        return np.clip(rows.astype(np.int64), 1, self.most_rows)
+        bins = np.clip(np.searchsorted(ends, at, "right") - 1, 0, len(self.users) - 1)
+        place = (at - ends[bins]) / np.maximum(self.users[bins], 1e-300)
+        limits = np.append(self.edges[1:], self.bound + 1)
+        rows = places(bins, np.array(self.edges), limits, np.clip(place, 0.0, 1 - 1e-12))
+        return np.clip(rows, 1, self.most_rows)
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
-    """Rows per user by all that was released about them, combined by least squares. The number of
-    rows is the mean of the users' rows and of the count, to which users beyond its limit are added;
-    its interval does without those who do not stand out."""
-    bins, means = len(fine.edges), _mean_rows(fine.edges, bound)
+    """Rows per user by all that was released about them, combined by least squares into one
+    posterior (`rows_per_user`). The number of rows is the mean of the users' rows and of the count,
+    to which users beyond its limit are added; its interval does without those who do not stand out.
+    """
+    bins, means = len(fine.edges), mean_rows(fine.edges, bound)
     inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
     if coarse is not None:
         sums = np.zeros((len(coarse.edges), bins))
         sums[np.searchsorted(coarse.edges, fine.edges, "right") - 1, np.arange(bins)] = 1.0
-        inverse += sums.T @ sums / coarse.sigma**2
+        inverse = inverse + sums.T @ sums / coarse.sigma**2
         right = right + sums.T @ coarse.values / coarse.sigma**2
-    spread = np.linalg.inv(inverse)
-    values, errors = spread @ right, np.sqrt(np.diag(spread))
-    there, upto = (
-        last_bin(values, errors) + 1,
-        np.minimum(means, count.most) / (count.most * count.sigma),
-    )
-    inverse, right = inverse + np.outer(upto, upto), right + upto * count.value / count.sigma
-    users = _smoothed(inverse, right, values, errors.min(), there)
-    while there < bins and upto @ users < count.value / count.sigma - SHORT:
-        there += 1
-        users = _smoothed(inverse, right, values, errors.min(), there)
-    most = max(count.most, _upper(fine.edges, bound)[int(np.flatnonzero(users).max())])
-    certain = np.arange(bins) < there
-    beyond = np.where(certain, np.maximum(means - count.most, 0.0), 0.0)
+    upto = mean_rows(fine.edges, bound, count.most) / (count.most * count.sigma)
+    counted = upto, count.value / count.sigma
+    found = RowsPosterior.from_evidence(fine.edges, inverse, right, bound, counted=counted)
+    users = found.by_bin()
+    users = users if users.any() else np.eye(1, bins)[0]
+    most = max(count.most, found.most)
+    certain = np.arange(bins) <= max(found.last, 0)
+    beyond = np.maximum(means - count.most, 0.0)
 
     def total(weight: np.ndarray) -> tuple[float, float]:
-        found = count.most * count.value + float(weight @ values)
-        return found, math.hypot(count.most * count.sigma, np.sqrt(weight @ spread @ weight))
+        rows = count.most * count.value + float(weight @ found.values)
+        doubt = math.sqrt(max(float(weight @ found.spread @ weight), 0.0))
+        return rows, math.hypot(count.most * count.sigma, doubt)
 
-    rows, error = total(beyond)
+    rows, error = total(np.where(certain, beyond, 0.0))
     high = []
     for limit in (most, bound):
         # users of all bins, where they do not stand out at the upper end of their bin
-        ends = np.minimum(np.where(certain, means, _upper(fine.edges, bound)), limit)
-        found, doubt = total(np.maximum(ends - count.most, 0.0))
-        high.append(max(rows + Z95 * error, found + Z95 * doubt))
-    low, tail = max(0, int(rows - Z95 * error)), _tail(fine.edges, bound, users, there)
-    if tail.any():
-        spread = np.linalg.inv(inverse)
-        weight = np.linalg.solve(spread[there:, there:], tail[there:])
-        part = (
-            weight @ (spread @ right)[there:] / (weight @ tail[there:])
-        )  # that the releases bear out
-        users = np.maximum(users, np.clip(part, 0.0, 1.0) * tail)
-    rows += float(np.where(certain, 0.0, users) @ np.maximum(means - count.most, 0.0))
-    rows = max(
-        low, (rows + float(users @ means)) / 2
-    )  # noise in the one and smoothing in the other
+        ends = np.minimum(np.where(certain, means, found.ends), limit)
+        rows_there, doubt = total(np.maximum(ends - count.most, 0.0))
+        high.append(max(rows + Z95 * error, rows_there + Z95 * doubt))
+    low = max(0, int(rows - Z95 * error))
+    rows += float(np.where(certain, 0.0, users) @ beyond)
+    # noise in the one and smoothing in the other
+    rows = max(low, (rows + float(users @ means)) / 2)
     intervals = [(low, math.ceil(max(end, rows))) for end in (max(high), high[0])]
     return Sizes(fine.edges, bound, users, rows, error, int(most), *intervals)
-
-
-def _smoothed(inverse, right, values, error: float, there: int) -> np.ndarray:
-    """Users of each bin, smoothed: neighbours are expected to differ by about as many users as they
-    have, or by a quarter of a standard error. The count of rows is kept. AFTER bins after the last
-    one that stands out, which have too few users to stand out one by one, hold as many as the sums
-    allow."""
-    from scipy.optimize import nnls
-
-    last = min(there + AFTER, len(values))
-    found, steps = np.maximum(values, 0.0)[:last], np.eye(last) - np.eye(last, k=1)
-    for _ in range(SMOOTHED):
-        scaled = steps / np.maximum(np.abs(steps) @ found / 2, error / 4)[:, None]
-        half = np.linalg.cholesky(inverse[:last, :last] + scaled.T @ scaled).T
-        found = nnls(half, np.linalg.solve(half.T, right[:last]))[0]
-    found = np.append(found, np.zeros(len(values) - last))
-    return found if found.any() else np.eye(1, len(values))[0]
-
-
-def _tail(edges: tuple[int, ...], bound: int, users: np.ndarray, there: int) -> np.ndarray:
-    """Users of the bins from `there` on if the three octaves before have a Pareto tail, else 0. Its
-    index is theirs, or the larger one to which theirs grows. It ends where less than one user is
-    left."""
-    ends, upto = np.append(edges, bound + 1.0), np.append(0.0, np.cumsum(users))
-    octaves = np.maximum(
-        np.diff(np.interp(ends[there] / 2.0 ** np.arange(4)[::-1], ends, upto)), 1e-9
-    )
-    drops = np.log2(octaves[:-1] / octaves[1:])
-    if there == len(users) or ends[there] < 16 or drops.min() < LEAST_DROP:
-        return np.zeros(len(users))
-    index = max(drops.mean(), 2 * drops[1] - drops[0], 1.0)
-    left = octaves[2] / (2**index - 1) * (ends[there:] / ends[there]) ** -index
-    return np.append(np.zeros(there), np.where(left[:-1] < 1, 0.0, -np.diff(left)))
-
-
-def _upper(edges: tuple[int, ...], bound: int) -> np.ndarray:
-    """The most rows of a user of each bin."""
-    return np.append(edges[1:], bound + 1) - 1
 
 
 class People(Struct, frozen=True, eq=False):

@@ -156,3 +156,40 @@ def test_nulls_inside_a_group_of_numbers_widen_a_sum():
     for line in answer(facts, "mean(x)", "g").to_pylist():
         assert line["low"] < truth / every < line["high"]
         assert line["estimate"] == pytest.approx(truth / every, rel=0.05)
+
+
+def test_the_number_of_rows_tells_what_was_seen_from_what_was_not():
+    """A tenth of the rows are of users too few to be seen: the count of rows up to so many per user
+    holds its truth, and the tail stands beside it. Other questions keep their columns."""
+    rng, edges, inside, beyond = np.random.default_rng(8), size_edges(1024), 0, []
+    for _ in range(20):
+        rows = np.minimum(np.ceil(3 * rng.pareto(1.4, 6000)) + 1, 1024).astype(np.int64)
+        users = np.bincount(np.searchsorted(edges, rows, "right") - 1, minlength=len(edges))
+        noisy = (users + rng.normal(0, 26, len(edges))).tolist()
+        choice = {"users": noisy, "bound": 1024, "sigma": 26.0}
+        statement = {"unit": {"kind": "user"}, "parts": [{"clip": 8, "clip_choice": choice}]}
+        kept = float(np.minimum(rows, 8).sum())
+        ones = [Measurement(("g",), np.full(3, kept / 3), 8.0)]
+        facts = Facts.of(statement, USERS, ones, {}, None)
+        (line,) = answer(facts, "count").to_pylist()
+        most = line["up_to"]
+        truth = np.minimum(rows, most).sum()
+        inside += line["rows_up_to_low"] <= truth <= line["rows_up_to_high"]
+        beyond.append((line["beyond"], rows.sum() - truth, line["beyond_high"]))
+        wide = answer(facts, "count", level=0.999).to_pylist()[0]
+        assert wide["rows_up_to_low"] < line["rows_up_to_low"]
+    assert inside >= 17, "of 20 at 95 %"
+    low, true, high = np.median(beyond, axis=0)
+    assert 0 < true < high and low < 3 * true
+    assert "up_to" not in answer(facts, "count", "g").column_names
+    assert "up_to" not in answer(facts, "share").column_names
+
+
+USERS = fastdp.Schema.from_dict(
+    {
+        "columns": {
+            "g": {"kind": "integer", "min": 0, "max": 2, "null": "drop", "overflow": "drop"}
+        },
+        "user": {"column": "id", "max_rows": 1024},
+    }
+)

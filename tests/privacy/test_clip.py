@@ -9,6 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.errors import UsageError
 from fastdp.privacy import clip as clip_rules
+from fastdp.rows_per_user import last_bin
 from fastdp.schema import Schema
 
 
@@ -47,7 +48,8 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
     assert clips[0] == 1 and clips[-1] == bound and list(clips) == sorted(set(clips))
     assert edges[0] == 1 and edges[-1] <= bound and list(edges) == sorted(set(edges))
     sizes, users = clip_rules.from_histogram([2.0] * len(edges), bound, 0.01)
-    assert min(sizes) == 1 and max(sizes) <= bound and math.isclose(sum(users), 2 * len(edges))
+    assert min(sizes) == 1 and max(sizes) <= bound
+    assert sum(users) == pytest.approx(2 * len(edges), rel=0.05), "and a tail, where there is room"
 
 
 @settings(max_examples=100, deadline=None)
@@ -121,21 +123,9 @@ def test_noise_in_the_bins_of_many_rows_is_not_taken_for_users():
     far = 0
     for _ in range(200):
         noisy = exact + rng.normal(0, 30, len(edges))
-        kept = clip_rules.seen(noisy.tolist(), 30.0)
-        assert kept[:4] == noisy[:4].tolist()
-        far += any(kept[4:])
+        last = last_bin(noisy, 30.0)
+        assert last >= 3
+        far += last > 3
         choice = clip_rules.from_release(noisy.tolist(), [50.0], clip_rules.MAX_CHOSEN, 30.0)
-        assert any(kept[4:]) or choice.clip_correction < 1.3
+        assert last > 3 or choice.clip_correction < 1.3
     assert far < 20
-
-
-@given(st.lists(st.floats(-40, 120), min_size=1, max_size=20), st.floats(0.5, 30))
-def test_bins_beyond_the_last_that_stands_out_are_empty(values, sigma):
-    """Against the definition: of the runs of bins that stand out, the one that starts last, and of
-    those the shortest, says where users end; bins up to its end stay."""
-    n = len(values)
-    bar = sigma * math.sqrt(2 * math.log(20 * max(n * (n + 1) // 2, 2)))
-    runs = [(k, j) for k in range(n) for j in range(k, n)]
-    out = [(-k, j) for k, j in runs if sum(values[k : j + 1]) > bar * math.sqrt(j - k + 1)]
-    last = min(out)[1] if out else -1
-    assert clip_rules.seen(values, sigma) == [v if k <= last else 0.0 for k, v in enumerate(values)]

@@ -21,6 +21,7 @@ from ...errors import UsageError
 from ...measurement import Measurement
 from ...privacy.calibrate import mu_of_method
 from ...release.gateway import Session
+from ...rows_per_user import RowsPosterior
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
 from ..base import Config, Job, Outcome, Outline, Planned, Public
@@ -281,17 +282,13 @@ def rows_per_user(session: Session, noise: Noise, share: float) -> Measurement:
 
 
 def total_rows(sizes: Measurement | None, job: Job) -> float | None:
-    """As asked for, else as the noisy rows per user say (the middle of a bin for each of its
-    users), else unknown."""
+    """As asked for, else as the noisy rows per user say (`rows_per_user`), else unknown."""
     if job.rows is not None or sizes is None:
         return job.rows
     bound = job.schema.max_rows_per_user or 1
-    if len(sizes.values) == bound:
-        middles = np.arange(1, bound + 1)
-    else:
-        edges = np.array(size_edges(bound))
-        middles = (edges + np.append(edges[1:] - 1, bound)) / 2
-    return max(0.0, float(sizes.values @ middles))
+    if len(sizes.values) == bound:  # each number of rows was counted: nothing is assumed
+        return max(0.0, float(sizes.values @ np.arange(1, bound + 1)))
+    return RowsPosterior.of(size_edges(bound), sizes.values, np.sqrt(sizes.variances), bound).rows()
 
 
 def in_bins(sizes: Measurement, bound: int) -> Measurement:

@@ -16,10 +16,12 @@ BINS = list(zip(EDGES, [*EDGES[1:], BOUND + 1]))
 JOB = SimpleNamespace(rows=None, schema=SimpleNamespace(max_rows_per_user=BOUND))
 
 
-def test_rows_of_users_in_bins_count_by_the_middle_of_their_bin():
-    users = Measurement("n", np.arange(1.0, len(EDGES) + 1), 1.0)
+def test_rows_of_users_in_bins_lie_near_the_middle_of_their_bin():
+    """Inside a bin users are even in the logarithm, at most 3 % below the middle of half an octave;
+    noise of 1 % of the users moves neighbours by less."""
+    users = Measurement("n", np.arange(1.0, len(EDGES) + 1) * 100, 1.0)
     middles = [np.arange(first, end).mean() for first, end in BINS]
-    assert total_rows(users, JOB) == pytest.approx(users.values @ middles)
+    assert total_rows(users, JOB) == pytest.approx(users.values @ middles, rel=0.04)
 
 
 def test_rows_of_users_that_were_counted_one_number_at_a_time_count_exactly():
