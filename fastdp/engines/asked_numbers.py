@@ -7,14 +7,14 @@ how users are divided.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 
 from ..errors import DataError
 from ..numbers.sums_plan import SumsPlan
-from ..numbers.typed import columns_of
-from ..numbers.user_values import Block
+from ..numbers.typed import TypedNumber, columns_of
+from ..numbers.user_values import Block, UserValues
 from ..schema import Schema
 from ..schema.amounts import MISSING
 from ..schema.columns import Integer
@@ -26,30 +26,63 @@ BLOCK_ROWS = 1 << 22
 block of one user may have more rows. A matter of memory and time."""
 
 
-def user_sums(table: Table, plan: SumsPlan, threads: int) -> np.ndarray:
-    """int64[plan.size]: see `Counter.user_sums`."""
+KEPT_ENTRIES = 1 << 25
+"""Values of the last number are kept if they have at most so many entries (20 bytes each): a number
+is asked several times, each time by another encoding."""
+
+
+class KeptValues:
+    """The values of the number that was asked last, by block of users."""
+
+    def __init__(self) -> None:
+        self.number = ""
+        self.values: list[UserValues] = []
+
+    def of(self, number: TypedNumber) -> list[UserValues]:
+        """The values of a number; an empty list if it is not the last one, or was too large."""
+        return self.values if self.number == number.canonical() else []
+
+    def keep(self, number: TypedNumber, values: list[UserValues]) -> None:
+        self.number, self.values = number.canonical(), values
+
+
+def user_sums(
+    table: Table, plan: SumsPlan, threads: int, kept: KeptValues | None = None
+) -> np.ndarray:
+    """int64[plan.size]: see `Counter.user_sums`. `kept`: of earlier calls on the same table."""
     number = plan.number
     check_read(table.schema, plan)
+    if kept is not None and (found := kept.of(number)):
+        return np.sum([plan.encoding.add_up(values) for values in found], axis=0)
     codes = {name: table.codes[name] for name in columns_of(number) if name in table.codes}
     exact = {name: _exact(table, name) for name in number.amounts}
     total = np.zeros(plan.size, np.int64)
 
-    def sums(block: Block) -> np.ndarray:
-        return plan.encoding.add_up(user_values(number, block))
+    made: list[UserValues] = []
+    entries = 0
 
-    blocks = _blocks(table, codes, exact)
-    if threads == 1:
-        for block in blocks:
-            total += sums(block)
-        return total
+    def add(result: tuple[UserValues, np.ndarray]) -> None:
+        nonlocal entries
+        values, sums = result
+        np.add(total, sums, out=total)
+        entries += len(values.value) + values.users
+        if kept is not None and entries <= KEPT_ENTRIES:
+            made.append(values)
+
+    def sums(block: Block) -> tuple[UserValues, np.ndarray]:
+        values = user_values(number, block)
+        return values, plan.encoding.add_up(values)
+
     with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-numbers") as pool:
-        waiting = []
-        for block in blocks:
+        waiting: list[Future] = []
+        for block in _blocks(table, codes, exact):
             waiting.append(pool.submit(sums, block))
             if len(waiting) > threads:
-                total += waiting.pop(0).result()
+                add(waiting.pop(0).result())
         for one in waiting:
-            total += one.result()
+            add(one.result())
+    if kept is not None:
+        kept.keep(number, made if entries <= KEPT_ENTRIES else [])
     return total
 
 

@@ -70,6 +70,7 @@ class LocalCounter:
         self.schema: Schema = table.schema
         self.threads = _threads.resolve(threads)
         self._view: tuple[str, LocalCounter] | None = None
+        self._values = asked_numbers.KeptValues()
 
     @property
     def has_users(self) -> bool:
@@ -179,7 +180,7 @@ class LocalCounter:
 
     def user_sums(self, plan: SumsPlan) -> np.ndarray:
         """See `Counter.user_sums`."""
-        return asked_numbers.user_sums(self.table, plan, self.threads)
+        return asked_numbers.user_sums(self.table, plan, self.threads, self._values)
 
 
 def local(table: Table, threads: int | None = None) -> LocalCounter:

@@ -229,3 +229,26 @@ def test_requests_differ_where_questions_do():
     one, two = (NumberRequest(plan_of(q).to_plain(), 1) for q in cases.QUESTIONS[:2])
     assert one.digest() != two.digest()
     assert plan_of("sum( amount )").digest() == plan_of("sum(amount)").digest()
+
+
+def test_values_are_kept_for_the_next_encoding_of_the_same_number(monkeypatch):
+    """Sums from kept values are those of a fresh engine; another number is evaluated anew."""
+    made = cases.make(seed=2)
+    table = ingest.read(made.source, cases.SCHEMA)
+    engine, evaluated = local(table, 2), []
+    evaluate = asked_numbers.user_values
+
+    def watched(number, block):
+        evaluated.append(number.text)
+        return evaluate(number, block)
+
+    monkeypatch.setattr(asked_numbers, "user_values", watched)
+    for question in ("sum(amount)", "sum(amount) by month"):
+        number = check(question, cases.SCHEMA)
+        for high in (5000, 700):
+            plan = SumsPlan(number, ClampedSums(number.groups, 0, high))
+            assert np.array_equal(engine.user_sums(plan), local(table, 1).user_sums(plan))
+    assert evaluated.count("sum(amount)") == 3  # once for this engine, twice for fresh ones
+    monkeypatch.setattr(asked_numbers, "KEPT_ENTRIES", 1)
+    plan = plan_of("count of users")
+    assert engine.user_sums(plan) == engine.user_sums(plan) == local(table, 1).user_sums(plan)
