@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
-from ..errors import RunError, UsageError, is_whole
+from ..errors import FastdpError, RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..privacy.statement import part_folders
@@ -27,6 +28,27 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from ..answers.facts import Facts
+
+
+DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+"""What reading a file of unknown content may raise; Arrow's own errors are among them."""
+
+
+@contextmanager
+def reading_folder(out: Path | None) -> Iterator[None]:
+    """A context in which a damaged or hostile run folder ends in a RunError. Without a folder
+    (None), errors stay as they are."""
+    try:
+        yield
+    except FastdpError:
+        raise
+    except DAMAGE as error:
+        if out is None:
+            raise
+        raise RunError(
+            f"{out}: the run folder cannot be used ({type(error).__name__}: {error}); "
+            f"`fastdp verify {out}` says which file is damaged"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +84,8 @@ class Run:
     @cached_property
     def data(self) -> pa.Table:
         """All synthetic rows, in memory; `dataset` and `reader` do not hold them all at once."""
-        return self.reader().read_all()
+        with reading_folder(self.out):
+            return self.reader().read_all()
 
     @property
     def numbers(self) -> pa.Table | None:
@@ -82,7 +105,8 @@ class Run:
 
         if self.out is None:
             raise RunError("this run was not written to a folder (out=); its rows are in run.data")
-        return pads.dataset(synthetic_path(self.out), format="parquet")
+        with reading_folder(self.out):
+            return pads.dataset(synthetic_path(self.out), format="parquet")
 
     @property
     def _made(self) -> Output:
@@ -148,12 +172,14 @@ class Run:
         from ..answers.answer import answer
 
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
-        found = answer(self._facts, of, by, where, level, simultaneous=simultaneous, **options)
-        if minus or over or population or simultaneous or level != LEVEL:
-            return found
-        question = question_of(of, by, where)
-        found = with_numbers(found, self.numbers, question)
-        return with_advice(found, self.numbers, question, self.schema)
+        with reading_folder(self.out):
+            facts = self._facts
+            found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
+            if minus or over or population or simultaneous or level != LEVEL:
+                return found
+            question = question_of(of, by, where)
+            found = with_numbers(found, self.numbers, question)
+            return with_advice(found, self.numbers, question, self.schema)
 
     @cached_property
     def _facts(self) -> Facts:
@@ -176,8 +202,9 @@ class Run:
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
         seed = secrets.randbits(63) if seed is None else seed
         if self._output is None:
-            parts = (pa.Table.from_batches([batch]) for batch in self.dataset.to_batches())
-            return stored_rows(parts, n, where or {}, seed)
+            with reading_folder(self.out):
+                parts = (pa.Table.from_batches([batch]) for batch in self.dataset.to_batches())
+                return stored_rows(parts, n, where or {}, seed)
         if where:
             return matching_rows(self._output, n, where, seed)
         return pa.concat_tables(self._output.again(n, seed).tables())
@@ -236,7 +263,8 @@ class Run:
         together."""
         from ..report.notebook import run_html
 
-        return run_html(self, self._rows)
+        with reading_folder(self.out):
+            return run_html(self, self._rows)
 
     def __arrow_c_stream__(self, requested_schema=None):
         return self.reader().__arrow_c_stream__(requested_schema)
@@ -322,11 +350,16 @@ def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read
     when they are first used."""
 
-    from ..report import runs
-
     if isinstance(out, Run | LinkedRun):
         return out
     folder = as_path(out, "a run folder")
+    with reading_folder(folder):
+        return _loaded(folder)
+
+
+def _loaded(folder: Path) -> Any:
+    from ..report import runs
+
     parts = {
         p.name.removeprefix("table-"): p
         for p in part_folders(folder)

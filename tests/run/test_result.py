@@ -1,6 +1,8 @@
 """What comes back: frames of the types that went in, files, and something to look at in a
 notebook."""
 
+import json
+import shutil
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +16,7 @@ import pytest
 from sklearn.base import clone
 
 import fastdp
-from fastdp.errors import RunError, UsageError
+from fastdp.errors import FastdpError, RunError, UsageError
 from fastdp.run import matching_rows
 from tests.cli.test_app import fastdp_cli
 from tests.run.test_synthesize import go, small_data, small_schema
@@ -261,3 +263,71 @@ def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
     assert some.num_rows == 20
     assert set(some["city"].to_pylist()) == {"Oslo"}
     assert pc.min(some["fare"]).as_py() >= 10
+
+
+def asks(folder):
+    """Everything that a reader may do with a folder from somebody else."""
+    run = fastdp.load_run(folder)
+    repr(run)
+    run._repr_html_()
+    run.answer("count", by="a")
+    run.sample(3, seed=1, where={"a": 1})
+    return run.data
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_damaged_folder_ends_in_an_error_of_fastdp(folder_of_a_run, tmp_path, seed):
+    """One byte, one value or one file of a folder is changed: whatever is asked of it works or
+    ends in a FastdpError, which names the folder or the file."""
+    place = shutil.copytree(folder_of_a_run, tmp_path / "run")
+    rng = np.random.default_rng(seed)
+    files = sorted(path for path in place.iterdir() if path.is_file())
+    file = files[rng.integers(len(files))]
+    content = bytearray(file.read_bytes())
+    if file.suffix == ".json" and rng.random() < 0.8:
+        content = bytearray(odd_value(rng, json.loads(content)))
+    elif rng.random() < 0.3:
+        content = content[: rng.integers(len(content))]
+    else:
+        content[rng.integers(len(content))] ^= 1 << rng.integers(8)
+    file.write_bytes(content)
+    try:
+        asks(place)
+    except FastdpError as error:
+        assert str(error)
+
+
+def odd_value(rng, plain):
+    """The document as JSON with one value replaced."""
+    places = []
+
+    def walk(value):
+        keys = value if isinstance(value, dict) else range(len(value))
+        for key in keys:
+            places.append((value, key))
+            if isinstance(value[key], dict | list):
+                walk(value[key])
+
+    walk(plain)
+    holder, key = places[rng.integers(len(places))]
+    values = [None, True, -1, 2**70, 1e308, "", [], {}, "x"]
+    holder[key] = values[rng.integers(len(values))]
+    return json.dumps(plain).encode()
+
+
+@pytest.fixture(scope="module")
+def folder_of_a_run(tmp_path_factory):
+    out = tmp_path_factory.mktemp("damaged") / "run"
+    table = fastdp.read(small_data(500), small_schema())
+    fastdp.synthesize(table, epsilon=2.0, delta=1e-6, mechanism="mst", out=out)
+    asks(out)
+    return out
+
+
+def test_arguments_are_not_blamed_on_a_run_in_memory():
+    """Only what was read from a folder can be damaged."""
+    run = fastdp.synthesize(
+        fastdp.read(small_data(200), small_schema()), epsilon=2.0, delta=1e-6, mechanism="mst"
+    )
+    with pytest.raises(TypeError):
+        run.sample(3, seed="no number")
