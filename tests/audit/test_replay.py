@@ -4,6 +4,8 @@ What is compared, and how to add a world: `tests/audit/replay/__init__.py`. `mak
 some 200 pairs, `make test-slow` through thousands with other seeds.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -15,9 +17,14 @@ MANY = 25
 """`make test-slow` goes through so many times the pairs of `make test`."""
 
 
+@cache
+def audited(name):
+    return audit_world(name, WORLDS[name].pairs)
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_neighbours_cannot_be_told_apart_beyond_the_charge(name):
-    found, figures = audit_world(name, WORLDS[name].pairs)
+    found, figures = audited(name)
     assert not found, "\n".join(found[:10])
     assert figures.finished >= figures.pairs / 2, f"most runs fail: {figures.errors}"
     assert figures.steps, "nothing was released"
@@ -44,7 +51,7 @@ def test_the_hostile_users_use_up_what_was_charged():
     close, a noise too small by that factor would pass."""
     figures = Figures()
     for name in ("session", "select_keys"):
-        audit_world(name, WORLDS[name].pairs, figures=figures)
+        figures.add(audited(name)[1])
     tight = {kind for kind, ratio in figures.largest.items() if ratio > 0.95}
     assert {"marginals", "filtered", "keys", "keys: delta", "users RowsPerUser"} <= tight
     assert {"users Groups", "users MostCommon", "marginals UserTable"} <= tight

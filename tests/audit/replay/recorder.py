@@ -15,18 +15,17 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
-from fastdp.privacy import ledger, noise, select, tail
+from fastdp.privacy import crosscheck, ledger, noise, select, tail
 from fastdp.privacy.accountant import Event
 from fastdp.release import filtered_marginals, keyselect
 from fastdp.release.gateway import Session
 from fastdp.release.steps import Steps
-
-from ..world import quick_accountant
 
 BELOW = -(1 << 61)
 """A noisy count that passes no threshold, in grid units."""
@@ -290,7 +289,7 @@ class Recorder:
         if not self.on_disk:
             replaced.append((ledger.Ledger, "local", in_memory(ledger.Ledger.local)))
         with ExitStack() as stack:
-            stack.enter_context(quick_accountant())
+            stack.enter_context(patch.object(crosscheck, "agree", agreed_once))
             for owner, name, new in replaced:
                 stack.enter_context(patch.object(owner, name, new))
             stack.enter_context(heard.listening())
@@ -298,6 +297,16 @@ class Recorder:
                 yield
             except Exception as error:
                 self.error = told(error)
+
+
+def agreed_once(events, epsilon: float, delta: float, real=crosscheck.agree) -> Any:
+    """The second accountant, asked once for each budget of all runs."""
+    return _agreed(tuple(events), epsilon, delta, real)
+
+
+@cache
+def _agreed(events: tuple, epsilon: float, delta: float, real: Callable) -> Any:
+    return real(list(events), epsilon, delta)
 
 
 def in_memory(local: Callable) -> Callable:

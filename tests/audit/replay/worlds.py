@@ -1,6 +1,8 @@
 """The worlds: kinds of runs that the replay audit goes through. See the package's docstring."""
 
 import copy
+import csv
+import io
 import itertools
 import math
 from collections.abc import Callable
@@ -268,6 +270,30 @@ def text_files(rng: np.random.Generator) -> Scene:
     return Scene(given, others, run_on)
 
 
+@world("text of other forms", pairs=8)
+def other_text(rng: np.random.Generator) -> Scene:
+    """Files whose lines depend on each other (quoted line ends, UTF-16): correctly written ones, as
+    the statement assumes."""
+    plain = hostile.schema(rng, "ngx").to_dict()
+    utf16 = bool(rng.random() < 0.5)
+    dialect = {"encoding": "utf-16"} if utf16 else {"newlines": True}
+    run = synthesize(fastdp.Schema.from_dict(plain | {"dialect": dialect}), epsilon=2.0)
+
+    def run_on(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["u", "n", "g", "x"])
+        for row in data.select(["u", "n", "g", "x"]).to_pylist():
+            if not utf16 and row["g"] == "new":
+                row["g"] = 'two\nlines, "quoted"'
+            writer.writerow(list(row.values()))
+        encoding = "utf-16" if utf16 else "utf-8"
+        (folder / "in.csv").write_bytes(text.getvalue().encode(encoding))
+        return run(folder / "in.csv", folder)
+
+    return of_users(rng, run_on)
+
+
 def _lines(table: pa.Table) -> list[str]:
     """Lines of the columns u, n, g, x."""
     out = []
@@ -367,7 +393,7 @@ def keys(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
-@world("session", pairs=60)
+@world("session", pairs=48)
 def session(rng: np.random.Generator) -> Scene:
     """Random calls of every method of a session, in any order, without a mechanism."""
     schema = hostile.schema(rng)
