@@ -308,11 +308,24 @@ def _mixed(rng: np.random.Generator, lines: list[str], own: list[bytes]) -> list
 
 
 LINKED = {
-    "customers": {"key": "id", "dtype": "int64", "columns": {
-        "land": {"kind": "string", "values": ["DE", "FR"]}, "age": {"kind": "integer", "max": 5}}},
-    "orders": {"parent": "customers", "key": "of", "max_rows": 5, "columns": {
-        "month": {"kind": "integer", "min": 1, "max": 4}, "item": {"kind": "string", "values": ["a", "b"]}}},
-}  # fmt: skip
+    "customers": {
+        "key": "id",
+        "dtype": "int64",
+        "columns": {
+            "land": {"kind": "string", "values": ["DE", "FR"]},
+            "age": {"kind": "integer", "max": 5},
+        },
+    },
+    "orders": {
+        "parent": "customers",
+        "key": "of",
+        "max_rows": 5,
+        "columns": {
+            "month": {"kind": "integer", "min": 1, "max": 4},
+            "item": {"kind": "string", "values": ["a", "b"]},
+        },
+    },
+}
 
 
 @world("linked tables", pairs=12)
@@ -340,15 +353,21 @@ def _linked_rows(rng: np.random.Generator, ids: list[int], of: list[int]) -> dic
         return pa.array([values[i] for i in rng.integers(0, len(values), size)], kind)
 
     return {
-        "customers": pa.table({
-            "id": pa.array(ids, pa.int64()),
-            "land": drawn(["DE", "FR", "FR", None, "XX"], len(ids), pa.string()),
-            "age": drawn([0, 1, 2, 5, 9, None], len(ids), pa.int64())}),
-        "orders": pa.table({
-            "of": pa.array(of, pa.int64()),
-            "month": drawn([1, 2, 3, 4, 4, -7, None], len(of), pa.int64()),
-            "item": drawn(["a", "b", "b", None, "new"], len(of), pa.string())}),
-    }  # fmt: skip
+        "customers": pa.table(
+            {
+                "id": pa.array(ids, pa.int64()),
+                "land": drawn(["DE", "FR", "FR", None, "XX"], len(ids), pa.string()),
+                "age": drawn([0, 1, 2, 5, 9, None], len(ids), pa.int64()),
+            }
+        ),
+        "orders": pa.table(
+            {
+                "of": pa.array(of, pa.int64()),
+                "month": drawn([1, 2, 3, 4, 4, -7, None], len(of), pa.int64()),
+                "item": drawn(["a", "b", "b", None, "new"], len(of), pa.string()),
+            }
+        ),
+    }
 
 
 @world("resumed", pairs=8)
@@ -380,8 +399,11 @@ def keys(rng: np.random.Generator) -> Scene:
     """Values of one column by `fastdp.select_keys`."""
     column, most = str(rng.choice(["n", "g"])), int(rng.choice([1, 3, 20]))
     plain = hostile.schema(rng).to_dict()
-    plain["columns"][column] = {"kind": "categorical", "dtype": "int64" if column == "n" else "string",
-                                "values": [0] if column == "n" else ["a"]}  # fmt: skip
+    plain["columns"][column] = {
+        "kind": "categorical",
+        "dtype": "int64" if column == "n" else "string",
+        "values": [0] if column == "n" else ["a"],
+    }
     schema = fastdp.Schema.from_dict(plain)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
@@ -389,6 +411,38 @@ def keys(rng: np.random.Generator) -> Scene:
             data, schema, column, epsilon=2.0, delta=1e-3, keys_per_user=most
         )
         return {"keys": repr((found.values, found.users.tolist(), found.statement)).encode()}
+
+    return of_users(rng, run)
+
+
+NUMBERS = (
+    "sum(x)",
+    "sum(x) by g",
+    "mean(n)",
+    "count of users where rows > 1",
+    "share of users where sum(x) > 50",
+    "count of rows by g",
+    "median(sum(x)) per user",
+)
+"""Numbers that are asked before a run, one of each kind of mechanism."""
+
+
+@world("numbers", pairs=12)
+def numbers(rng: np.random.Generator) -> Scene:
+    """Numbers asked before a run: users' values and their vectors, by the session alone."""
+    schema = hostile.schema(rng, "ngx")
+    texts = [NUMBERS[i] for i in rng.choice(len(NUMBERS), 3, replace=False)]
+    asked = [typed.check(text, schema) for text in texts]
+    declared = [Declared(one.signed, None) for one in asked]
+    exact = sorted({name for one in asked for name in one.amounts})
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
+        with_exact = schema.with_exact(exact) if exact else schema
+        reserved = reserve(with_exact, [BudgetRequest(epsilon=5.0, delta=1e-5, clip=3)])
+        table = fastdp.read(data, schema, threads=1, exact=exact or None)
+        (one,) = reserved.sessions(local(table, 1))
+        found = measure_numbers(one, asked, declared, mu=one.mu * 0.999, seed=3)
+        return {"numbers": repr(found).encode(), "statement": repr(reserved.statement()).encode()}
 
     return of_users(rng, run)
 
