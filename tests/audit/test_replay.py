@@ -50,7 +50,7 @@ def test_the_hostile_users_use_up_what_was_charged():
     """A ratio of 1 is a user who changes a release by as much as its noise covers. If none came
     close, a noise too small by that factor would pass."""
     figures = Figures()
-    for name in ("session", "select_keys"):
+    for name in ("session", "select_keys", "mechanism mst", "mechanism usercounts"):
         figures.add(audited(name)[1])
     tight = {kind for kind, ratio in figures.largest.items() if ratio > 0.95}
     assert {"marginals", "filtered", "keys", "keys: delta", "users RowsPerUser"} <= tight
