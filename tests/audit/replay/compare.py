@@ -54,7 +54,7 @@ def compare(a: Recorder, b: Recorder, figures: Figures | None = None) -> list[st
     """Everything in which the two runs contradict the guarantee; empty where they do not."""
     figures = Figures() if figures is None else figures
     figures.pairs += 1
-    figures.finished += not a.error
+    figures.finished += not a.error or a.error.startswith("StoppedEarly")
     if a.error:
         figures.errors[a.error] = figures.errors.get(a.error, 0) + 1
     found = [f"run A: {p}" for p in a.problems] + [f"run B: {p}" for p in b.problems]

@@ -77,7 +77,7 @@ def world(name: str, pairs: int) -> Callable[[Callable], Callable]:
 
 def synthesize(schema: Any = None, **options: Any) -> Run:
     """A run of `fastdp.synthesize`; its rows and its view are released too."""
-    given = {"delta": 1e-5, "threads": 1} | options
+    given = {"delta": 1e-5, "threads": 1, "ignore_empty_columns": True} | options
 
     def run(data: Any, folder: Path) -> dict[str, bytes]:
         made = fastdp.synthesize(
@@ -411,38 +411,6 @@ def keys(rng: np.random.Generator) -> Scene:
             data, schema, column, epsilon=2.0, delta=1e-3, keys_per_user=most
         )
         return {"keys": repr((found.values, found.users.tolist(), found.statement)).encode()}
-
-    return of_users(rng, run)
-
-
-NUMBERS = (
-    "sum(x)",
-    "sum(x) by g",
-    "mean(n)",
-    "count of users where rows > 1",
-    "share of users where sum(x) > 50",
-    "count of rows by g",
-    "median(sum(x)) per user",
-)
-"""Numbers that are asked before a run, one of each kind of mechanism."""
-
-
-@world("numbers", pairs=12)
-def numbers(rng: np.random.Generator) -> Scene:
-    """Numbers asked before a run: users' values and their vectors, by the session alone."""
-    schema = hostile.schema(rng, "ngx")
-    texts = [NUMBERS[i] for i in rng.choice(len(NUMBERS), 3, replace=False)]
-    asked = [typed.check(text, schema) for text in texts]
-    declared = [Declared(one.signed, None) for one in asked]
-    exact = sorted({name for one in asked for name in one.amounts})
-
-    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
-        with_exact = schema.with_exact(exact) if exact else schema
-        reserved = reserve(with_exact, [BudgetRequest(epsilon=5.0, delta=1e-5, clip=3)])
-        table = fastdp.read(data, schema, threads=1, exact=exact or None)
-        (one,) = reserved.sessions(local(table, 1))
-        found = measure_numbers(one, asked, declared, mu=one.mu * 0.999, seed=3)
-        return {"numbers": repr(found).encode(), "statement": repr(reserved.statement()).encode()}
 
     return of_users(rng, run)
 
