@@ -63,7 +63,7 @@ def _column(field: Any) -> PublicColumn | None:
     rules = rules if isinstance(rules, Mapping) else {}
     values, labels = _list(field, rules)
     where = f"column {name!r}, constraint"
-    bounds = {"low": None, "high": None}
+    bounds: dict[str, float | None] = {"low": None, "high": None}
     if kind in ("whole", "number"):
         whole = kind == "whole"
         bounds["low"] = number(rules.get("minimum"), whole, f"{where} 'minimum'")
