@@ -33,8 +33,10 @@ import fastdp
 from . import coverage_tables, machine
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-PAIRS, MEANS = 12, 40
-"""Pairs of each kind, and pairs for means, looked at in each run."""
+PAIRS = 12
+"""Pairs of each kind that each run looks at."""
+MEANS = 40
+"""Pairs for means that each run looks at."""
 CELLS = ("single column", "measured pair", "unmeasured pair")
 QUESTION_KINDS = (
     *CELLS,
@@ -46,8 +48,8 @@ QUESTION_KINDS = (
     "sum",
     "bounded",
     "coefficient",
+    "any pair",
 )
-QUESTION_KINDS += ("any pair",)
 SIZES = {
     "0": (-1, 0),
     "1-10": (0, 10),
@@ -89,11 +91,10 @@ def binned(values, edges) -> np.ndarray:
     return np.where(np.isnan(x), len(edges) + 1, np.searchsorted(edges, x, side="right"))
 
 
-FARES, MILES, TIPS = (
-    [5, 7, 9, 12, 16, 25, 35, 45, 60],
-    [0.1, 0.7, 1.2, 2, 4, 8, 12, 18],
-    [0.01, 2, 3, 5, 9],
-)
+# Edges of bins.
+FARES = [5, 7, 9, 12, 16, 25, 35, 45, 60]
+MILES = [0.1, 0.7, 1.2, 2, 4, 8, 12, 18]
+TIPS = [0.01, 2, 3, 5, 9]
 
 
 def chicago(data: Path):

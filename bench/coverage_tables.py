@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-MOST_VALUES, BINS = 120, 12
-"""Of a file, texts of more values are left out, and numbers of more values than bins are cut into
-bins of equal counts."""
+MOST_VALUES = 120
+"""Columns of a file whose texts have more values are left out."""
+BINS = 12
+"""Numbers of more values than this are cut into as many bins of equal counts."""
 
 
 def trial(rows: int = 2_100):

@@ -36,7 +36,8 @@ OURS = ["fastdp", "fastdp float32"]
 PEERS = ["mbi accelerated", "mbi mirror descent", "private-pgm"]
 EXTRA = ["mbi interior gradient", "mbi dual averaging"]
 PATIENCE = 900  # seconds for one contestant with all its building and compiling
-FITS, CALLS = 5, 40  # fits timed, and oracle calls of each
+FITS = 5  # that are timed
+CALLS = 40  # of the oracle, in each of these fits
 MOST = 400  # oracle calls of the fit towards convergence
 PUBLISHED = 600  # iterations of the published fit at epsilon 1
 

@@ -23,7 +23,10 @@ import numpy as np
 from . import machine
 
 RESULTS = Path(__file__).parent / "results"
-TOTAL, SIGMA = 1e9, 40.0
+TOTAL = 1e9
+"""Rows."""
+SIGMA = 40.0
+"""Standard error of a measured cell, in rows."""
 
 
 def problem(cells: int, seed: int = 0):

@@ -48,7 +48,8 @@ PAIRS = [
     ("tips", "trip_total"),
 ]
 OUTER = [DOMAIN.canonical(("pickup_community_area", "shift", *pair)) for pair in PAIRS]
-COPIED, COPIES = ("pickup_community_area", "dropoff_community_area"), 8
+COPIED = ("pickup_community_area", "dropoff_community_area")
+COPIES = 8
 CLIP = {1.0: 150, 10.0: 200}
 SIGMA = {  # 66 measurements of sensitivity C at delta 2.5e-5
     "gdp": {1.0: 4290.2421, 10.0: 784.1204},

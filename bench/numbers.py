@@ -21,7 +21,8 @@ import pandas as pd
 
 import fastdp
 
-EPSILON, DELTA = 1.0, 1e-9
+EPSILON = 1.0
+DELTA = 1e-9
 
 
 def shop(n: int = 48_842) -> pd.DataFrame:

@@ -24,7 +24,8 @@ from fastdp.privacy.gdp import mu_from
 
 DELTA = 1e-9
 PAIRS = (("dep_delay", "arr_delay"), ("air_time", "distance"))
-GROUPS, SHARES = (4, 6, 8, 12, 16), (0.3, 0.05, 0.02)
+GROUPS = (4, 6, 8, 12, 16)
+SHARES = (0.3, 0.05, 0.02)
 
 
 def least_variance(x, weight, groups):

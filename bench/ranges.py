@@ -30,7 +30,9 @@ from fastdp.schema import Schema
 from . import machine
 
 ADULT = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult" / "adult.csv"
-ASKED, RANGES, DELTA = 1.5, 1000, 1e-9
+ASKED = 1.5
+RANGES = 1000
+DELTA = 1e-9
 
 
 def adult(rows: int, rng: np.random.Generator) -> pa.Table:

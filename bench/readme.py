@@ -18,7 +18,8 @@ from .machine import RESULTS
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 PLOT = RESULTS / "tables.svg"
-BEGIN, END = "<!-- made by python -m bench.readme -->\n", "<!-- end -->\n"
+BEGIN = "<!-- made by python -m bench.readme -->\n"
+END = "<!-- end -->\n"
 
 
 def kept(name: str) -> dict[str, Any]:

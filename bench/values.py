@@ -29,7 +29,8 @@ from fastdp.release import domaincosts, reserve
 from fastdp.schema import Schema
 from fastdp.tables.source_columns import schema_of_source
 
-EPSILON, DELTA = 1.0, 1e-5
+EPSILON = 1.0
+DELTA = 1e-5
 SHARES = (0.05, 0.1, 0.2, 0.4)
 
 

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 
 TYPES = {"u1": "b", "u2": "h", "u4": "w", "i4": "i", "i8": "l", "u8": "L", "f4": "f", "f8": "d"}
-DOUBLE, SINGLE = 1e-11, 2e-5
-"""Tolerances of float64 and float32 results, as shares of the largest: one processor rounds a
-product before it is added and the other does not, and the last place of libm differs."""
+# Tolerances, as shares of the largest result: one processor rounds a product before it is added and
+# the other does not, and the last place of libm differs.
+DOUBLE = 1e-11
+"""Of float64 results."""
+SINGLE = 2e-5
+"""Of float32 results."""
 
 
 class File:
