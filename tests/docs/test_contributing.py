@@ -76,4 +76,6 @@ def test_commands_that_build_and_debug_a_kernel_run(tmp_path):
     if shutil.which("gdb") is None:
         chosen = [command for command in chosen if not command.startswith("gdb")]
     printed = run(chosen, tmp_path)
-    assert shutil.which("gdb") is None or "in fdp_draw_groups" in printed, "stopped in the kernel"
+    assert shutil.which("gdb") is None or "Breakpoint 1, fdp_draw_groups" in printed, (
+        "stopped in the kernel"
+    )
